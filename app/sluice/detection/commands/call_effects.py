@@ -20,7 +20,13 @@ from sluice.detection.commands.inspector import Allowance
 from sluice.detection.commands.languages import is_prose_key, language_of
 from sluice.detection.commands.leaves import Walk
 from sluice.detection.commands.matchers import REQUESTS
-from sluice.detection.commands.program_lines import find_program, lines_of
+from sluice.detection.commands.program_lines import (
+    LONGEST_VALUE,
+    MOST_WORDS,
+    find_program,
+    lines_of,
+    speaks_of_line,
+)
 from sluice.detection.commands.shell import read_shell
 from sluice.detection.commands.sql.sql_reading import read_sql
 from sluice.detection.disguises.scan import exceed_bounds
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
     from sluice.detection.commands.calls.call import Call
     from sluice.detection.commands.effect_forms import Words
     from sluice.detection.commands.languages import Language
+    from sluice.detection.commands.leaves import Leaf
     from sluice.detection.commands.matchers import Matchers
     from sluice.detection.commands.shell.shell_reading import Command, Redirect, ShellReading
     from sluice.detection.commands.sql.sql_reading import SqlStatement
@@ -64,13 +71,17 @@ def find_effects(
     What one call may have read is bounded as for its inspection; `unknown` stands for the rest.
     """
     walk = Walk(parameters, tool_name)
+    edit = _read_edit(tool_name, parameters)
+    if edit is not None:
+        return (edit,)
     reader = CallReader(matchers, walk, Allowance(sum(map(len, walk.texts))))
+    lines = reader.read_program(tool_name, parameters)
     for action_type in dict.fromkeys(action_types):
         for leaf in walk.leaves:
-            if leaf.whole:
+            if leaf.whole and not _is_in_line(leaf, lines, walk):
                 reader.read(leaf.text, language_of(tool_name, action_type, leaf.key))
-    reader.read_structure(tool_name, parameters)
-    reader.check_names(tool_name, action_types, walk.keys)
+    reader.read_structure(tool_name, parameters, read_lines=not lines)
+    reader.check_names(tool_name, action_types, () if lines else walk.keys)
     return tuple(dict.fromkeys(reader.effects))
 
 
@@ -106,19 +117,42 @@ class CallReader:
             elif begins_change(word) and is_sql(text):
                 self._read_sql(text, self._database)
 
-    def read_structure(self, tool_name: str, parameters: dict[str, Any]) -> None:
-        """Add what the parameters together stand for: command lines and requests."""
+    def read_program(self, tool_name: str, parameters: dict[str, Any]) -> tuple[str, ...]:
+        """Add what the command lines do that a tool of one program makes of all its parameters.
+
+        Gives these lines; none where it may do something else with a parameter.
+        """
         program = find_program(tool_name, self._matchers.programs)
-        if program is not None:
-            for line in lines_of(program, parameters):
-                self.read_shell(line)
+        if program is None or not program.certain or not _is_flat(parameters):
+            return ()
+        lines = lines_of(program, parameters)
+        if any(line.startswith(f"{program.name} -") for line in lines):
+            return ()
+        for line in lines:
+            self.read_shell(line)
+        return lines
+
+    def read_structure(self, tool_name: str, parameters: dict[str, Any], *, read_lines: bool) -> None:
+        """Add what the parameters together stand for: command lines, unless they are read, and requests.
+
+        A line without a command is none where the parameters name an operation. The line that an operation
+        stands for says nothing of how the call's other parameters are used.
+        """
+        program = find_program(tool_name, self._matchers.programs)
         reading = read_calls(tool_name, parameters, self._matchers.calls.verbs, REQUESTS)
+        if program is not None and read_lines:
+            is_request = reading.calls and not any(map(speaks_of_line, parameters))
+            for line in lines_of(program, parameters):
+                if not (is_request and line.startswith(f"{program.name} -")):
+                    self.read_shell(line)
         if reading.inconclusive is not None:
             self._doubt()
         for call, _ in reading.calls:
             self._read_request(call)
+        ran = self._ran
         for _, line, _ in reading.lines:
             self.read_shell(line)
+        self._ran = ran
 
     def check_names(self, tool_name: str, action_types: Sequence[str], keys: Iterable[str]) -> None:
         """Doubt what commands and statements do in a call of which the tool's name or a key says more."""
@@ -137,12 +171,15 @@ class CallReader:
         if not self._may_read(text):
             return
         self._ran = True
-        if forms.NOT_PLAIN.search(text):
+        plain = not forms.NOT_PLAIN.search(text)
+        if not (plain or _is_plain_outside_quotes(text)):
             self._doubt()
             return
         reading = read_shell(text, self._allowance.shell_work)
         self._allowance.shell_work -= reading.work
         if reading.inconclusive is not None or not reading.commands:
+            self._doubt()
+        if not plain and any(map(_may_evaluate, reading.commands)):
             self._doubt()
         started = forms.STARTS_IN.match(text)
         folder, self._folder = self._folder, _normalize(started[1], self._folder) if started else self._folder
@@ -314,6 +351,59 @@ class CallReader:
         self.effects.append(UNKNOWN)
 
 
+def _is_flat(parameters: dict[str, Any]) -> bool:
+    """Whether a line holds all of the parameters whole: plain words, beside what speaks of a line."""
+    words = [
+        (speaks_of_line(key), word)
+        for key, value in parameters.items()
+        for word in (value if isinstance(value, list) else (value,))
+    ]
+    return len(words) < MOST_WORDS and all(
+        word is None
+        or isinstance(word, (int, float))
+        or (isinstance(word, str) and len(word) <= LONGEST_VALUE and (of_line or _is_plain_word(word)))
+        for of_line, word in words
+    )
+
+
+def _is_plain_word(word: str) -> bool:
+    return forms.TRIED_NAME.fullmatch(word) is not None
+
+
+def _is_in_line(leaf: Leaf, lines: Sequence[str], walk: Walk) -> bool:
+    """Whether a text is read as a part of a line already: of one that a tool of one program is given, or as
+    options behind a program that another parameter names, which are no command by themselves."""
+    if speaks_of_line(leaf.key) and any(leaf.text in line for line in lines):
+        return True
+    options = forms.OPTIONS.fullmatch(leaf.text) is not None and speaks_of_line(leaf.key)
+    return options and any(
+        other.key == "command" and other.text.endswith(f" {leaf.text}") for other in walk.leaves
+    )
+
+
+def _read_edit(tool_name: str, parameters: dict[str, Any]) -> Effect | None:
+    """What a tool does that reads or changes one file, as its name, its command and the file's path say.
+
+    None: it is no such tool, or a parameter says more.
+    """
+    keys = {key: "".join(words_of(key)) for key in parameters}
+    paths = [parameters[key] for key, plain in keys.items() if plain in forms.FILE_KEYS]
+    words, command = frozenset(words_of(tool_name)), parameters.get("command", "")
+    is_edit = not words.isdisjoint(forms.FILES) and isinstance(command, str)
+    if not is_edit or len(paths) != 1 or not set(keys.values()) <= forms.FILE_KEYS | forms.TEXT_KEYS:
+        return None
+    said = (words | frozenset(words_of(command))) - forms.FILE_TOOLS
+    if not said or not said <= forms.FILE_VERBS.keys():
+        return None
+    path = _normalize(paths[0], "") if isinstance(paths[0], str) else "?"
+    kinds = {forms.FILE_VERBS[word] for word in said}
+    if path == "?" or forms.GLOB.search(path):
+        return UNKNOWN
+    if kinds == {"reads"}:
+        return _judge(not _is_private(path))
+    return Effect("deletes" if "deletes" in kinds else "writes", path)
+
+
 def _judge(understood: bool) -> Effect:
     return READS if understood else UNKNOWN
 
@@ -343,6 +433,22 @@ def _is_private(path: str) -> bool:
     if path.startswith(("/", "..")) and forms.CLOSED_FOLDERS.match(rooted):
         return forms.OPEN_FILES.fullmatch(rooted) is None
     return rooted.startswith("/etc") and forms.GLOB.search(path) is not None
+
+
+def _is_plain_outside_quotes(text: str) -> bool:
+    """Whether all that makes a text not plain stands in single quotes."""
+    at, outside = 0, list[str]()
+    for part in forms.QUOTED.finditer(text):
+        if part.start() != at:
+            return False
+        at = part.end()
+        outside.append(part[1] or "_")
+    return at == len(text) and forms.NOT_PLAIN.search("".join(outside)) is None
+
+
+def _may_evaluate(command: Command) -> bool:
+    """Whether a command may expand what it is given in single quotes."""
+    return bool(command.via or command.assigned) or command.program not in forms.TAKES_TEXT
 
 
 def _is_cd(first: Sequence[Command], name: str) -> bool:
@@ -382,7 +488,9 @@ def _only_says(program: str, args: Sequence[str]) -> bool:
     if program == "printf":
         return not args[0].startswith("-") if args else False
     words = parse_words(args, forms.SAYS[program])
-    if words is None or (program == "ps" and words.names):
+    if words is None or (program == "ps" and words.names) or not _has_demanded(program, words):
+        return False
+    if program in forms.NAMED_PLAINLY and not all(map(forms.CLI_NAME.fullmatch, words.names)):
         return False
     if program in forms.NAMING and not words.names:
         return False
@@ -400,6 +508,11 @@ def _only_finds(args: Sequence[str]) -> bool:
     return True
 
 
+def _has_demanded(program: str, words: Words) -> bool:
+    demanded = forms.DEMANDED.get(program)
+    return demanded is None or words.value(*demanded) is not None
+
+
 def _is_question(program: str, args: Sequence[str]) -> bool:
     """Whether a program with verbs is asked for something, or for its version."""
     known = program in forms.ANSWERS or program in forms.VERBS or program in forms.CLIS
@@ -407,7 +520,23 @@ def _is_question(program: str, args: Sequence[str]) -> bool:
         return known or program == "aws"
     if args == ("version",):
         return program in forms.VERSION_VERBS
-    return not any(map(forms.SECRET.search, args)) and _is_question_of(program, args)
+    if any(map(forms.SECRET.search, args)):
+        return False
+    return _is_question_of(program, args) or _only_tries(program, args)
+
+
+def _only_tries(program: str, args: Sequence[str]) -> bool:
+    """Whether a command that changes something is told to say only what it would do."""
+    for length in () if "--" in args else (1, 2):
+        known = forms.TRIES.get((program, *args[:length]))
+        words = None if known is None else parse_words(args[length:], known[0])
+        if known is None or words is None:
+            continue
+        dry = next((value for option, value in words.options if option in known[1]), None)
+        certain = dry == "" or dry in forms.TRIES_WITH
+        once = sum(option in known[1] for option, _ in words.options) == 1
+        return certain and once and all(map(forms.TRIED_NAME.fullmatch, words.names))
+    return False
 
 
 def _is_question_of(program: str, args: Sequence[str]) -> bool:
@@ -531,7 +660,8 @@ def _is_outside(name: str) -> bool:
 
 def _only_asks(call: Call) -> bool:
     if call.protocol == "operation":
-        return not call.method and call.verb in forms.ASKING_VERBS
+        safe = not call.method or call.method.upper() in forms.SAFE_METHODS
+        return safe and call.verb in forms.ASKING_VERBS
     if call.protocol != "http":
         return False
     searches = call.method == "post" and call.path.endswith(forms.SEARCHES)

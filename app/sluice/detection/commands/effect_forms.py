@@ -186,11 +186,60 @@ SAYS: Mapping[str, Form] = {
     "sleep": form("", 1),
     "expr": form("", ANY),
     "nginx": form("-tvV", 0),
+    "lsb_release": form("-acdirs", 0),
+    "locale": form("-a", 0),
+    "getconf": form("-a", 2),
+    "users": form("", 0),
+    "w": form("-fhosu", 1),
+    "last": form("-aFiRwx -n=", 2),
+    "dmesg": form("-HkrTux -l= --level= --human --ctime", 0),
+    "journalctl": form(
+        "-bekfrx -g= -n= -o= -p= -u= --disk-usage --follow --grep= --lines= --list-boots --no-pager "
+        "--output= --priority= --since= --unit= --until=",
+        0,
+    ),
+    "lsmod": form("", 0),
+    "lspci": form("-kmntDv -d= -s=", 0),
+    "lsusb": form("-tv -d= -s=", 0),
+    "lsns": form("-l", 0),
+    "lsmem": form("-a", 0),
+    "findmnt": form("-aDl -t=", 1),
+    "mount": form("-l", 0),
+    "ifconfig": form("-as", 1),
+    "route": form("-46Cen", 0),
+    "ping": form("-46nq -c= -i= -s= -w= -W=", 1),
+    "traceroute": form("-46nIT -m= -p= -q= -w=", 2),
+    "tracepath": form("-46n -m=", 1),
+    "whois": form("-H -h=", 1),
+    "pidof": form("-sx"),
+    "pstree": form("-ahnpsu", 1),
+    "top": form("-bcHi -d= -n= -o= -p= -u=", 0),
+    "sysctl": form("-aeNn --all --values"),
+    "crontab": form("-l", 0),
+    "atq": form("", 0),
+    "dpkg": form("-lLsS --list --listfiles --search --status"),
+    "dpkg-query": form("-lLsSW -f= --list --show --showformat="),
+    "rpm": form("-qacilR --all --info --list"),
+    "pacman": form("-Qdeiklmnoqstu"),
+    "pg_isready": form("-q -d= -h= -p= -t= -U=", 0),
+    "dotnet": form("--info --list-runtimes --list-sdks", 0),
 }
 """Programs that print what they are given, or how the machine is."""
+DEMANDED: Mapping[str, tuple[str, ...]] = {
+    "ping": ("-c",),
+    "top": ("-b",),
+    "crontab": ("-l",),
+    "dpkg": ("-l", "-L", "-s", "-S", "--list", "--listfiles", "--search", "--status"),
+    "rpm": ("-q",),
+    "pacman": ("-Q",),
+    "dotnet": ("--info", "--list-runtimes", "--list-sdks"),
+}
+"""Options without which some of all these do something else."""
+NAMED_PLAINLY = vocabulary("sysctl rpm")
+"""Those that take more than a name in the place of one."""
 NAMING = vocabulary("dig host nslookup man pgrep")
 """Those of them that are told names on their line; without one they read what they are fed."""
-JQ_REACHES = re.compile(r"\b(?:env|include|import|inputs?|input_filename|debug|halt|getpath|modulemeta)\b")
+JQ_REACHES = re.compile(r"\$|\b(?:env|include|import|inputs?|input_filename|debug|halt|getpath|modulemeta)\b")
 PS_OF_BSD = re.compile(r"a?u?x?|aux?w*|ax")
 WITH_SCRIPT = vocabulary("grep egrep rg jq sed")
 """Those of them whose first name is what they look for or do."""
@@ -212,7 +261,8 @@ SHOWS = "--json --no-headers --quiet -q -v --verbose --no-color -h --help"
 CHOOSES = (
     "-o= --output= --format= --limit= --filter= --sort-by= --page-size= --page= -n= --namespace= "
     "--context= --project= "
-    "--region= --zone= --profile= --name= --id= --repo= -R= -p= --tenant="
+    "--region= --zone= --profile= --name= --id= --repo= -R= -p= --tenant= --organization= --org= --cluster= "
+    "--location= --resource-group= -g= --label= --state= --branch= --author= --since= --service-name="
 )
 OF_CLOUD = form(f"{SHOWS} {CHOOSES}", 2)
 READING_VERBS = vocabulary(
@@ -229,8 +279,10 @@ _GROUPS = vocabulary(
     "node job volume network container image cache gist label org state stack compute sql",
     "storage logging",
     "functions vm group network disk webapp aks acr account monitor instance cluster bucket",
-    "dataset topic subscription database server zone record domain customer charge invoice index flag toggle",
-    "feature segment deployment context traffic-type catalog dns-record product plan collection table topic",
+    "dataset topic subscription database server zone record domain customer charge invoice index flag",
+    "toggle feature segment deployment context traffic-type catalog dns-record product plan collection table",
+    "pool replica firewall subnet address route router rule certificate distribution origin region location",
+    "package artifact load-balancer machine-type instance-group public-ip",
 )
 
 
@@ -287,7 +339,14 @@ VERBS: Mapping[str, Mapping[str, Form]] = {
     },
     "systemctl": {
         verb: form("-la --all --no-pager --full -n= --type= --state=", names)
-        for verb, names in (("status", 1), ("is-active", 1), ("is-enabled", 1), ("list-units", 0))
+        for verb, names in (
+            *((verb, 1) for verb in ("status", "is-active", "is-enabled", "is-failed", "list-dependencies")),
+            *(
+                (f"list-{things}", 0)
+                for things in ("units", "unit-files", "timers", "sockets", "paths", "jobs")
+            ),
+            *((verb, 0) for verb in ("is-system-running", "get-default")),
+        )
     },
     "rabbitmqctl": {
         verb: form("-p= -q --vhost=", 6)
@@ -322,10 +381,49 @@ BEFORE_VERBS = form(
     "--output= -R= --repo=",
     0,
 )
+TRIES: Mapping[tuple[str, ...], tuple[Form, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        (("kubectl", verb) for verb in ("apply", "create", "delete", "patch", "replace", "scale", "label")),
+        (form("--all --dry-run= -f= -k= -l= -n= --namespace= -o= --output= --replicas="), ("--dry-run",)),
+    ),
+    **dict.fromkeys(
+        (("helm", verb) for verb in ("uninstall", "rollback")),
+        (form("--dry-run -n= --namespace= --debug", 2), ("--dry-run",)),
+    ),
+    **dict.fromkeys(
+        (("aws", "s3", verb) for verb in ("cp", "mv", "rm", "sync")),
+        (
+            form(
+                "--delete --dryrun --exclude= --include= --profile= --recursive --region= --size-only "
+                "--exact-timestamps",
+                2,
+            ),
+            ("--dryrun",),
+        ),
+    ),
+    **dict.fromkeys(
+        (("rclone", verb) for verb in ("copy", "delete", "move", "purge", "sync")),
+        (
+            form("-nPv --dry-run --exclude= --include= --max-age= --min-age= --progress --verbose", 2),
+            ("-n", "--dry-run"),
+        ),
+    ),
+    **dict.fromkeys(
+        (
+            ("apt-get", verb)
+            for verb in ("autoremove", "dist-upgrade", "install", "purge", "remove", "upgrade")
+        ),
+        (form("-qsVy --dry-run --simulate --yes"), ("-s", "--dry-run", "--simulate")),
+    ),
+}
+"""What changes something, and with one of the options named only says what it would do."""
+TRIED_NAME = re.compile(r"\.{0,2}/?[A-Za-z0-9][\w./@:*=-]*|\.")
+TRIES_WITH = vocabulary("client server")
+"""Values of `--dry-run` with which nothing is done."""
 OF_KAFKA = vocabulary("kafka-topics kafka-consumer-groups kafka-acls")
 KAFKA = form("--list --describe --all-groups --bootstrap-server= --topic= --group=", 0)
 AWS_VERBS = re.compile(
-    r"(?:describe|list|head)-[a-z0-9-]+|ls|help|get-(?:bucket|cost|metric-data|metric-statistics|role|user|group|"
+    r"(?:describe|list|head|lookup)-[a-z0-9-]+|ls|help|get-(?:bucket|cost|metric-data|metric-statistics|role|user|group|"
     r"policy|query-results|log-events|resources|template|caller-identity|rest-api|usage|insight)[a-z-]*"
 )
 """Of `get-` those that give neither credentials nor code, and write no file."""
@@ -452,6 +550,14 @@ NOT_PLAIN = re.compile(
     r"while|until)\b"
 )
 """Expansions, loops and the like: a text that has one says more than its words do."""
+QUOTED = re.compile(r"'[^'\n]*'|(\"[^\"\\\n]*\"|[^'\"\\#\n<]|<(?!<))")
+"""What stands in single quotes, which a shell takes as it is; or a character or a double-quoted text."""
+TAKES_TEXT = vocabulary(
+    "cat curl cut date docker echo egrep find git grep head jq kubectl ls printf ps rg sed sort tail"
+)
+"""Programs that run, and expand, nothing of a text that they are given."""
+OPTIONS = re.compile(r"-[\w=./,:@+ -]*")
+"""Words that are no command, the first being an option."""
 STARTS_IN = re.compile(r"\s*cd\s+(\S+)\s*&&")
 LEAVES_LIST = re.compile(r"[;\n]|\|[|&]|(?<![&>])&(?![&>])")
 """What ends or leaves the list of `cd folder && ...`, behind which the folder may be another one."""
@@ -513,3 +619,23 @@ PURE_FUNCTIONS = vocabulary(
     "ARRAY CASE LIMIT TOP LATERAL GENERATE_SERIES WITH = < > + - * / || , .",
 )
 """Functions of SQL that do nothing but compute, and words that a parenthesis may follow."""
+
+# Tools that read or change one file
+
+FILES = vocabulary("file files editor")
+"""One of these words stands in the names of such tools,"""
+FILE_TOOLS = FILES | vocabulary("text str string in the a to tool")
+"""and besides the verb nothing but these."""
+FILE_VERBS: Mapping[str, Literal["reads", "writes", "deletes"]] = {
+    **dict.fromkeys(vocabulary("read view show open"), "reads"),
+    **dict.fromkeys(vocabulary("create write save edit append insert replace update"), "writes"),
+    "delete": "deletes",
+    "remove": "deletes",
+}
+FILE_KEYS = vocabulary("path file filepath filename targetfile")
+TEXT_KEYS = vocabulary(
+    "command content contents text filetext body oldstr newstr oldstring newstring oldtext newtext",
+    "insertline inserttext viewrange line startline endline offset limit encoding replaceall overwrite",
+    "description explanation",
+)
+"""Keys, without what parts their words, of what is to be read or written there, and how."""

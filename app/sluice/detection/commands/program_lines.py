@@ -60,7 +60,10 @@ _SINGLE_DASH = frozenset(["find", "terraform", "tofu", "terragrunt", "packer"])
 Role = Literal["line", "words", "word", "mode", "program", "inner", "flag"]
 _ROLES: dict[str, Role] = {
     **dict.fromkeys(
-        vocabulary("command cmd commandline cmdline subcommand subcommands subcmd verb action operation"),
+        vocabulary(
+            "command cmd commandline cmdline clicommand fullcommand subcommand subcommands subcmd verb",
+            "action operation",
+        ),
         "line",
     ),
     **dict.fromkeys(
@@ -106,7 +109,7 @@ def lines_of(program: Program, parameters: dict[str, Any]) -> tuple[str, ...]:
     given = _unwrap(parameters)
     if program.name in SHELLS:
         given = {key: one for key, one in given.items() if isinstance(one, list)}
-    if not (program.certain or any(_speaks_of_line(key) for key in given)):
+    if not (program.certain or any(speaks_of_line(key) for key in given)):
         return ()
     alone = {key: one for key, one in given.items() if _role(key) == "words"}
     read = [_line(program, one) for one in (given, alone) if one or one is given]
@@ -141,7 +144,8 @@ def find_program(tool_name: str, programs: frozenset[str]) -> Program | None:
     return Program(name, commands, certain=bool(commands))
 
 
-def _speaks_of_line(key: str) -> bool:
+def speaks_of_line(key: str) -> bool:
+    """Whether a parameter of that key holds a command, or the arguments of one."""
     return _role(key) in ("line", "words") and key.lower() not in _ALSO_REQUESTS
 
 

@@ -41,6 +41,20 @@ def effects_of(text: str) -> set[tuple[str, str]]:
         "psql -c 'SELECT count(*) FROM orders'",
         "echo '--- head ---' && head -5 a.csv",
         "unleash features get my-toggle",
+        "doctl databases pool get x pool_name",
+        "az container show --name x --resource-group y",
+        "systemctl list-unit-files --no-pager",
+        "journalctl -u nginx --since today --no-pager",
+        "crontab -l",
+        "dpkg -l | grep nginx",
+        "grep -n 'a\\.b$' src/a.py",
+        "echo 'a\\nb' | sort",
+        "docker ps --format '{{.Names}},{{.Status}}'",
+        "kubectl delete deployment web --dry-run=client -o yaml",
+        "helm uninstall ledger -n prod --dry-run",
+        "aws s3 sync ./dist s3://bucket/x --delete --dryrun",
+        "rclone sync /data remote:bucket -n",
+        "apt-get purge -s python2.7",
     ],
 )
 def test_what_only_reads_is_said_to_read(text: str) -> None:
@@ -123,6 +137,25 @@ def test_what_changes_something_is_said_with_its_targets(text: str, effects: set
         "git grep -nOevil x",
         "kubectl delete ns prod --dry-run=client --dry-run=none",
         "cp -t/etc a b",
+        "crontab x",
+        "dpkg -i x.deb",
+        "sysctl net.ipv4.ip_forward=1",
+        "ping example.com",
+        "journalctl --vacuum-time=1s",
+        "ifconfig eth0 down",
+        "kubectl delete deployment web --dry-run=none",
+        "kubectl delete deployment web --dry-run=client --dry-run=none",
+        "helm uninstall ledger --dry-run=none",
+        "aws s3 sync . s3://bucket --dryrun --no-dryrun",
+        "apt-get purge -s -o APT::Update::Pre-Invoke::=x y",
+        "rclone sync ':sftp,ssh=evil:/x' y -n",
+        "TERM='x[$(rm)]' ls",
+        "bash -c 'cat $HOME/x'",
+        "test -v 'a[$(id)]'",
+        "ls # it's\nrm $(x) 'b'",
+        "echo \"it's $(rm x)\" 'b'",
+        "cat <<'E'\n$(rm x)\nE",
+        "jq '$ENV.TOKEN' a.json",
     ],
 )
 def test_what_is_not_certain_is_unknown(text: str) -> None:
@@ -171,3 +204,67 @@ def test_a_statement_reads_or_changes_the_database_that_the_call_names(sql: str,
 def test_the_database_of_a_client_s_own_options_is_not_the_call_s() -> None:
     call = {"command": "psql -d prod -c 'UPDATE users SET a = 1 WHERE id = 2'", "db": "scratch"}
     assert UNKNOWN in read_effects(LIBRARY, "bash", ["CODE_EXECUTION"], call)
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameters", "effect"),
+    [
+        ("git", {"args": ["log", "--oneline", "-3"]}, ("reads", "")),
+        ("git", {"command": "status"}, ("reads", "")),
+        ("kubectl", {"verb": "get", "resource": "pods", "namespace": "prod"}, ("reads", "")),
+        ("aws_cli", {"cli_command": "aws s3api list-buckets"}, ("reads", "")),
+        ("boto3", {"client": "rds", "method": "describe_db_instances", "kwargs": {"Id": "x"}}, ("reads", "")),
+        ("kubernetes_client", {"call": "list_namespaced_event", "kwargs": {"namespace": "x"}}, ("reads", "")),
+        ("run_command", {"program": "ls", "args": ["-la"]}, ("reads", "")),
+        ("create_file", {"file_path": "src/a.py", "content": "rm -rf /"}, ("writes", "src/a.py")),
+        (
+            "str_replace_editor",
+            {"command": "str_replace", "path": "/srv/a.py", "old_str": "a", "new_str": "b"},
+            ("writes", "/srv/a.py"),
+        ),
+        ("file_editor", {"command": "view", "path": "src/a.py"}, ("reads", "")),
+        ("delete_file", {"path": "src/a.py"}, ("deletes", "src/a.py")),
+    ],
+)
+def test_a_structured_call_is_read_as_what_it_stands_for(
+    tool: str, parameters: dict[str, Any], effect: tuple[str, str]
+) -> None:
+    found = read_effects(LIBRARY, tool, ["OTHER"], parameters)
+    assert {(one.kind, one.target) for one in found} == {effect}
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameters"),
+    [
+        ("git", {"command": "status", "script": "rm -rf /"}),
+        ("git", {"command": "status", "ref": "x; rm -rf /"}),
+        ("git", {"command": "log; evil x"}),
+        ("kubectl", {"command": "get pods", "then": "delete ns prod"}),
+        ("kubectl", {"args": ["--api", "x"], "call": "list_pods"}),
+        ("run_command", {"program": "sort", "args": ["-oevil"]}),
+        ("run_command", {"program": "ls", "args": ["-la"], "code": "-__import__('os').system('x')"}),
+        ("boto3", {"client": "secretsmanager", "method": "get_secret_value", "kwargs": {"SecretId": "x"}}),
+        ("boto3", {"client": "ssm", "method": "get_parameter", "kwargs": {"Name": "x"}}),
+        ("create_file", {"path": "../.bashrc*", "content": "x"}),
+        ("file_editor", {"command": "view", "path": ".env"}),
+    ],
+)
+def test_what_a_structured_call_leaves_open_is_unknown(tool: str, parameters: dict[str, Any]) -> None:
+    assert UNKNOWN in read_effects(LIBRARY, tool, ["OTHER"], parameters)
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameters"),
+    [
+        ("create_file", {"path": "a.md", "content": "x", "repo": "acme/shop"}),
+        ("upload_file", {"path": "a.md", "content": "x"}),
+        ("update_record", {"path": "a.md", "content": "x"}),
+        ("file_editor", {"command": "undo", "path": "a.md"}),
+    ],
+)
+def test_a_tool_that_may_do_more_than_edit_a_file_is_none_of_a_file(
+    tool: str, parameters: dict[str, Any]
+) -> None:
+    assert ("writes", "a.md") not in {
+        (one.kind, one.target) for one in read_effects(LIBRARY, tool, ["OTHER"], parameters)
+    }
