@@ -64,6 +64,11 @@ _BY_ID = (
     "tasks",
     "mandate_revocations",
 )
+_FIRST_COUNTS = ("provenance", "known_bad")
+_SORTED = ("freezes", "overrides", "agent_grants", "limits")
+_GATHERED = ("facts", "agents_by_role")
+MERGED = frozenset({*_BY_ID, *_FIRST_COUNTS, *_SORTED, *_GATHERED})
+"""The tables of a registry, each of which is merged."""
 
 
 def merge_registries(parts: Iterable[Registry], audience: Audience = UNNAMED) -> Registry:
@@ -72,14 +77,15 @@ def merge_registries(parts: Iterable[Registry], audience: Audience = UNNAMED) ->
     for part in parts:
         for name in _BY_ID:
             getattr(whole, name).update(getattr(part, name))
-        for name in ("provenance", "known_bad"):
+        for name in _FIRST_COUNTS:
             for called, entry in getattr(part, name).items():
                 keep_first(getattr(whole, name), called, entry)
-        for name in ("freezes", "overrides", "agent_grants", "limits"):
+        for name in _SORTED:
             for subject, together in getattr(part, name).items():
                 insert_sorted(getattr(whole, name), subject, together)
-        for fact, revisions in part.facts.items():
-            whole.facts.setdefault(fact, []).extend(revisions)
+        for name in _GATHERED:
+            for called, together in getattr(part, name).items():
+                getattr(whole, name).setdefault(called, []).extend(together)
     return whole
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from sluice.core.foundation.errors import RegistryError
-from sluice.core.registry.loading import load_registry
-from sluice.core.registry.registry_entries import MAX_TARGETS
+from sluice.core.registry.loading import MERGED, build_registry, load_registry, merge_registries
+from sluice.core.registry.registry import Registry
+from sluice.core.registry.registry_entries import MAX_TARGETS, EntryFile
 from tests.unit.core.scene import ROOT, entry, registry
 
 
@@ -86,3 +87,15 @@ def test_a_target_with_many_stars_is_refused_since_matching_it_takes_seconds() -
     assert load(entry("org", "acme", forbidden_targets=["prod_*_pay*"])).orgs
     with pytest.raises(RegistryError, match=r"forbidden_targets: .* more than 2 stars"):
         load(entry("org", "acme", forbidden_targets=["a*b*c*d"]))
+
+
+def test_agents_whose_entries_came_one_by_one_are_peers() -> None:
+    """As a worker reads them: each entry is compiled for itself."""
+    entries = [entry("agent", name, **AGENT, roles=["payers"]) for name in ("ann", "ben")]
+    parts = [build_registry([EntryFile.model_validate(one)]) for one in entries]
+    found = merge_registries(parts)
+    assert found.find_peers(found.agents["ann"]) == ("ben",)
+
+
+def test_every_table_of_a_registry_is_merged() -> None:
+    assert {name for name in vars(Registry()) if not name.startswith("_")} - {"audience"} == MERGED
