@@ -24,6 +24,7 @@ from load.inputs.publisher import Pace
 from load.inputs.traffic import Mix, Traffic
 from load.installations.approvers import is_of_people
 from load.installations.site import MALFORMED, POISON, gather
+from load.installations.task_policy import is_of_tasks
 from load.recomputation import figures
 from load.recomputation.input_answers import account
 from load.recomputation.reruns import execute_again
@@ -51,6 +52,7 @@ async def malformed(bed: Bed, scale: Scale) -> list[RunFigure]:
     mix = Mix(sessions=scale.sessions, slow=0.0, apart=True, malformed_every=scale.malformed_every)
     names = f"{name}-{bed.salt}"
     traffic = Traffic(bed.rng(name), names, mix, site.trust.reviewer, every, site.audience)
+    traffic.tasks = bed.make_tasks(site, name, mix)
     events = max(scale.events, (sum(map(len, every.values())) + 1) * scale.malformed_every)
     async with open_scene(site, traffic, Pace(scale.malformed_rate, TICK_S), 1) as scene:
         await scene.finish(events)
@@ -109,7 +111,7 @@ def _latencies(evidence: Evidence) -> dict[tuple[int, int], int]:
         (record.partition, body["input"]["offset"]): record.timestamp_ms - body["input"]["timestamp"]
         for record in evidence.ledger
         if record.topic.endswith(VERDICTS)
-        and not is_of_people(record.key)
+        and not (is_of_people(record.key) or is_of_tasks(record.key))
         and (body := orjson.loads(record.value or b"null"))
     }
 

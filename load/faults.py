@@ -70,7 +70,8 @@ async def carry_out(name: str, bed: Bed, scale: Scale) -> list[RunFigure]:
 def main() -> None:
     """Run the chosen runs one after another on one broker of their own."""
     given = _arguments()
-    scale = replace(SHORT if given.short else FULL, **({"events": given.events} if given.events else {}))
+    chosen = {name: value for name in ("events", "rate") if (value := getattr(given, name)) is not None}
+    scale = replace(SHORT if given.short else FULL, **chosen)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that workers and broker are ended then too
     folder = Path(tempfile.mkdtemp(prefix="sluice-faults-"))
     print(f"logs and data (kept when a goal is missed): {folder}", flush=True)
@@ -106,6 +107,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("runs", nargs="*", choices=[[], *RUNS], help="which (default: all)")
     parser.add_argument("--short", action="store_true", help="the sizes that the tests use")
     parser.add_argument("--events", type=int, help="inputs a run, at least")
+    parser.add_argument("--rate", type=float, help="inputs a second, for a machine that is slower or busy")
     parser.add_argument("--seed", type=int, default=1, help="another seed, another run")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "faults.json")
     return parser.parse_args()

@@ -15,14 +15,15 @@ from aiokafka.errors import KafkaError
 
 from load.inputs.people import people_of
 from load.inputs.publisher import Publisher
+from load.inputs.task_traffic import TaskTraffic
 from load.inputs.traffic import Mix, Traffic
-from load.installations import approvers
+from load.installations import approvers, task_policy
 from load.installations.fleet import Fleet, RunFailed
 from load.installations.neutral_policy import MOST_HELD
 from load.installations.site import prepare, records_of
 from load.recomputation.quarantine_recount import ENTERED, LEAVING
 from sluice.cli.demo.throwaway_trust import publish_policy
-from sluice_topics.catalog import QUARANTINE, SOURCE_FEEDBACK
+from sluice_topics.catalog import DESTINATION_USES, QUARANTINE, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -54,6 +55,8 @@ class Bed:
         folder.mkdir(parents=True)
         site = await prepare(self.broker.bootstrap_servers, folder, name)
         site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
+        site.settings.update(task_policy.write_settings(folder))
+        await publish_policy(site.bootstrap_servers, site.prefix, task_policy.records(site.trust))
         if not with_people:
             return site
         await publish_policy(site.bootstrap_servers, site.prefix, approvers.records(site.trust))
@@ -71,7 +74,19 @@ class Bed:
         """Ordinary traffic of the run; `slow` is the share of actions and writes that ask the slow port."""
         mix = Mix(sessions=scale.sessions, slow=slow)
         names, reviewer = f"{run}-{self.salt}", site.trust.reviewer
-        return Traffic(self.rng(f"{run}:traffic"), names, mix, reviewer, audience=site.audience)
+        traffic = Traffic(self.rng(f"{run}:traffic"), names, mix, reviewer, audience=site.audience)
+        traffic.tasks = self.make_tasks(site, run, mix)
+        return traffic
+
+    def make_tasks(self, site: Site, run: str, mix: Mix) -> TaskTraffic:
+        """The part of a run's traffic whose agents act under mandates and limits."""
+        rng, names = self.rng(f"{run}:tasks"), f"{run}-{self.salt}"
+        return TaskTraffic(rng, names, mix, site.trust, site.audience, read_now_ms)
+
+
+def read_now_ms() -> int:
+    """The time of day in ms, which is about the broker's."""
+    return time.time_ns() // 1_000_000
 
 
 ANSWER_S = 8.0
@@ -99,14 +114,14 @@ def count_behind(positions: Mapping[tuple[str, int], int], ends: Ends) -> int:
 
 
 async def is_settled(site: Site) -> bool:
-    """Nothing is held any more, and every source's owner has decided on what was told to it."""
+    """Nothing is held any more, and all that was told to the owners of sources and agents is decided."""
     schemas = [json.loads(one.value or b"null")["schema"] for one in await records_of(site, QUARANTINE)]
     if schemas.count(ENTERED) != sum(schema in LEAVING for schema in schemas):
         return False
     positions = await read_committed(site)
-    feedback = await records_of(site, SOURCE_FEEDBACK)
+    learnt = [one for topic in (SOURCE_FEEDBACK, DESTINATION_USES) for one in await records_of(site, topic)]
     return positions is not None and all(
-        one.offset < positions.get((one.topic, one.partition), 0) for one in feedback
+        one.offset < positions.get((one.topic, one.partition), 0) for one in learnt
     )
 
 

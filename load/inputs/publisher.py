@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaProducer
 
 from load.inputs.policy_traffic import PolicyTraffic
 from load.installations.site import KIND_HEADER
-from sluice_topics.catalog import MAX_INPUT_MESSAGE_BYTES
+from sluice_topics.catalog import MAX_INPUT_MESSAGE_BYTES, REGISTRY
 
 if TYPE_CHECKING:
     import random
@@ -137,6 +137,8 @@ class Publisher:
             return  # it stays among the unplaced, where `finish` meets the exception
         self._unplaced.discard(future)
         where = future.result()
+        if event.topic == REGISTRY:
+            return  # every worker reads it, and none commits where it is
         place = (where.topic, where.partition)
         self.ends[place] = max(self.ends.get(place, 0), where.offset + 1)
         self._traffic.note_placed(event, where.partition, where.offset, where.timestamp)

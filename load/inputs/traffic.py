@@ -1,5 +1,5 @@
 """Seeded, salted traffic in many sessions: actions, their outcomes, memory writes and reviews of them,
-retrievals and reports of what stores returned.
+retrievals and reports of what stores returned; and sessions of agents that act under mandates and limits.
 
 Endless; `rest` gives what must still come so that no outcome waits for its action. Reviews are of what the
 broker has taken already, so what is drawn depends a little on when that was.
@@ -19,6 +19,7 @@ import rfc8785
 
 from load.inputs.memory_traffic import MemoryTraffic, ReviewTraffic
 from load.inputs.retrieval_traffic import RetrievalTraffic
+from load.inputs.task_traffic import KIND as OF_TASKS
 from load.installations.neutral_policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
 from load.installations.quality_policy import OVERRIDDEN, POINT
 from load.installations.site import MALFORMED, POISON, InputRecord
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
+    from load.inputs.task_traffic import TaskTraffic
     from sluice.core.registry.keys import SigningKey
 
 Makers = Mapping[str, Mapping[str, Callable[[str, str], bytes]]]
@@ -43,7 +45,8 @@ EARLY_BY = 60  # events at most between an early outcome and its action
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Shares of all events, but `slow`, which is a share of actions and writes; the rest are new actions.
+    """Shares of all events, but `slow`, which is a share of actions and writes, and `task`, which is of all
+    events where there are tasks, and the others of the rest; what remains are new actions.
 
     `apart`: memory writes are in sessions of their own, so no action waits behind what is asked about them.
     """
@@ -59,6 +62,7 @@ class Mix:
     review: float = 0.10
     retrieval: float = 0.1
     report: float = 0.04
+    task: float = 0.15
     apart: bool = False
     malformed_every: int = 0
 
@@ -78,7 +82,8 @@ class _Session:
 
 class Traffic:
     """Draws from `rng`; `salt` keeps two runs apart, `reviewer` signs reviews and a source's assertions.
-    `audience`: the installation for which what it signs is."""
+    `audience`: the installation for which what it signs is. `tasks`: what agents under mandates do, where
+    there are such agents."""
 
     def __init__(
         self,
@@ -92,6 +97,7 @@ class Traffic:
         self._rng = rng
         self._salt = salt
         self._mix = mix
+        self.tasks: TaskTraffic | None = None
         self._memories = MemoryTraffic(rng, salt, mix.slow)
         self._reviews = ReviewTraffic(rng, reviewer, audience)
         self._retrievals = RetrievalTraffic(rng, salt, reviewer)
@@ -113,6 +119,8 @@ class Traffic:
         every = self._mix.malformed_every
         if every and self._drawn % every == 0:
             return self._unreadable()
+        if self.tasks is not None and self._rng.random() < self._mix.task:
+            return self.tasks.next()
         return self._ordinary(self._rng.choice(self._sessions))
 
     def __iter__(self) -> Iterator[InputRecord]:
@@ -136,6 +144,8 @@ class Traffic:
 
     def note_placed(self, event: InputRecord, partition: int, offset: int, timestamp_ms: int) -> None:
         """The broker has taken an event: a memory has its id from there, an outcome its action's place."""
+        if self.tasks is not None and event.kind == OF_TASKS:
+            self.tasks.note_placed(event, partition, offset, timestamp_ms)
         if event.topic == ACTIONS and event.kind == "action":
             session, action = self._by_name[event.key.decode()], json.loads(event.value)
             if action["rows_affected"] <= PURGE_LIMIT:

@@ -26,11 +26,13 @@ from sluice_topics.catalog import (
     ADMITTED,
     CATALOG,
     DEAD_LETTERS,
+    DESTINATION_USES,
     PROVENANCE_WANTED,
     SERVED,
     SESSIONS_CHANGELOG,
     SOURCE_FEEDBACK,
     SOURCE_HISTORIES,
+    USUAL_DESTINATIONS,
 )
 from sluice_topics.layout import TopicLayout
 
@@ -44,7 +46,10 @@ if TYPE_CHECKING:
 
 READ_S = 120.0
 INPUTS = tuple(kind.topic for kind in KINDS if kind.session)
-TOLD = (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED)
+TOLD = (
+    *(ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED, DESTINATION_USES),
+    USUAL_DESTINATIONS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class Evidence:
     """All records read_committed, each partition in offset order.
 
     `admitted`: memories released; `feedback` and `histories`: what was learnt of sources, and folded;
-    `served`: what agents were let see of retrievals; `wanted`: references to resolve.
+    `served`: what agents were let see of retrievals; `wanted`: references to resolve; `uses`: which
+    destinations agents used; `usual`: how often.
 
     `rolled_back`: records of the ledger and the changelog that only a read_uncommitted reader sees.
     """
@@ -67,6 +73,8 @@ class Evidence:
     histories: list[StoredRecord] = field(default_factory=list)
     served: list[StoredRecord] = field(default_factory=list)
     wanted: list[StoredRecord] = field(default_factory=list)
+    uses: list[StoredRecord] = field(default_factory=list)
+    usual: list[StoredRecord] = field(default_factory=list)
 
 
 async def gather(site: Site) -> Evidence:

@@ -8,11 +8,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from load.installations.approvers import is_of_people
+from load.installations.approvers import EXPIRED, is_of_people
 from load.installations.site import KIND_HEADER, MALFORMED
+from load.installations.task_policy import is_of_tasks
 from sluice_topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, POLICY_EVENTS, QUARANTINE, REGISTRY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from load.installations.site import Evidence
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
@@ -101,12 +104,20 @@ class AnswerAccount:
         return sum(_IS[what](one) for one in self.inputs.values())
 
 
-def account(evidence: Evidence) -> AnswerAccount:
-    """Put ledger records to their inputs, but for the sessions in which actions are escalated."""
+def is_of_others(key: bytes | None) -> bool:
+    """Whether a record is of a session that has a recount of its own."""
+    return is_of_people(key) or is_of_tasks(key)
+
+
+def account(
+    evidence: Evidence, is_ours: Callable[[bytes | None], bool] = lambda key: not is_of_others(key)
+) -> AnswerAccount:
+    """Put ledger records to their inputs. `is_ours`: by their keys, of which sessions; else of those without
+    a recount of their own."""
     base = len(evidence.site.prefix)
-    ours = (one for one in evidence.inputs if not is_of_people(one.key))
+    ours = (one for one in evidence.inputs if is_ours(one.key))
     inputs = {(r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in ours}
-    ledger = (one for one in evidence.ledger if not is_of_people(one.key))
+    ledger = (one for one in evidence.ledger if is_ours(one.key))
     bodies = [(record.topic[base:], json.loads(record.value or b"null")) for record in ledger]
     bodies.sort(key=lambda pair: (pair[1]["partition"], pair[1]["sequence"]))
     refused = [
@@ -131,7 +142,7 @@ def is_answer(body: dict[str, Any]) -> bool:
 def _attach(inputs: dict[Place, Answered], topic: str, body: dict[str, Any]) -> bool:
     place = place_of(body)
     if place is None:
-        return topic in OF_TIME
+        return topic in OF_TIME or body["schema"] == EXPIRED
     found = inputs.get(place)
     if found is None or found.digest != body["input"]["digest"]:
         return False

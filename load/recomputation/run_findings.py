@@ -16,6 +16,7 @@ from load.recomputation.retrieval_recount import retrievals
 from load.recomputation.session_recount import wrong_sessions
 from load.recomputation.source_recount import fold, wrong_feedback, wrong_histories, wrong_sights
 from load.recomputation.store_recount import coverage, wrong_served, wrong_wanted
+from load.recomputation.task_recount import task_figures
 from load.recomputation.write_recount import UNAVAILABLE, memories
 from sluice.stream.process import EXIT_FAULT, EXIT_FENCED
 from sluice.verifier.export import Located
@@ -188,6 +189,7 @@ def integrity(
         *memory_figures(evidence, found, broker_away=broker_away),
         *retrieval_figures(evidence, found),
         *approval_figures(evidence, broker_away=broker_away),
+        *task_figures(evidence),
     ]
 
 

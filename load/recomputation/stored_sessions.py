@@ -6,6 +6,7 @@ Read by the stored form alone (docs/decisions/0017-session-events.md), with no c
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +16,20 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 HEAD, PAGE = b"s:", b"r:"
-RETRIEVALS, EARLY = 3, 8
-"""The numbers of the tables of retrievals and of outcomes that wait."""
+RETRIEVALS, EARLY, VALUES = 3, 8, 9
+"""The numbers of the tables of retrievals, of outcomes that wait, and of the values that came in."""
 
 
 @dataclass(slots=True)
 class StoredSession:
     """`totals`: rows and actions by tenant. `entries`: tenant, agent, table and name of each, in their order.
-    `stray`: pages that the head does not name; without a head, every page is."""
+    `stray`: pages that the head does not name; without a head, every page is. `sizes`: bytes of the entries
+    by tenant, agent and table."""
 
     totals: dict[str, tuple[int, int]] = field(default_factory=dict)
     entries: list[tuple[str, str, int, str]] = field(default_factory=list)
     stray: int = 0
+    sizes: Counter[tuple[str, str, int]] = field(default_factory=Counter)
 
     def names(self, tenant: str, agent: str, table: int) -> list[str]:
         """The names in one table of an agent, the oldest first."""
@@ -69,6 +72,11 @@ def _session(head: bytes | None, pages: dict[int, bytes]) -> StoredSession:
         for agents, held in filter(None, stored)
         for _, order, whose, table, name, _ in held
     ]
+    sizes = Counter[tuple[str, str, int]]()
+    for agents, held in filter(None, stored):
+        for one in held:
+            tenant, agent = agents[one[2]]
+            sizes[tenant, agent, one[3]] += len(json.dumps(one, separators=(",", ":")))
     totals = {tenant: (int(rows), actions) for tenant, (rows, actions, _) in told["a"].items()}
     stray = sum(number >= told["n"] for number in pages)
-    return StoredSession(totals, [entry for _, entry in sorted(entries)], stray)
+    return StoredSession(totals, [entry for _, entry in sorted(entries)], stray, sizes)

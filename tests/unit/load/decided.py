@@ -10,8 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from load.inputs.task_traffic import TaskTraffic
 from load.inputs.traffic import Mix, Traffic
-from load.installations import neutral_policy, quality_policy
+from load.installations import neutral_policy, quality_policy, task_policy
 from load.installations.site import KIND_HEADER, Evidence, Site
 from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
@@ -28,8 +31,19 @@ from sluice.core.registry.keys import Roots
 from sluice.core.state.book import Book, HistoryReduced
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import KEY_PREFIX, SessionState
+from sluice.core.state.usual import UseCount, UsualName
 from sluice.core.trust.in_force import PolicyReducer
-from sluice_topics.catalog import ADMITTED, PROVENANCE_WANTED, SERVED, SOURCE_FEEDBACK, SOURCE_HISTORIES
+from sluice_topics.audience import UNNAMED
+from sluice_topics.catalog import (
+    ADMITTED,
+    DESTINATION_USES,
+    PROVENANCE_WANTED,
+    REGISTRY,
+    SERVED,
+    SOURCE_FEEDBACK,
+    SOURCE_HISTORIES,
+    USUAL_DESTINATIONS,
+)
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
@@ -61,14 +75,23 @@ class _Harmless:
 
 
 STAGES = (*list_shipped_stages(), _Harmless("poison"), _Harmless("slow_probe"))
-APART = (ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED)
+APART = (
+    *(ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED, DESTINATION_USES),
+    USUAL_DESTINATIONS,
+)
+_COUNTED = ("first_at", "last_at", "times", "days", "revision")
 NO_OBJECTION = {"model": "load", "prompt_version": "1", "trust": 1, "categories": [], "explanation": ""}
 
 
-def decide(seed: int, events: int) -> Evidence:
-    """An honest run of so many events, and those that they make necessary, in one partition."""
-    traffic = Traffic(random.Random(seed), str(seed), Mix(sessions=4, slow=0.0), TRUST.reviewer)  # noqa: S311 - seeded
+def decide(seed: int, events: int, task: float = 0.0) -> Evidence:
+    """An honest run of so many events, and those that they make necessary, in one partition. `task`: the
+    share of what agents under mandates do; none of these is revoked."""
+    mix = Mix(sessions=4, slow=0.0, task=task)
+    traffic = Traffic(random.Random(seed), str(seed), mix, TRUST.reviewer)  # noqa: S311 - seeded
     run = _Run()
+    if task:
+        rng = random.Random(f"{seed}:tasks")  # noqa: S311 - seeded
+        traffic.tasks = TaskTraffic(rng, str(seed), mix, TRUST, UNNAMED, run.read_now_ms)
     for _ in range(events):
         run.publish(traffic, next(traffic))
     for event in traffic.rest():
@@ -86,6 +109,8 @@ class _Run:
         self._table: dict[bytes, bytes] = {}
         self._book = Book(self._table)
         self._histories: dict[SourceName, History] = {}
+        self._uses: dict[UsualName, UseCount] = {}
+        self._shared = Shared(self._book, self._histories, uses=self._uses)
         self._states: dict[bytes, SessionState] = {}
         self._inputs: list[StoredRecord] = []
         self._changelog: list[StoredRecord] = []
@@ -93,6 +118,8 @@ class _Run:
 
     def publish(self, traffic: Traffic, event: InputRecord) -> None:
         """The broker takes an event, and it is decided; then what it told of sources, then what time does."""
+        if event.topic == REGISTRY:
+            return
         offset = self._next(event.topic)
         kind = (KIND_HEADER, event.kind.encode())
         self._now += STEP_MS
@@ -100,6 +127,10 @@ class _Run:
         traffic.note_placed(event, 0, offset, self._now)
         self._decide(Arrival(event.topic, 0, offset, self._now, event.key, event.value))
         self._expire()
+
+    def read_now_ms(self) -> int:
+        """The broker's time."""
+        return self._now
 
     def let_time_pass(self) -> None:
         """Until nothing is held any more; a worker's timer raises alarms too."""
@@ -130,7 +161,7 @@ class _Run:
         state = self._states.setdefault(key, SessionState(key))
         message = read_input_message(arrival)
         assert not isinstance(message, Unreadable)
-        evaluating = self._point.evaluate(arrival, message, state, Shared(self._book, self._histories))
+        evaluating = self._point.evaluate(arrival, message, state, self._shared)
         try:
             request = next_request(evaluating)
             while True:
@@ -151,7 +182,9 @@ class _Run:
 
     def _stage(self, decision: Decision, key: bytes) -> None:
         self._book.apply(decision.book)
-        self._histories |= {one.name: one.history for one in decision.book if isinstance(one, HistoryReduced)}
+        self._histories.update(
+            {one.name: one.history for one in decision.book if isinstance(one, HistoryReduced)}
+        )
         for name, value in self._book.flush().items():
             self._table.pop(name, None) if value is None else self._table.update({name: value})
             offset = self._next("changelog")
@@ -169,7 +202,10 @@ class _Run:
             return
         value = json.dumps(body).encode()
         self._written[topic].append(self._read_stored(PREFIX + topic, offset, key, value))
-        if topic == SOURCE_FEEDBACK:
+        if topic == USUAL_DESTINATIONS:
+            name = UsualName(*orjson.loads(key))
+            self._uses[name] = UseCount(*(body[one] for one in _COUNTED))
+        if topic in (SOURCE_FEEDBACK, DESTINATION_USES):
             self._decide(Arrival(topic, 0, offset, self._now, key, value))
 
     def _next(self, topic: str) -> int:
@@ -187,7 +223,8 @@ def _point() -> DecisionPoint:
     """The policy of the fault runs, as a worker reads it."""
     ends: Counter[str] = Counter()
     records = []
-    for topic, key, value in neutral_policy.records(TRUST, BEGAN_MS):
+    published = [*neutral_policy.records(TRUST, BEGAN_MS), *task_policy.records(TRUST)]
+    for topic, key, value in published:
         records.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
     named = neutral_policy.BUNDLE, _new_point, quality_policy.BUNDLE
@@ -196,7 +233,8 @@ def _point() -> DecisionPoint:
 
 
 def _new_point(rules: Policy) -> DecisionPoint:
-    return DecisionPoint(rules, STAGES, LIMITS, stopwatch=lambda: 0, environment="test")
+    key = task_policy.MASTER_KEY
+    return DecisionPoint(rules, STAGES, LIMITS, stopwatch=lambda: 0, environment="test", values_key=key)
 
 
 def change_record(record: StoredRecord, **fields: Any) -> StoredRecord:

@@ -1,0 +1,408 @@
+"""Whether what agents did under mandates and limits may be so, from the inputs and the ledger alone.
+
+Imports nothing of the core. Which outcome an action had to have is not worked out again. What must hold of
+every run, whatever was killed in it, is:
+
+- no limit is exceeded: what was allowed within any of its windows, over all partitions, is at most the limit,
+  and each action fits into what its partition said was left; a destination that an outcome of an action that
+  was held had brought before counts as used, and not as allowed;
+- what a partition said that it had used is no less than what it had allowed, so nothing was forgotten;
+- no mandate is used more often than it and those above it say, after its time, outside its conditions, in
+  another session, or after its partition once saw that it was revoked;
+- each origin of a destination has its reason earlier in the ledger: a trusted value a signed outcome of a
+  trusted tool, a usual one a use that was counted; and a value is new only where all results are known;
+- an action teaches once, and only after it was carried out under a signature and its destination was known by
+  registry or mandate; counts are the sum of these uses.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import rfc8785
+
+from load.installations.task_policy import (
+    CONTACTS,
+    COUNT_LIMIT,
+    DISTINCT_LIMIT,
+    INBOX,
+    LIMITS,
+    PAY,
+    REGISTERED,
+    ROW_LIMIT,
+    SUM_LIMIT,
+    derive_values_key,
+    is_of_tasks,
+)
+from load.recomputation import figures
+from load.recomputation.input_answers import account, place_of
+from load.recomputation.stored_sessions import VALUES, read_stored_sessions
+from sluice_topics.catalog import ACTIONS, MANDATES, OUTCOMES
+from sluice_topics.values import fingerprint, read_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from load.installations.site import Evidence
+    from load.recomputation.figures import RunFigure
+    from load.recomputation.input_answers import AnswerAccount
+
+VERDICT, SETTLED = "sluice/verdict/v1", "sluice/reservation_settled/v1"
+RECORDED, IN_FORCE = "sluice/mandate_recorded/v1", "sluice/policy_in_force/v1"
+MOST_INDEX_BYTES = 16_384
+MOST_LESSONS = 16
+"""Of one agent in a session: actions whose outcome will teach."""
+MOST_LAG_MS = 10_000
+"""From the record that says that a revocation is in force to the last action that is allowed all the same."""
+SHOWN = 3
+THOUSANDTHS = 1000
+_CONDITION = re.compile(r"action\.parameters\.amount <= (\d+)")
+OUTSIDE = ("none_named", "absent", "ended", "over", "condition", "count")
+ORIGINS = (
+    *("task", "registry", "history", "peers", "trusted_result", "untrusted_read", "unknown"),
+    "nowhere",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What an allowed action adds to limits. `at_ms`: broker time of the action; `rows`: the fewest that it
+    ever counted."""
+
+    partition: int
+    at_ms: int
+    agent: str
+    tool: str
+    rows: int
+    amount: int
+    to: str
+
+
+@dataclass(slots=True)
+class _Session:
+    """What the ledger has said of a session so far. `mandates`: by digest, the signed mandate and those above
+    it, the nearest first; `reads`: calls whose results count, allowed and without a signed outcome; `cut`:
+    whether some result was cut off; `brought`: by fingerprint whether it is trusted; `lessons`: allowed
+    actions that will teach, with their fingerprints."""
+
+    mandates: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    void: set[str] = field(default_factory=set)
+    allowed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    reads: set[str] = field(default_factory=set)
+    cut: bool = False
+    brought: dict[str, bool] = field(default_factory=dict)
+    lessons: dict[str, str] = field(default_factory=dict)
+
+
+class TaskRecount:
+    """One run. `problems` by what is wrong, `tally` counts what happened."""
+
+    def __init__(self, found: AnswerAccount) -> None:
+        self._found = found
+        self._key = derive_values_key()
+        self._sessions: dict[str, _Session] = defaultdict(_Session)
+        self._used: Counter[tuple[str, int, str]] = Counter()
+        self._uses: dict[str, _Use] = {}
+        self._spent: dict[tuple[str, str, int], list[_Use]] = defaultdict(list)
+        self._held: dict[str, tuple[int, str]] = {}
+        self._happened: set[tuple[int, str]] = set()
+        self._in_force_ms: dict[tuple[int, str], int] = {}
+        self._due: Counter[tuple[str, str, str]] = Counter()
+        self.tally: Counter[str] = Counter()
+        self.problems: dict[str, list[str]] = defaultdict(list)
+
+    def fold(self, ledger: Iterable[dict[str, Any]]) -> None:
+        """All records of all partitions, each in the order of its chain."""
+        for body in ledger:
+            if body["schema"] == IN_FORCE:
+                self._note_policy(body)
+            place = place_of(body)
+            one = None if place is None else self._found.inputs.get(place)
+            if one is None or not one.readable:
+                continue
+            if body["schema"] == RECORDED:
+                self._take_mandate(one.message)
+            elif body["schema"] == SETTLED and not body["early"]:
+                self._take_outcome(one.message, body)
+            elif body["schema"] == VERDICT:
+                self._take_verdict(one.message, body)
+        self._check_limits()
+
+    def _note_policy(self, body: dict[str, Any]) -> None:
+        for added in body["added"]["named"]:
+            kind, _, name = added["entry"].partition("/")
+            if kind == "mandate_revocation":
+                self._in_force_ms.setdefault((body["partition"], name), _read_ms(body["decided_at"]))
+
+    def _take_mandate(self, mandate: dict[str, Any]) -> None:
+        chain = [mandate, *reversed(mandate.get("parents") or ())]
+        self._sessions[mandate["session_id"]].mandates[_digest(mandate)] = chain
+        self.tally["mandates"] += 1
+        self.tally["mandates_within"] += len(chain) > 1
+
+    def _take_outcome(self, outcome: dict[str, Any], body: dict[str, Any]) -> None:
+        session = self._sessions[outcome["session_id"]]
+        name, values = outcome["action_id"], outcome.get("values")
+        action = session.allowed.get(name)
+        if values is not None:
+            trusted = body["signed"] and action is not None and action["toolName"] == CONTACTS
+            for one in values["fingerprints"]:
+                session.brought[one] = session.brought.get(one, False) or trusted
+            session.cut = session.cut or values["truncated"]
+        if name in self._held:
+            self._happened.add(self._held[name])
+        if not body["signed"]:
+            return
+        if values is not None:
+            session.reads.discard(name)
+        if name in self._uses:
+            use = self._uses[name]
+            self._uses[name] = _replace_rows(use, min(use.rows, outcome["rows_affected"]))
+        lesson = session.lessons.pop(name, None)
+        if lesson is not None and not body["disputed"]:
+            self._due[name, outcome["session_id"], lesson] += 1
+
+    def _take_verdict(self, action: dict[str, Any], body: dict[str, Any]) -> None:
+        if body["duplicate_of"] is not None:
+            return
+        session = self._sessions[action["session_id"]]
+        seen = body["session"].get("mandate")
+        if seen is not None and "void" in seen:
+            session.void.add(seen["digest"])
+        gates = {one["gate"]: one["detail"] for one in body["gateResults"]}
+        outside = gates.get("mandate", {}).get("outside")
+        self.tally[f"outside {outside}"] += outside is not None
+        for spent in gates.get("limits", {}).get("spent") or ():
+            self.tally[f"spent {spent['limit']}"] += 1
+        origin = next(iter(gates.get("destinations", {}).get("origins") or ()), None)
+        if origin is not None:
+            self.tally[f"origin {origin}"] += 1
+            self._check_origin(session, action, body, origin)
+        if body["outcome"] != "ALLOW":
+            self.tally["held"] += 1
+            self._held[action["action_id"]] = body["partition"], action["parameters"].get("to", "")
+            return
+        self.tally["allowed"] += 1
+        session.allowed[action["action_id"]] = action
+        if action["toolName"] in (CONTACTS, INBOX):
+            session.reads.add(action["action_id"])
+        self._use_limits(action, body)
+        if action["toolName"] == PAY:
+            self._use_mandate(session, action, body)
+            if origin in ("task", "registry"):
+                while len(session.lessons) >= MOST_LESSONS:
+                    del session.lessons[next(iter(session.lessons))]
+                session.lessons[action["action_id"]] = self._print(action).hex()
+
+    def _print(self, action: dict[str, Any]) -> bytes:
+        return fingerprint(self._key, read_value(action["parameters"]["to"]))
+
+    def _check_origin(
+        self, session: _Session, action: dict[str, Any], body: dict[str, Any], origin: str
+    ) -> None:
+        to, written = action["parameters"]["to"], base64.b64encode(self._print(action)).decode()
+        brought, uses = session.brought.get(written), (body["session"].get("values") or {}).get("uses") or {}
+        use = uses.get("$.to")
+        named = [set(one.get("destinations") or ()) for one in session.mandates.get(_named(action), [])]
+        holds = {
+            "registry": to in REGISTERED,
+            "task": bool(named) and to in set.intersection(*named) and _named(action) not in session.void,
+            "trusted_result": brought is True,
+            "history": use is not None and use["agent"] == action["agent_id"],
+            "peers": use is not None and use["agent"] != action["agent_id"],
+            "untrusted_read": brought is not None,
+            "nowhere": brought is None and not session.reads and not session.cut,
+        }
+        if not holds.get(origin, True):
+            self.problems["wrong_origins"].append(f"{body['verdict_id']}: {to} is said to be {origin}")
+
+    def _use_mandate(self, session: _Session, action: dict[str, Any], body: dict[str, Any]) -> None:
+        digest, where = _named(action), body["verdict_id"]
+        chain = session.mandates.get(digest)
+        if chain is None or chain[0]["agent_id"] != action["agent_id"]:
+            self.problems["outside_mandates"].append(f"{where}: the session has no mandate {digest}")
+            return
+        at_ms, amount = body["input"]["timestamp"], action["parameters"]["amount"]
+        for level, mandate in enumerate(chain):
+            pay = next(one for one in mandate["tools"] if one["tool"] == PAY)
+            condition = _CONDITION.fullmatch(pay["condition"])
+            if condition is None or amount > int(condition[1]) or at_ms >= _read_ms(mandate["until"]):
+                self.problems["outside_mandates"].append(f"{where}: {amount} at {at_ms} under level {level}")
+            self._used[digest, level, action["session_id"]] += 1
+            if self._used[digest, level, action["session_id"]] > pay["count"]:
+                self.problems["mandates_exceeded"].append(f"{where}: level {level} allows {pay['count']}")
+            in_force = self._in_force_ms.get((body["partition"], _digest(mandate)))
+            if in_force is not None and at_ms > in_force + MOST_LAG_MS:
+                self.problems["revoked_mandates_used"].append(f"{where}: {at_ms - in_force} ms after")
+        if digest in session.void:
+            self.problems["revoked_mandates_used"].append(f"{where}: it was seen to be revoked before")
+
+    def _use_limits(self, action: dict[str, Any], body: dict[str, Any]) -> None:
+        parameters = action["parameters"]
+        use = _Use(
+            body["partition"],
+            body["input"]["timestamp"],
+            action["agent_id"],
+            action["toolName"],
+            action["rows_affected"],
+            parameters.get("amount", 0),
+            parameters.get("to", ""),
+        )
+        limits = body["session"].get("limits") or {}
+        for name, spec in LIMITS.items():
+            if "tools" in spec and use.tool not in spec["tools"]:
+                continue
+            where, seen = (name, _find_subject(name, use), use.partition), limits.get(name)
+            if seen is None or seen["used"] is None:
+                self.problems["limits_exceeded"].append(f"{body['verdict_id']}: {name} was not looked up")
+                continue
+            adds = seen["new"] if name == DISTINCT_LIMIT else self._measure(name, [use])
+            if adds and seen["used"] + adds > seen["share"]:
+                self.problems["limits_exceeded"].append(f"{body['verdict_id']}: {name}: {seen}, adds {adds}")
+            before = [one for one in self._spent[where] if _is_within(one, use, spec)]
+            least = self._measure(name, before)
+            if "slow" not in parameters and name != ROW_LIMIT and seen["used"] < least:
+                text = f"{body['verdict_id']}: {name} has used {seen['used']}, recounted {least}"
+                self.problems["limits_forgotten"].append(text)
+            self._spent[where].append(use)
+        self._uses[action["action_id"]] = use
+
+    def _check_limits(self) -> None:
+        by_limit: dict[tuple[str, str], list[_Use]] = defaultdict(list)
+        for use in self._uses.values():
+            for name, spec in LIMITS.items():
+                if "tools" not in spec or use.tool in spec["tools"]:
+                    by_limit[name, _find_subject(name, use)].append(use)
+        for (name, subject), uses in by_limit.items():
+            spec = LIMITS[name]
+            scale = THOUSANDTHS if name == SUM_LIMIT else 1
+            most = max(self._list_windows(name, sorted(uses, key=lambda one: one.at_ms), spec["window_ms"]))
+            self.tally[f"most {name}"] = max(self.tally[f"most {name}"], most // scale)
+            if most > spec["most"] * scale:
+                self.problems["limits_exceeded"].append(f"{name} of {subject}: {most / scale}")
+
+    def _list_windows(self, name: str, uses: list[_Use], window_ms: int) -> Iterator[int]:
+        """What each window that ends with an action holds; `uses` in the order of time."""
+        first = 0
+        for last, use in enumerate(uses):
+            while uses[first].at_ms <= use.at_ms - window_ms:
+                first += 1
+            yield self._measure(name, uses[first : last + 1])
+
+    def _measure(self, name: str, uses: list[_Use]) -> int:
+        if name == DISTINCT_LIMIT:
+            return len({(one.partition, one.to) for one in uses} - self._happened)
+        if name == COUNT_LIMIT:
+            return len(uses)
+        return sum(one.rows if name == ROW_LIMIT else one.amount * THOUSANDTHS for one in uses)
+
+    def check_learnt(self, evidence: Evidence) -> None:
+        """What was learnt is what actions had to teach, once each, and counts are its sum."""
+        mine = [json.loads(one.value or b"null") for one in evidence.uses]
+        told = Counter(
+            (one["action_id"], fingerprint)
+            for one in mine
+            for fingerprints in one["used"].values()
+            for fingerprint in fingerprints
+        )
+        due = Counter({(name, lesson): count for (name, _, lesson), count in self._due.items()})
+        self.tally["lessons"] = due.total()
+        self.problems["wrong_lessons"] += [f"missing {one}" for one in due - told]
+        self.problems["wrong_lessons"] += [f"undue {one}" for one in told - due]
+        counts = Counter(
+            (one["agent_id"], one["tool"], role, fingerprint)
+            for one in mine
+            for role, fingerprints in one["used"].items()
+            for fingerprint in fingerprints
+        )
+        kept: dict[tuple[str, str, str, str], int] = {}
+        for record in sorted(evidence.usual, key=lambda record: record.offset):
+            body = json.loads(record.value or b"null")
+            kept[body["agent_id"], body["tool"], body["role"], body["fingerprint"]] = body["times"]
+        if kept != counts:
+            for name in kept.keys() | counts.keys():
+                if kept.get(name, 0) != counts[name]:
+                    self.problems["wrong_usual"].append(f"{name}: {kept.get(name)}, not {counts[name]}")
+
+
+def _named(action: dict[str, Any]) -> str:
+    return str(action.get("mandate_digest"))
+
+
+def _digest(mandate: dict[str, Any]) -> str:
+    own = {name: one for name, one in mandate.items() if name != "parents"}
+    return "sha256:" + sha256(rfc8785.dumps(own)).hexdigest()
+
+
+def _read_ms(moment: str) -> int:
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+def _replace_rows(use: _Use, rows: int) -> _Use:
+    return _Use(use.partition, use.at_ms, use.agent, use.tool, rows, use.amount, use.to)
+
+
+def _find_subject(name: str, use: _Use) -> str:
+    return use.agent if LIMITS[name]["per"] == "agent" else ""
+
+
+def _is_within(before: _Use, use: _Use, spec: dict[str, Any]) -> bool:
+    window_ms: int = spec["window_ms"]
+    return before.at_ms > use.at_ms - window_ms
+
+
+def _list_index_bytes(evidence: Evidence) -> Iterator[int]:
+    """Of each agent's index of values, in every session that is stored in the end."""
+    for name, session in read_stored_sessions(evidence.changelog).items():
+        if is_of_tasks(name):
+            yield from (size for (_, _, table), size in session.sizes.items() if table == VALUES)
+
+
+def task_figures(evidence: Evidence) -> list[RunFigure]:
+    """What happened in these sessions, and goals of zero for all that must not."""
+    found = account(evidence, is_of_tasks)
+    recount = TaskRecount(found)
+    everything = [json.loads(one.value or b"null") for one in evidence.ledger]
+    recount.fold(sorted(everything, key=lambda body: (body["partition"], body["sequence"])))
+    recount.check_learnt(evidence)
+    answered = ("lost", "doubled", "contradicted", "unread", "faulted")
+    topics = Counter(topic for topic, _, _ in found.inputs)
+    tally = recount.tally
+    return [
+        *(figures.some(f"task_{base.split('.')[-1]}", topics[base], "inputs") for base in _TOPICS),
+        figures.some("task_mandates_recorded", tally["mandates"], "mandates"),
+        figures.report("task_mandates_within_others", tally["mandates_within"], "mandates"),
+        figures.some("task_allowed", tally["allowed"], "actions"),
+        figures.some("task_held", tally["held"], "actions"),
+        *(figures.report(f"task_outside_{one}", tally[f"outside {one}"], "actions") for one in OUTSIDE),
+        *(figures.report(f"task_spent_{one}", tally[f"spent {one}"], "actions") for one in LIMITS),
+        *(figures.report(f"task_most_of_{one}", tally[f"most {one}"], "in a window") for one in LIMITS),
+        *(figures.report(f"task_origin_{one}", tally[f"origin {one}"], "actions") for one in ORIGINS),
+        figures.report("task_lessons", tally["lessons"], "actions"),
+        *(figures.none(f"task_{one}", found.count(one), "inputs") for one in answered),
+        figures.none("task_answers_without_input", found.foreign, "records"),
+        *(_none(f"task_{one}", recount.problems[one]) for one in _GOALS),
+        figures.require_at_most(
+            "task_index_bytes", max(_list_index_bytes(evidence), default=0), MOST_INDEX_BYTES, "bytes"
+        ),
+    ]
+
+
+_TOPICS = (ACTIONS, OUTCOMES, MANDATES)
+_GOALS = (
+    *("limits_exceeded", "limits_forgotten", "mandates_exceeded", "outside_mandates"),
+    *("revoked_mandates_used", "wrong_origins", "wrong_lessons", "wrong_usual"),
+)
+
+
+def _none(name: str, problems: list[str]) -> RunFigure:
+    for problem in problems[:SHOWN]:
+        print(f"  {name}: {problem}")
+    return figures.none(name, len(problems), "findings")
