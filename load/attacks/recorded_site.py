@@ -44,6 +44,8 @@ BEGAN_MS, HOUR = 1_763_730_000_000, 3_600_000
 LAG_MS = 10_000
 VERSION = "0.1.0+attacked"
 PARTITION = 3
+VALUES_KEY = bytes(range(32))
+"""The master key of values' fingerprints."""
 LIMITS = Settings().build_limits()
 SHIPPED = json.loads(Path(SHIPPED_FILES, "bundles", "default.json").read_bytes())
 QUALITY = json.loads(Path(SHIPPED_FILES, "quality", "default.json").read_bytes())
@@ -161,7 +163,7 @@ class RecordedSite:
             evidence.add(one.topic, one.value)
         stages = list_shipped_stages()
         defaults = "sluice.default", "sluice.quality", "attacked"
-        of = Installation(stages, self._roots, *defaults, LIMITS, LAG_MS, VERSION)
+        of = Installation(stages, self._roots, *defaults, LIMITS, LAG_MS, VERSION, values_key=VALUES_KEY)
         then = PolicyThen(self.control, self._roots, of)
         by_name = {one.name: one for one in stages}
         return Rerunner(evidence, by_name.__getitem__, VERSION, then), then
@@ -204,7 +206,10 @@ def make_decision(
 
 
 def _point(policy: Policy) -> DecisionPoint:
-    return DecisionPoint(policy, list_shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="attacked")
+    stages, environment = list_shipped_stages(), "attacked"
+    return DecisionPoint(
+        policy, stages, LIMITS, stopwatch=lambda: 0, environment=environment, values_key=VALUES_KEY
+    )
 
 
 def _entries() -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ and what the record says of its session must be what the session says then.
 
 What cannot be recounted is told: a session one of whose inputs is no longer there, from then until it folds;
 of memories the quarantine, the parents' trust and the sources' histories, which cross sessions. An outcome
-that came before its action counts where the ledger settles it.
+that came before its action counts where the ledger settles it, and nothing is learnt of what it says beside.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from sluice.core.state.session import (
 from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.limits import SessionLimits
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from sluice.core.rerun.policy_then import PointsUnder, PolicyThen
     from sluice.core.state.decision import Decision
     from sluice.core.state.remembered import Remembered
+    from sluice.core.state.session import SessionChange
 
 NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
 CLOCKS_APART_MS = 60_000
@@ -140,7 +141,8 @@ class Recomputation:
             self._lose(key, NO_KEY)
         found = [self._check_record(one.fields, decision, key) for one in group]
         held = [_get_held_before(state, one.fields) for one in group]
-        state.apply(decision.session)
+        early = any(one.fields.get("early") for one in group)
+        state.apply(_omit_learnt(decision.session) if early else decision.session)
         for one, before in zip(group, held, strict=True):
             _believe(state, one.fields, before)
         return found
@@ -196,6 +198,13 @@ class Recomputation:
     def _lose(self, key: bytes | None, why: str) -> None:
         if key is not None:
             self._lost.setdefault(key, why)
+
+
+def _omit_learnt(events: Iterable[SessionChange]) -> Iterator[SessionChange]:
+    """Without what an outcome says of values, and what its action teaches."""
+    for one in events:
+        if not (isinstance(one, EntryKept | EntryDropped) and one.table in ("values", "lessons")):
+            yield one
 
 
 def _omit_empty(tenants: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
 
 from load.attacks.forging import change, relink, replace_value
-from load.attacks.recorded_site import LIMITS, RecordedSite
+from load.attacks.recorded_site import LIMITS, VALUES_KEY, RecordedSite
 from sluice.core.registry.loading import build_registry
 from sluice.core.rerun.policy_then import Installation, PointsUnder, Possible
 from sluice.core.rerun.recomputation import GONE
@@ -24,6 +25,7 @@ from sluice_topics.catalog import (
     SESSION_EVENTS,
     VERDICTS,
 )
+from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 
 if TYPE_CHECKING:
     from sluice.core.rerun.policy_then import PolicyThen
@@ -75,6 +77,26 @@ def test_an_outcome_that_came_before_its_action_counts_where_it_is_settled(site:
     site.take(ACTIONS, action("b"))
     site.take(ACTIONS, action("c"))
     assert SESSION_EVENTS in {one.topic for one in site.records}
+    assert site.examine(site.records) == []
+
+
+def test_nothing_is_learnt_of_the_values_of_an_outcome_that_came_before_its_action() -> None:
+    """The action's tool is not known when the outcome comes, so its values wait for nobody."""
+    tool = {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True}
+    sends = {"tier": "T2", "action_type": "DATABASE_WRITE", "reversible": True}
+    entries = [
+        {"kind": "tool", "id": "look", "revision": 1, "spec": {**tool, "returns_untrusted": True}},
+        {"kind": "tool", "id": "send", "revision": 1, "spec": {**sends, "roles": {"destination": ["$.to"]}}},
+    ]
+    site = RecordedSite(more=lambda trust: trust.sign_entries(entries))
+    print_ = fingerprint(derive_tenant_key(VALUES_KEY, "acme"), read_value("eve@else.example"))
+    values = {"fingerprints": [b64encode(print_).decode()], "truncated": False}
+    site.take(ACTIONS, action("a"))
+    site.take(OUTCOMES, {**outcome("b", 10), "values": values})
+    site.take(ACTIONS, action("b", toolName="look"))
+    site.take(ACTIONS, action("c", toolName="send", parameters={"to": "eve@else.example"}))
+    last = json.loads([one for one in site.records if one.topic == VERDICTS][-1].value)
+    assert last["session"]["values"] == {"complete": False, "values": {}}
     assert site.examine(site.records) == []
 
 
