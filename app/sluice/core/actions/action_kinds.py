@@ -37,7 +37,7 @@ from sluice.core.state.expiry import make_time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.reservations import ActionUsage, count
 from sluice.core.state.session_view import NOTHING_SEEN, SessionView
-from sluice.core.state.usual import NEVER_USED, AgentName, UsualName, record_usual
+from sluice.core.state.usual import AgentName, UseChanges, UsualName, record_usual
 from sluice_topics.catalog import ACTIONS, DESTINATION_USES, OUTCOMES, SESSION_EVENTS, VERDICTS
 from sluice_topics.records import (
     ActionOutcome,
@@ -261,20 +261,11 @@ def count_use(
     del parts
     records: list[OutRecord] = []
     changes: list[UseCounted] = []
-    counts, whose = shared.book.uses, (used.tenant_id, used.agent_id, used.tool)
-    until_ms = used.known_until or 0
-    for by_role, answered in ((used.used, False), (used.answered or {}, True)):
+    counting, whose = UseChanges(shared.book.uses), (used.tenant_id, used.agent_id, used.tool)
+    for by_role, until_ms in ((used.used, None), (used.answered or {}, used.known_until or 0)):
         for role, fingerprint in _list_fingerprints(by_role):
             name = UsualName(*whose, role, fingerprint)
-            before = counts.get(name)
-            gone = counts.crowding(name) if before is NEVER_USED else None
-            known = (
-                before.after_answer(used.used_at, until_ms) if answered else before.after_use(used.used_at)
-            )
-            for one, after in (
-                *(() if gone is None else ((gone, counts.get(gone).forgotten()),)),
-                (name, known),
-            ):
+            for one, after in counting.change(name, used.used_at, until_ms):
                 records.append(record_usual(one, after, arrival.timestamp_ms))
                 changes.append(UseCounted(one, after))
     return Decision((), records, tuple(changes))

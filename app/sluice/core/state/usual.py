@@ -12,6 +12,7 @@ workers. A decision records the revision that it saw.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -22,7 +23,7 @@ from sluice.core.state.history import write_array_key
 from sluice_topics.catalog import DESTINATION_USES, USUAL_DESTINATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 SCHEMA_USED = "sluice/destination_used/v1"
 SCHEMA_USUAL = "sluice/usual_destination/v1"
@@ -60,6 +61,11 @@ class UsualName(NamedTuple):
     def owner(self) -> AgentName:
         """Whose it is."""
         return AgentName(self.tenant, self.agent)
+
+    @property
+    def bounds(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Among which counts this is one of `MOST_OF_ROLE`, and of `MOST_OF_AGENT`."""
+        return self[:4], self[:2]
 
     @classmethod
     def read(cls, key: bytes) -> UsualName:
@@ -188,34 +194,93 @@ def record_usual(name: UsualName, known: UseCount, now_ms: int) -> OutRecord:
     return OutRecord(USUAL_DESTINATIONS, "UsualDestination", body, name.key())
 
 
+class _LastUses:
+    """Counts in the order of their last change, the longest ago first."""
+
+    def __init__(self) -> None:
+        self._sorted: list[tuple[int, UsualName]] = []
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def __iter__(self) -> Iterator[UsualName]:
+        return (name for _, name in self._sorted)
+
+    def add(self, name: UsualName, newest_ms: int) -> None:
+        insort(self._sorted, (newest_ms, name))
+
+    def remove(self, name: UsualName, newest_ms: int) -> None:
+        del self._sorted[bisect_left(self._sorted, (newest_ms, name))]
+
+
 class UseCounts:
-    """All counts that a partition owns, by agent. Built from the table, and changed with it."""
+    """All counts that a partition owns. Built from the table, and changed with it."""
 
     def __init__(self, table: Mapping[bytes, bytes]) -> None:
-        self._by_agent: dict[AgentName, dict[UsualName, UseCount]] = {}
+        self._counts: dict[UsualName, UseCount] = {}
+        self._orders: dict[tuple[str, ...], _LastUses] = {}
         for key, value in table.items():
             if key.startswith(KEY_PREFIX):
                 self.put(UsualName.read(key), UseCount(*orjson.loads(value)))
 
     def get(self, name: UsualName) -> UseCount:
         """The count of this name."""
-        return self._by_agent.get(name.owner, {}).get(name, NEVER_USED)
+        return self._counts.get(name, NEVER_USED)
 
     def put(self, name: UsualName, known: UseCount) -> None:
         """Keep a count, or with a forgotten one forget it."""
-        of_agent = self._by_agent.setdefault(name.owner, {})
+        before = self._counts.pop(name, None)
+        for bound in name.bounds:
+            order = self._orders.setdefault(bound, _LastUses())
+            if before is not None:
+                order.remove(name, before.newest_ms)
+            if not known.is_forgotten:
+                order.add(name, known.newest_ms)
+            elif not len(order):
+                del self._orders[bound]
         if not known.is_forgotten:
-            of_agent[name] = known
-        else:
-            of_agent.pop(name, None)
+            self._counts[name] = known
 
-    def crowding(self, name: UsualName) -> UsualName | None:
+    def list_oldest(self, bound: tuple[str, ...]) -> _LastUses:
+        """The names that one bound is about, the one first that was not used for longest."""
+        return self._orders.get(bound, _NOTHING_USED)
+
+
+_NOTHING_USED = _LastUses()
+
+
+class UseChanges:
+    """What one record changes of counts, value after value: each finds what those before it have changed."""
+
+    def __init__(self, counts: UseCounts) -> None:
+        self._counts = counts
+        self._changed: dict[UsualName, UseCount] = {}
+
+    def change(self, name: UsualName, at_ms: int, until_ms: int | None) -> list[tuple[UsualName, UseCount]]:
+        """The count of this name with one use more, or with an answer that counts `until_ms`; before it that
+        of another one, where that makes room for it."""
+        before, changes = self._get(name), list[tuple[UsualName, UseCount]]()
+        gone = self._find_crowding(name) if before.is_forgotten else None
+        if gone is not None:
+            changes.append((gone, self._get(gone).forgotten()))
+        after = before.after_use(at_ms) if until_ms is None else before.after_answer(at_ms, until_ms)
+        changes.append((name, after))
+        self._changed.update(changes)
+        return changes
+
+    def _get(self, name: UsualName) -> UseCount:
+        return self._changed.get(name) or self._counts.get(name)
+
+    def _find_crowding(self, name: UsualName) -> UsualName | None:
         """The count that must make room for a new one of this name: the one that was not used for longest, of
         the tool's role where that is full, else of the agent; None: there is room."""
-        of_agent = self._by_agent.get(name.owner, {})
-        alike = [one for one in of_agent if one[:4] == name[:4]]
-        if len(alike) >= MOST_OF_ROLE:
-            return min(alike, key=lambda one: of_agent[one].newest_ms)
-        if len(of_agent) >= MOST_OF_AGENT:
-            return min(of_agent, key=lambda one: of_agent[one].newest_ms)
+        for bound, most in zip(name.bounds, (MOST_OF_ROLE, MOST_OF_AGENT), strict=True):
+            order = self._counts.list_oldest(bound)
+            mine = [one for one in self._changed if bound in one.bounds]
+            held = [one for one in mine if not self._changed[one].is_forgotten]
+            before = sum(not self._counts.get(one).is_forgotten for one in mine)
+            if len(order) + len(held) - before >= most:
+                oldest = next((one for one in order if one not in self._changed), None)
+                held += [] if oldest is None else [oldest]
+                return min(held, key=lambda one: (self._get(one).newest_ms, one))
         return None

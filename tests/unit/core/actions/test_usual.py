@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sluice.core.actions.stages import list_shipped_stages
@@ -322,6 +324,37 @@ def test_an_agents_counts_are_bounded_and_what_is_oldest_goes(monkeypatch: pytes
     restored = Book(table)
     name = UsualName("acme", "operator", "mail", "destination", f"{0:032x}")
     assert restored.uses.get(name) == UseCount(START + DAY, START + DAY, 1, 1, 1)
+
+
+def test_a_use_of_many_destinations_keeps_within_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each finds what those before it in the same record have taken."""
+    monkeypatch.setattr(usual, "MOST_OF_ROLE", 4)
+    monkeypatch.setattr(usual, "MOST_OF_AGENT", 6)
+    book = Book({})
+    for tool, numbers in (("transfer", range(3)), ("mail", range(3, 9)), ("transfer", range(9, 19))):
+        prints = [f"{number:032x}" for number in numbers]
+        records = count_uses(book, fingerprints=prints, at_ms=START + numbers[0], tool=tool)
+    kept = [key for key, value in book.flush().items() if value is not None]
+    names = [UsualName.read(key) for key in kept if key.startswith(usual.KEY_PREFIX)]
+    assert sorted((one.tool, int(one.fingerprint, 16)) for one in names) == [
+        *(("mail", number) for number in (7, 8)),
+        *(("transfer", number) for number in range(15, 19)),
+    ]
+    assert len(records) == 20
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 50)), max_size=80))
+def test_counts_of_a_table_and_those_that_were_kept_are_the_same(uses: list[tuple[int, int, int]]) -> None:
+    book, table = Book({}), dict[bytes, bytes]()
+    for tool, number, at_ms in uses:
+        count_uses(book, fingerprints=[f"{number:032x}"], at_ms=START + at_ms, tool=f"tool-{tool}")
+        for key, value in book.flush().items():
+            table.pop(key, None) if value is None else table.update({key: value})
+    restored = Book(table)
+    for tool, number, _ in uses:
+        name = UsualName("acme", "operator", f"tool-{tool}", "destination", f"{number:032x}")
+        assert restored.uses.get(name) == book.uses.get(name) != usual.NEVER_USED
+        assert [*restored.uses.list_oldest(name.bounds[0])] == [*book.uses.list_oldest(name.bounds[0])]
 
 
 def test_a_use_that_comes_late_changes_neither_the_last_day_nor_the_first_wrongly() -> None:
