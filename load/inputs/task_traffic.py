@@ -269,7 +269,7 @@ class TaskTraffic:
         if how < 0.16:
             return _publish(OUTCOMES, task, self._sign(outcome, task_policy.STRANGER))
         if how < 0.2:
-            elsewhere = {**place.input, "offset": place.input["offset"] + 1}
+            elsewhere = {**place.input, "offset": max(0, place.input["offset"] - 1)}
             return _publish(OUTCOMES, task, self._sign({**outcome, "input": elsewhere}))
         place.reported = rng.random() < 0.9
         return _publish(OUTCOMES, task, self._sign(outcome))
