@@ -62,8 +62,9 @@ class _Place:
 
 @dataclass(slots=True)
 class _Task:
-    """A session. `mandates`: with their digests, the latest last; `returned` and `strange`: the addresses
-    that contacts and the inbox returned; `placed`: its actions by id."""
+    """A session, and the agent whose it is first. `mandates`: with their digests, the latest last;
+    `returned` and `strange`: the addresses that contacts and the inbox returned; `placed`: its actions by
+    id."""
 
     name: str
     agent: str
@@ -153,12 +154,13 @@ class TaskTraffic:
         draw = rng.random()
         if draw < 0.1 and task.mandates:
             return _publish(MANDATES, task, task.mandates[-1][0])
-        above = self._find_above(lane) if draw > 0.4 and lane % 2 else None
+        above, agent = self._find_above(task, lane) if draw > 0.4 else None, task.agent
         count, named = rng.randint(2, 6), rng.sample(PARTNERS, 3)
         until_ms = self._now_ms() + (RUNS_OUT_MS if 0.2 < draw < 0.35 else LASTS_MS)
         if above is not None:
             pay = next(one for one in above["tools"] if one["tool"] == PAY)
             named, until_ms = above["destinations"][:2], min(until_ms, _read_until_ms(above))
+            agent = rng.choice(PAYERS)
             count = pay["count"] + 1 if draw > 0.9 else rng.randint(1, pay["count"])
         condition = f"action.parameters.amount <= {rng.randint(MOST_AMOUNT // 2, MOST_AMOUNT)}"
         tools: list[dict[str, Any]] = [
@@ -175,14 +177,15 @@ class TaskTraffic:
         )
         issuer = self._stranger if 0.1 < draw < 0.15 else self._issuer
         until = datetime.fromtimestamp(until_ms / 1000, UTC)
-        mandate = issue_mandate(issuer, task.agent, task.name, until, terms)
+        mandate = issue_mandate(issuer, agent, task.name, until, terms)
         task.mandates.append((mandate, compute_mandate_digest(mandate)))
         return _publish(MANDATES, task, mandate)
 
-    def _find_above(self, lane: int) -> dict[str, Any] | None:
-        """A mandate of the neighbour, which has none above it."""
-        held = self._tasks[lane - 1].mandates
-        return self._rng.choice(held)[0] if held else None
+    def _find_above(self, task: _Task, lane: int) -> dict[str, Any] | None:
+        """A mandate with none above it: of the same session, so that both share its counts, or of another."""
+        held = (task if self._rng.random() < 0.5 else self._tasks[lane - 1]).mandates
+        roots = [one for one, _ in held if "parent" not in one]
+        return self._rng.choice(roots) if roots else None
 
     def _read(self, task: _Task, _: int) -> InputRecord:
         tool = CONTACTS if self._rng.random() < 0.65 else INBOX
@@ -208,10 +211,10 @@ class TaskTraffic:
         return self._propose(task, PAY, {"to": to, "amount": rng.randint(1, MOST_AMOUNT)})
 
     def _propose(self, task: _Task, tool: str, parameters: dict[str, Any]) -> InputRecord:
-        rng = self._rng
+        rng, named = self._rng, self._choose_mandate(task)
         action = {
             "action_id": f"t-{self._salt}-{self._drawn}-{rng.getrandbits(32):08x}",
-            "agent_id": task.agent,
+            "agent_id": task.agent if named is None or rng.random() < 0.05 else named[0]["agent_id"],
             "session_id": task.name,
             "toolName": tool,
             "parameters": parameters,
@@ -220,20 +223,18 @@ class TaskTraffic:
         }
         if rng.random() < self._slow:
             parameters["slow"] = True
-        digest = self._choose_mandate(task)
-        if digest is not None:
-            action["mandate_digest"] = digest
+        if named is not None:
+            action["mandate_digest"] = NO_MANDATE if rng.random() < 0.02 else named[1]
         return _publish(ACTIONS, task, action)
 
-    def _choose_mandate(self, task: _Task) -> str | None:
+    def _choose_mandate(self, task: _Task) -> tuple[dict[str, Any], str] | None:
+        """Mostly the latest; also an earlier one, one of another session, or none."""
         draw = self._rng.random()
         if draw < 0.04:
             return None
-        if draw < 0.06:
-            return NO_MANDATE
-        if draw < 0.09:
-            return self._rng.choice(self._rng.choice(self._tasks).mandates or task.mandates)[1]
-        return task.mandates[-1][1] if draw < 0.8 else self._rng.choice(task.mandates)[1]
+        if draw < 0.07:
+            return self._rng.choice(self._rng.choice(self._tasks).mandates or task.mandates)
+        return task.mandates[-1] if draw < 0.8 else self._rng.choice(task.mandates)
 
     def _repeat(self, task: _Task, _: int) -> InputRecord:
         """An action again, byte for byte."""
@@ -264,7 +265,7 @@ class TaskTraffic:
         if action["toolName"] != PAY:
             outcome["values"] = self._make_values(task, action["toolName"], cut=0.85 < how < 0.9)
         if how < 0.08:
-            return _publish(OUTCOMES, task, {**outcome, "reported_by": task.agent})
+            return _publish(OUTCOMES, task, {**outcome, "reported_by": action["agent_id"]})
         outcome |= {"action_digest": place.input["digest"], "input": place.input}
         if how < 0.16:
             return _publish(OUTCOMES, task, self._sign(outcome, task_policy.STRANGER))

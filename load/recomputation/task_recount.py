@@ -3,12 +3,14 @@
 Imports nothing of the core. Which outcome an action had to have is not worked out again. What must hold of
 every run, whatever was killed in it, is:
 
-- no limit is exceeded: what was allowed within any of its windows, over all partitions, is at most the limit,
+- no limit is exceeded: what was allowed within any of its windows, over all partitions, by the latest time
+  that each partition had seen (docs/limits.md), is at most the limit,
   and each action fits into what its partition said was left; a destination that an outcome of an action that
   was held had brought before counts as used, and not as allowed;
 - what a partition said that it had used is no less than what it had allowed, so nothing was forgotten;
-- no mandate is used more often than it and those above it say, after its time, outside its conditions, in
-  another session, or after its partition once saw that it was revoked;
+- no mandate is used more often than it and those above it say, those below it among its uses in a session,
+  after its time, outside its conditions, in another session, or after its partition once saw that it was
+  revoked;
 - each origin of a destination has its reason earlier in the ledger: a trusted value a signed outcome of a
   trusted tool, a usual one a use that was counted; and a value is new only where all results are known;
 - an action teaches once, and only after it was carried out under a signature and its destination was known by
@@ -73,8 +75,8 @@ ORIGINS = (
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What an allowed action adds to limits. `at_ms`: broker time of the action; `rows`: the fewest that it
-    ever counted."""
+    """What an allowed action adds to limits. `at_ms`: the latest broker time of an action that its partition
+    had counted by then; `rows`: the fewest that it ever counted."""
 
     partition: int
     at_ms: int
@@ -89,8 +91,8 @@ class _Use:
 class _Session:
     """What the ledger has said of a session so far. `mandates`: by digest, the signed mandate and those above
     it, the nearest first; `reads`: calls whose results count, allowed and without a signed outcome; `cut`:
-    whether some result was cut off; `brought`: by fingerprint whether it is trusted; `lessons`: allowed
-    actions that will teach, with their fingerprints."""
+    whether some result was cut off; `brought`: by fingerprint whether it is trusted; `lessons`: by agent
+    allowed actions that will teach, with their fingerprints."""
 
     mandates: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     void: set[str] = field(default_factory=set)
@@ -98,7 +100,7 @@ class _Session:
     reads: set[str] = field(default_factory=set)
     cut: bool = False
     brought: dict[str, bool] = field(default_factory=dict)
-    lessons: dict[str, str] = field(default_factory=dict)
+    lessons: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
 
 
 class TaskRecount:
@@ -108,9 +110,10 @@ class TaskRecount:
         self._found = found
         self._key = derive_values_key()
         self._sessions: dict[str, _Session] = defaultdict(_Session)
-        self._used: Counter[tuple[str, int, str]] = Counter()
+        self._used: Counter[tuple[str, str]] = Counter()
         self._uses: dict[str, _Use] = {}
         self._spent: dict[tuple[str, str, int], list[_Use]] = defaultdict(list)
+        self._clock_ms: dict[int, int] = defaultdict(int)
         self._held: dict[str, tuple[int, str]] = {}
         self._happened: set[tuple[int, str]] = set()
         self._in_force_ms: dict[tuple[int, str], int] = {}
@@ -165,7 +168,7 @@ class TaskRecount:
         if name in self._uses:
             use = self._uses[name]
             self._uses[name] = _replace_rows(use, min(use.rows, outcome["rows_affected"]))
-        lesson = session.lessons.pop(name, None)
+        lesson = None if action is None else session.lessons[action["agent_id"]].pop(name, None)
         if lesson is not None and not body["disputed"]:
             self._due[name, outcome["session_id"], lesson] += 1
 
@@ -176,14 +179,11 @@ class TaskRecount:
         seen = body["session"].get("mandate")
         if seen is not None and "void" in seen:
             session.void.add(seen["digest"])
-        gates = {one["gate"]: one["detail"] for one in body["gateResults"]}
-        outside = gates.get("mandate", {}).get("outside")
-        self.tally[f"outside {outside}"] += outside is not None
-        for spent in gates.get("limits", {}).get("spent") or ():
-            self.tally[f"spent {spent['limit']}"] += 1
-        origin = next(iter(gates.get("destinations", {}).get("origins") or ()), None)
+        if body["session"].get("limits"):
+            latest_ms = max(self._clock_ms[body["partition"]], body["input"]["timestamp"])
+            self._clock_ms[body["partition"]] = latest_ms
+        origin = self._take_gates(body)
         if origin is not None:
-            self.tally[f"origin {origin}"] += 1
             self._check_origin(session, action, body, origin)
         if body["outcome"] != "ALLOW":
             self.tally["held"] += 1
@@ -197,9 +197,21 @@ class TaskRecount:
         if action["toolName"] == PAY:
             self._use_mandate(session, action, body)
             if origin in ("task", "registry"):
-                while len(session.lessons) >= MOST_LESSONS:
-                    del session.lessons[next(iter(session.lessons))]
-                session.lessons[action["action_id"]] = self._print(action).hex()
+                lessons = session.lessons[action["agent_id"]]
+                while len(lessons) >= MOST_LESSONS:
+                    del lessons[next(iter(lessons))]
+                lessons[action["action_id"]] = self._print(action).hex()
+
+    def _take_gates(self, body: dict[str, Any]) -> str | None:
+        """Note what the gates said; the origin of the action's destination, None where nobody looked."""
+        gates = {one["gate"]: one["detail"] for one in body["gateResults"]}
+        outside = gates.get("mandate", {}).get("outside")
+        self.tally[f"outside {outside}"] += outside is not None
+        for spent in gates.get("limits", {}).get("spent") or ():
+            self.tally[f"spent {spent['limit']}"] += 1
+        origin = next(iter(gates.get("destinations", {}).get("origins") or ()), None)
+        self.tally[f"origin {origin}"] += 1
+        return origin
 
     def _print(self, action: dict[str, Any]) -> bytes:
         return fingerprint(self._key, read_value(action["parameters"]["to"]))
@@ -235,8 +247,9 @@ class TaskRecount:
             condition = _CONDITION.fullmatch(pay["condition"])
             if condition is None or amount > int(condition[1]) or at_ms >= _read_ms(mandate["until"]):
                 self.problems["outside_mandates"].append(f"{where}: {amount} at {at_ms} under level {level}")
-            self._used[digest, level, action["session_id"]] += 1
-            if self._used[digest, level, action["session_id"]] > pay["count"]:
+            used = _digest(mandate), action["session_id"]
+            self._used[used] += 1
+            if self._used[used] > pay["count"]:
                 self.problems["mandates_exceeded"].append(f"{where}: level {level} allows {pay['count']}")
             in_force = self._in_force_ms.get((body["partition"], _digest(mandate)))
             if in_force is not None and at_ms > in_force + MOST_LAG_MS:
@@ -248,7 +261,7 @@ class TaskRecount:
         parameters = action["parameters"]
         use = _Use(
             body["partition"],
-            body["input"]["timestamp"],
+            self._clock_ms[body["partition"]],
             action["agent_id"],
             action["toolName"],
             action["rows_affected"],
