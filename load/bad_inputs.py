@@ -21,9 +21,9 @@ import orjson
 
 from load.inputs.malformed_inputs import kinds_by_topic
 from load.inputs.publisher import Pace
-from load.inputs.traffic import Mix, Traffic
+from load.inputs.traffic import Traffic
 from load.installations.approvers import is_of_people
-from load.installations.site import MALFORMED, POISON, gather
+from load.installations.site import MALFORMED, POISON, Mix, gather
 from load.installations.task_policy import is_of_tasks
 from load.recomputation import figures
 from load.recomputation.input_answers import account

@@ -26,9 +26,10 @@ import rfc8785
 from load.bench.fixtures import action_events, bench_policy, items, memory_writes
 from load.bench.fixtures.pure import Pipeline
 from load.inputs.malformed_inputs import kinds_by_topic
-from load.inputs.traffic import Mix, Traffic
+from load.inputs.traffic import Traffic
 from load.installations import neutral_policy, quality_policy
 from load.installations.neutral_policy import TENANT
+from load.installations.site import Mix
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, ThrowawayTrust
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint

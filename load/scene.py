@@ -16,11 +16,11 @@ from aiokafka.errors import KafkaError
 from load.inputs.people import people_of
 from load.inputs.publisher import Publisher
 from load.inputs.task_traffic import TaskTraffic
-from load.inputs.traffic import Mix, Traffic
+from load.inputs.traffic import Traffic
 from load.installations import approvers, task_policy
 from load.installations.fleet import Fleet, RunFailed
 from load.installations.neutral_policy import MOST_HELD
-from load.installations.site import prepare, records_of
+from load.installations.site import Mix, prepare, records_of
 from load.recomputation.quarantine_recount import ENTERED, LEAVING
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import DESTINATION_USES, QUARANTINE, SOURCE_FEEDBACK

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from load.inputs.traffic import Mix
+    from load.installations.site import Mix
     from sluice.cli.demo.throwaway_trust import ThrowawayTrust
     from sluice.core.registry.keys import SigningKey
     from sluice_topics.audience import Audience

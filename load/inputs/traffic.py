@@ -22,7 +22,7 @@ from load.inputs.retrieval_traffic import RetrievalTraffic
 from load.inputs.task_traffic import KIND as OF_TASKS
 from load.installations.neutral_policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
 from load.installations.quality_policy import OVERRIDDEN, POINT
-from load.installations.site import MALFORMED, POISON, InputRecord
+from load.installations.site import MALFORMED, POISON, InputRecord, Mix
 from sluice_topics.audience import UNNAMED, Audience, record_message
 from sluice_topics.catalog import ACTIONS, OUTCOMES
 
@@ -41,30 +41,6 @@ ACKNOWLEDGES = 0.1
 AGAIN = 1 / 3
 """Of the signed outcomes, those that came before."""
 EARLY_BY = 60  # events at most between an early outcome and its action
-
-
-@dataclass(frozen=True, slots=True)
-class Mix:
-    """Shares of all events, but `slow`, which is a share of actions and writes, and `task`, which is of all
-    events where there are tasks, and the others of the rest; what remains are new actions.
-
-    `apart`: memory writes are in sessions of their own, so no action waits behind what is asked about them.
-    """
-
-    sessions: int
-    slow: float
-    repeat: float = 0.05
-    conflict: float = 0.03
-    outcome: float = 0.12
-    signed: float = 0.04
-    early: float = 0.05
-    write: float = 0.2
-    review: float = 0.10
-    retrieval: float = 0.1
-    report: float = 0.04
-    task: float = 0.15
-    apart: bool = False
-    malformed_every: int = 0
 
 
 @dataclass(slots=True)

@@ -183,6 +183,30 @@ SHORT = Scale(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Shares of all events, but `slow`, which is a share of actions and writes, and `task`, which is of all
+    events where there are tasks, and the others of the rest; what remains are new actions.
+
+    `apart`: memory writes are in sessions of their own, so no action waits behind what is asked about them.
+    """
+
+    sessions: int
+    slow: float
+    repeat: float = 0.05
+    conflict: float = 0.03
+    outcome: float = 0.12
+    signed: float = 0.04
+    early: float = 0.05
+    write: float = 0.2
+    review: float = 0.10
+    retrieval: float = 0.1
+    report: float = 0.04
+    task: float = 0.15
+    apart: bool = False
+    malformed_every: int = 0
+
+
 KIND_HEADER = "load-kind"
 MALFORMED = "malformed:"
 POISON = "poison"

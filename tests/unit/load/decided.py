@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from load.inputs.task_traffic import TaskTraffic
-from load.inputs.traffic import Mix, Traffic
+from load.inputs.traffic import Traffic
 from load.installations import neutral_policy, quality_policy, task_policy
-from load.installations.site import KIND_HEADER, Evidence, Site
+from load.installations.site import KIND_HEADER, Evidence, Mix, Site
 from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stage import PASSED, StageResult

@@ -8,8 +8,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.inputs.traffic import Mix, Traffic
+from load.inputs.traffic import Traffic
 from load.installations.neutral_policy import READ_TOOL
+from load.installations.site import Mix
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
 
