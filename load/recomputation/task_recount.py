@@ -222,10 +222,14 @@ class TaskRecount:
         to, written = action["parameters"]["to"], base64.b64encode(self._print(action)).decode()
         brought, uses = session.brought.get(written), (body["session"].get("values") or {}).get("uses") or {}
         use = uses.get("$.to")
-        named = [set(one.get("destinations") or ()) for one in session.mandates.get(_named(action), [])]
+        named = [
+            set(one.get("destinations") or ()) for one in session.mandates.get(_name_mandate(action), [])
+        ]
         holds = {
             "registry": to in REGISTERED,
-            "task": bool(named) and to in set.intersection(*named) and _named(action) not in session.void,
+            "task": bool(named)
+            and to in set.intersection(*named)
+            and _name_mandate(action) not in session.void,
             "trusted_result": brought is True,
             "history": use is not None and use["agent"] == action["agent_id"],
             "peers": use is not None and use["agent"] != action["agent_id"],
@@ -236,7 +240,7 @@ class TaskRecount:
             self.problems["wrong_origins"].append(f"{body['verdict_id']}: {to} is said to be {origin}")
 
     def _use_mandate(self, session: _Session, action: dict[str, Any], body: dict[str, Any]) -> None:
-        digest, where = _named(action), body["verdict_id"]
+        digest, where = _name_mandate(action), body["verdict_id"]
         chain = session.mandates.get(digest)
         if chain is None or chain[0]["agent_id"] != action["agent_id"]:
             self.problems["outside_mandates"].append(f"{where}: the session has no mandate {digest}")
@@ -345,7 +349,7 @@ class TaskRecount:
                     self.problems["wrong_usual"].append(f"{name}: {kept.get(name)}, not {counts[name]}")
 
 
-def _named(action: dict[str, Any]) -> str:
+def _name_mandate(action: dict[str, Any]) -> str:
     return str(action.get("mandate_digest"))
 
 
