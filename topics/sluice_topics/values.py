@@ -1075,11 +1075,18 @@ def fingerprint(key: bytes, value: Value) -> bytes:
     still the same. So a handle and an e-mail address cannot be mixed up, since their text says what they are.
     """
     text = value.text.lower() if value.kind == "iban" else value.text
+    return (_digest_short if len(text) <= MAX_LEAF else _digest)(key, text)
+
+
+def _digest(key: bytes, text: str) -> bytes:
     begun, ended = _begin_hmac(key)
     inner, outer = begun.copy(), ended.copy()
     inner.update(text.encode("utf-8", "surrogatepass"))
     outer.update(inner.digest())
     return outer.digest()[:FINGERPRINT_BYTES]
+
+
+_digest_short = lru_cache(maxsize=_KEPT)(_digest)
 
 
 @lru_cache(maxsize=1024)

@@ -90,7 +90,10 @@ class RoleReader:
                 written, is_word, under = place.below.get(name) or self._step(place, name)
                 if not is_word or (judges_names and not isinstance(below, str | dict | list)):
                     arguments.append(Argument(place.role, f"{path}{written}~", name))
-                self._walk(below, path + written, under, arguments)
+                if type(below) is int or (type(below) is str and not under.is_judged):
+                    arguments.append(Argument(under.role_of_scalars, path + written, below))
+                else:
+                    self._walk(below, path + written, under, arguments)
         elif isinstance(value, list):
             for number, below in enumerate(value):
                 self._walk(below, f"{path}[{number}]", place, arguments)

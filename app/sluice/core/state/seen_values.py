@@ -156,7 +156,7 @@ def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, byte
                 continue
             raw = _decode(prints)
             for path, fingerprint in wanted:
-                if _holds(raw, fingerprint):
+                if fingerprint in raw and _holds(raw, fingerprint):
                     value = SeenValue(bool(trusted), source, at_ms)
                     known = found.get(path)
                     if known is None or (value.trusted, value.at_ms) > (known.trusted, known.at_ms):
