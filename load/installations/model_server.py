@@ -22,6 +22,7 @@ from load import ROOT
 from load.installations.command_process import free_port
 from sluice.core.actions.causal import EXTRACT, JUDGE, JUDGE_IN_CONTEXT
 from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
+from sluice.core.actions.inbound import JUDGE_IN_CONTEXT as CONTENT_IN_CONTEXT
 from sluice.core.foundation import content_judge as judge
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def choose_answer(request: Mapping[str, Any]) -> dict[str, Any]:
     if told in (GRADE.system, GRADE_IN_CONTEXT.system):
         return {"compliance": round(1 - share**4, 3), "reasoning": reasoning}
     trust = round(1 - share**4, 3)
-    worst = {"text": int(trust < DOUBTED)} if told == judge.PROMPT.system else {}
+    worst = {"text": int(trust < DOUBTED)} if told in (judge.PROMPT.system, CONTENT_IN_CONTEXT.system) else {}
     return {"trust": trust, "categories": [], "explanation": reasoning, **worst}
 
 

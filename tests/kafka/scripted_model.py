@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.causal import EXTRACT, JUDGE, JUDGE_IN_CONTEXT
 from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
+from sluice.core.actions.inbound import JUDGE_IN_CONTEXT as CONTENT_IN_CONTEXT
 from sluice.core.foundation import content_judge as judge
 from tests.messages_api import MessagesApi, make_failing, messages_api, reply_with_text
 
@@ -38,7 +39,7 @@ class Model:
             exchange.body["system"][0]["text"],
             json.loads(exchange.body["messages"][0]["content"]),
         )
-        if told == judge.SYSTEM:
+        if told in (judge.SYSTEM, CONTENT_IN_CONTEXT.system):
             texts = list(question["texts"].values())
             worst = next((place for place, text in enumerate(texts, 1) if SLY in text), 0)
             said: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from sluice.bootstrap.model_ports import PROMPTS, build_analysis_ports, build_grader_ports
-from sluice.core.actions import grading
+from sluice.core.actions import grading, inbound
 from sluice.core.foundation import content_judge as judge
 from sluice.core.foundation.content_judge import show_texts
 from sluice.core.foundation.requests import Request
@@ -84,7 +84,7 @@ def test_without_a_key_nothing_is_asked() -> None:
 def test_a_memory_write_is_patient_and_an_action_is_not() -> None:
     ports = build_analysis_ports(settings())
     queued = {name: one.waits_in_queue for name, one in ports.items() if isinstance(one, Queued)}
-    assert queued == {analysis.PORT: True, judge.PORT: False}
+    assert queued == {analysis.PORT: True, judge.PORT: False, inbound.PORT_IN_CONTEXT: False}
     asked = build_grader_ports(settings()).values()
     assert all(isinstance(one, Queued) and not one.waits_in_queue for one in asked)
     assert build_grader_ports(settings()).keys() == PROMPTS.keys()

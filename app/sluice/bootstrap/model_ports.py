@@ -14,7 +14,7 @@ from sluice.adapters.models.model_api import ModelApiSettings
 from sluice.adapters.models.prompted_port import BatchedPort, PromptedPort
 from sluice.adapters.pattern_files import read_libraries
 from sluice.adapters.sentence_encoder import ClosestTexts, EncoderSettings, SentenceEncoder
-from sluice.core.actions import causal, grading
+from sluice.core.actions import causal, grading, inbound
 from sluice.core.actions.action_similarity import ActionSimilarity
 from sluice.core.actions.closest import PORT as CLOSEST
 from sluice.core.actions.policies import Policies
@@ -59,13 +59,23 @@ def build_analysis_ports(settings: Settings) -> dict[str, Port]:
     if model is None:
         return {analysis.PORT: AnalysisOff("no API key is set")}
     port = GuardedPort(analysis.PROMPT, model, waits_in_queue=True)
-    return {analysis.PORT: port, **_build_judges(settings, GuardedPort(judge.PROMPT, model))}
+    return {
+        analysis.PORT: port,
+        **_build_judges(
+            settings, GuardedPort(judge.PROMPT, model), GuardedPort(inbound.JUDGE_IN_CONTEXT, model)
+        ),
+    }
 
 
-def _build_judges(settings: Settings, port: PromptedPort) -> dict[str, Port]:
-    """The same question is asked once, alone or together with others."""
+def _build_judges(settings: Settings, port: PromptedPort, in_context: PromptedPort) -> dict[str, Port]:
+    """The same question is asked once, alone or together with others. `in_context`: about actions with a task
+    or origins."""
     kept = CachedAnswers(port, settings.analysis.max_kept)
-    return {judge.PORT: kept, judge.TOGETHER: BatchedPort(kept)}
+    return {
+        judge.PORT: kept,
+        judge.TOGETHER: BatchedPort(kept),
+        inbound.PORT_IN_CONTEXT: CachedAnswers(in_context, settings.analysis.max_kept),
+    }
 
 
 def build_grader_ports(settings: Settings) -> dict[str, Port]:
@@ -96,7 +106,8 @@ def build_trial_model(
         raise PolicyError(f"{group}.api_key: no key is set")
     if group == "analysis":
         port = PromptedPort(analysis.PROMPT, model)
-        return model, {analysis.PORT: port, **_build_judges(settings, PromptedPort(judge.PROMPT, model))}
+        judges = (PromptedPort(one, model) for one in (judge.PROMPT, inbound.JUDGE_IN_CONTEXT))
+        return model, {analysis.PORT: port, **_build_judges(settings, *judges)}
     ports = {
         name: CachedAnswers(PromptedPort(prompt, model), settings.grader.max_kept)
         for name, prompt in PROMPTS.items()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions import causal, grading
+from sluice.core.actions import causal, grading, inbound
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.action_similarity import ActionSimilarity
 from sluice.core.actions.assessment import GATE as REGISTRATION
@@ -61,6 +61,7 @@ JUDGING = (Causal.name, Grader.name)
 HOSTED_PORTS = frozenset(
     {
         judge.PORT,
+        inbound.PORT_IN_CONTEXT,
         causal.EXTRACTION_PORT,
         causal.PORT,
         causal.PORT_IN_CONTEXT,

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from sluice.core.actions.model_questions import BudgetMs, Characters, scope_of
+from sluice.core.actions.model_questions import (
+    BudgetMs,
+    Characters,
+    ShownContext,
+    put_in_context,
+    scope_of,
+)
 from sluice.core.actions.outbound import (
     MODES,
     MOST_CHARACTERS,
@@ -24,8 +30,9 @@ from sluice.core.actions.outbound import (
     make_replacement,
 )
 from sluice.core.actions.pipeline import INCONCLUSIVE, MILDEST_FIRST, unanswered
+from sluice.core.actions.question_context import find_context
 from sluice.core.actions.stage import PASSED, ROOT, ContentGate, Detail, StageResult
-from sluice.core.foundation.content_judge import OFTENER, PORT, PROMPT, JudgeWhen, show_texts
+from sluice.core.foundation.content_judge import OFTENER, PORT, PROMPT, UNTRUSTED, JudgeWhen, show_texts
 from sluice.core.foundation.prompts import Share  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
@@ -81,6 +88,10 @@ class InboundPolicy(StrictModel):
         return frozenset({"escalate_below", "block_below", "budget_ms"} if self.judge == "off" else ())
 
 
+PORT_IN_CONTEXT = "content_in_context"
+JUDGE_IN_CONTEXT = put_in_context(PROMPT, PORT_IN_CONTEXT, UNTRUSTED)
+
+
 class InboundFinding(BaseModel):
     """What the detectors found, and the path of the parameter that has it."""
 
@@ -106,7 +117,8 @@ class JudgedParameters(BaseModel):
 
 class InboundDetail(Detail):
     """`front`: the checkpoint's state. `judged`: absent where no model was asked. `unjudged`: what could not
-    be judged to its end, and why. `replacement`: the parameters with warnings (nudge) or without the texts
+    be judged to its end, and why. `shown`: what the model was shown beside the texts, absent where that was
+    nothing. `replacement`: the parameters with warnings (nudge) or without the texts
     concerned (enforce); absent if they are larger than 16 KB, or no text of theirs is known to be
     concerned."""
 
@@ -114,6 +126,7 @@ class InboundDetail(Detail):
     findings: Annotated[list[InboundFinding] | None, Field(title="comes in")] = None
     judged: Annotated[JudgedParameters | None, Field(title="judged")] = None
     unjudged: Annotated[str | None, Field(title="not judged")] = None
+    shown: ShownContext | None = None
     replacement: dict[str, Any] | None = None
 
 
@@ -226,14 +239,20 @@ def _asking(
 ) -> Asking:
     tool = context.action.tool_name
     shown = show_texts("parameters", (text for _, text in texts), policy.most_characters, tool)
-    payload = {"scope": scope_of(context, Inbound.name), "question": shown.question}
-    request = Request(PORT, payload, policy.budget_ms)
+    known = find_context(context)
+    payload = {
+        "scope": scope_of(context, Inbound.name),
+        "question": {**shown.question, **known.fields()},
+    }
+    request = Request(PORT_IN_CONTEXT if known.is_known else PORT, payload, policy.budget_ms)
     answer = yield request
     if answer.status != "answered":
         missed = unanswered(Inbound.name, request, answer, context.plan.mode)
         silent = _silent(f"the model gave no answer: {answer.status}")
         return _concluded(policy, context, read, silent, missed)
-    return _concluded(policy, context, read, _judged(policy, answer, texts, shown.omitted))
+    judged = _judged(policy, answer, texts, shown.omitted)
+    judged = judged._replace(detail={**judged.detail, **known.recorded()})
+    return _concluded(policy, context, read, judged)
 
 
 def _judged(policy: InboundPolicy, answer: Answer, texts: list[tuple[str, str]], omitted: int) -> _Opinion:

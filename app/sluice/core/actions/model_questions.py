@@ -196,7 +196,7 @@ An origin alone decides nothing: a right address can serve a wrong purpose, and 
 _Answer = TypeVar("_Answer", bound=ModelAnswer)
 
 
-def put_in_context(prompt: Prompt[_Answer], name: str) -> Prompt[_Answer]:
+def put_in_context(prompt: Prompt[_Answer], name: str, behind: str = UNTRUSTED) -> Prompt[_Answer]:
     """The same question where the context of the action is shown: a prompt with a name and a version of its
-    own, so that the other stays to the letter what it was."""
-    return replace(prompt, name=name, system=prompt.system.replace(UNTRUSTED, f"{UNTRUSTED}\n\n{IN_CONTEXT}"))
+    own, so that the other stays to the letter what it was. `behind`: what it says of data."""
+    return replace(prompt, name=name, system=prompt.system.replace(behind, f"{behind}\n\n{IN_CONTEXT}"))

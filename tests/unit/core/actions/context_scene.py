@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.causal import JUDGE, JUDGE_IN_CONTEXT
 from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
+from sluice.core.actions.inbound import JUDGE_IN_CONTEXT as CONTENT_IN_CONTEXT
+from sluice.core.foundation.content_judge import PROMPT
 from sluice.core.foundation.requests import Answer
 from tests.unit.core.actions.judging_scene import LISTED, POLITE, UNPROVED
 from tests.unit.core.actions.mandate_scene import ISSUERS, Mandated
@@ -41,6 +43,8 @@ PORTS: dict[str, Prompt[Any]] = {
     "grader_in_context": GRADE_IN_CONTEXT,
     "causal": JUDGE,
     "causal_in_context": JUDGE_IN_CONTEXT,
+    "content": PROMPT,
+    "content_in_context": CONTENT_IN_CONTEXT,
 }
 """The prompt of each port that judges an action."""
 
@@ -85,6 +89,10 @@ def make_asked(
         case.requests.append(request)
         prompt = PORTS[request.port]
         said: dict[str, Any] = {"model": "m", "prompt_version": prompt.version, "reasoning": "so"}
+        if request.port.startswith("content"):
+            del said["reasoning"]
+            trusted = {"trust": 0.9, "categories": [], "explanation": "so", "text": 0}
+            return Answer("answered", {**said, **trusted})
         if request.port.startswith("causal"):
             return Answer("answered", {**said, "violation_confidence": 0.1, "constraint": 0})
         return Answer("answered", {**said, "compliance": score})

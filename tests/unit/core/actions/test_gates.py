@@ -22,7 +22,7 @@ from sluice_topics.records import Verdict
 from sluice_topics.relaxations import Relaxation, StricterWhen
 from tests.unit.core.actions import test_destinations as destinations
 from tests.unit.core.actions import test_limits as limits
-from tests.unit.core.actions.context_scene import make_asked, transfer
+from tests.unit.core.actions.context_scene import ASKING, make_asked, transfer
 from tests.unit.core.actions.judging_scene import (
     LISTED,
     compare,
@@ -137,7 +137,9 @@ def make_outside_mandates() -> Iterator[dict[str, Any]]:
 
 def make_shown_context() -> dict[str, Any]:
     mandate = make_mandate()
-    case = make_asked()
+    case = make_asked(
+        stages=[*ASKING[:2], "inbound", *ASKING[2:]], inbound={"mode": "enforce", "judge": "always"}
+    )
     case.issue(mandate)
     return transfer(case, mandate=digest_of(mandate))
 

@@ -10,6 +10,7 @@ import pytest
 from sluice.core.actions.causal import JUDGE
 from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
 from sluice.core.actions.model_questions import IN_CONTEXT, UNTRUSTED
+from sluice.core.foundation import content_judge
 from tests.unit.core.actions.context_scene import (
     NAMED,
     PORTS,
@@ -144,7 +145,8 @@ def test_a_question_without_mandate_and_roles_is_to_the_letter_what_it_was() -> 
 def test_the_context_has_its_own_prompt_that_says_what_is_data() -> None:
     for name, prompt in PORTS.items():
         assert prompt.name == name
-        assert UNTRUSTED in prompt.system
+        data = content_judge.UNTRUSTED if name.startswith("content") else UNTRUSTED
+        assert data in prompt.system
         assert (IN_CONTEXT in prompt.system) is name.endswith("_in_context")
     assert len({one.version for one in PORTS.values()}) == len(PORTS)
 
@@ -174,6 +176,27 @@ def test_a_model_is_proved_for_the_prompt_with_the_context_by_itself() -> None:
     old = {one: PORTS[one].version for one in ("grader", "causal")}
     assert verdict_with(old)["blockReason"].endswith("it was proved with another prompt")
     assert verdict_with({name: one.version for name, one in PORTS.items()})["outcome"] == "ALLOW"
+
+
+def test_the_judge_of_what_comes_in_is_shown_it_too() -> None:
+    stages = ["controls", "fast_reject", "destinations", "inbound", "tier_auth"]
+    case = make_asked(stages=stages, inbound={"mode": "enforce", "judge": "always"})
+    case.issue(TASKED)
+    transfer(case, mandate=digest_of(TASKED))
+    case.propose(action_id="plain")
+    assert [one.port for one in case.requests] == ["content_in_context", "content"]
+    shown, plain = case.list_questions()
+    assert (shown["task"], shown["origins"]) == ({"text": TASK}, FROM_TASK)
+    assert list(plain) == ["role", "tool", "texts", "omitted_characters"]
+    assert content_judge.PROMPT.version == "content:620e45905f02d9c7"
+    details = [find_inbound(one) for one in case.verdicts]
+    assert [one.get("shown", {}).get("origins") for one in details] == [FROM_TASK, None]
+    assert is_rerun_same(case)
+
+
+def find_inbound(verdict: dict[str, Any]) -> dict[str, Any]:
+    (detail,) = (one["detail"] for one in verdict["gateResults"] if one["gate"] == "inbound")
+    return detail  # type: ignore[no-any-return]
 
 
 def test_the_second_look_has_the_context_too() -> None:
