@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from sluice.core.policy.kind import Path
     from sluice.core.rerun.policy_then import PointsUnder, PolicyThen
     from sluice.core.state.decision import Decision
-    from sluice.core.state.remembered import Remembered
-    from sluice.core.state.session import SessionChange
+    from sluice.core.state.session import Remembered, SessionChange
 
 NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
 CLOCKS_APART_MS = 60_000

@@ -19,13 +19,13 @@ from sluice.core.state.recent_retrieval import (
 from sluice.core.state.remembered import (
     AGENT_BYTES,
     FIXED_BYTES,
-    Remembered,
     entry_bytes,
     is_settled,
 )
 from sluice.core.state.session import (
     EntryDropped,
     EntryKept,
+    Remembered,
     Who,
 )
 

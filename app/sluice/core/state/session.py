@@ -9,36 +9,42 @@ small, whatever the session remembers: it says what is, not by how much it diffe
 the view on which the decision was made had it (sluice/core/state/session_view.py).
 
 Stored form, in the table and in its changelog: a head, JSON that starts with a fixed-width due time, so that
-timers can find due sessions without reading the rest, and the pages of what is remembered
-(sluice/core/state/remembered.py).
+timers can find due sessions without reading the rest, and the pages of what is remembered, a few entries
+each, so that an input writes what it changed. The forms of the entries: sluice/core/state/remembered.py.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import orjson
 
-from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int
+from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, wire_int, wire_safe
 from sluice.core.registry.registry_entries import UNREGISTERED
+from sluice.core.state.recent_retrieval import RecentRetrieval
 from sluice.core.state.remembered import (
     ACTION_BYTES,
+    AGENT_BYTES,
+    FIXED_BYTES,
     TIMED,
+    UNSETTLED,
     UNTIMED,
-    EntryName,
-    Pages,
     RecentAction,
-    Remembered,
+    RecentWrite,
     Table,
+    entry_bytes,
+    is_settled,
     read_recent_action,
     shorten_id,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 KEY_PREFIX = b"s:"
@@ -95,6 +101,222 @@ class Who(NamedTuple):
 def who(tenant: str, agent_id: str) -> Who:
     """The agent of a tenant."""
     return Who(tenant, "" if tenant == UNREGISTERED else shorten_id(agent_id))
+
+
+@dataclass(slots=True)
+class Remembered:
+    """The memories of one agent. Ids are `shorten_id`s. `recent` maps action id to a stored RecentAction,
+    oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and
+    last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a
+    stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes, `read` a
+    kind of untrusted content to a stored ReadSoFar, `values` an input's name to a stored SeenEntry, `lessons`
+    an action's offset to a stored Lesson, which its outcome will teach.
+
+    `size`: bytes that it takes at most in the stored form. `settled`: the names of those in `recent` that a
+    signed outcome has settled.
+    """
+
+    recent: dict[str, Any] = field(default_factory=dict)
+    writes: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, Any] = field(default_factory=dict)
+    retrievals: dict[str, Any] = field(default_factory=dict)
+    flagged: dict[str, Any] = field(default_factory=dict)
+    gates: dict[str, Any] = field(default_factory=dict)
+    read: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    lessons: dict[str, Any] = field(default_factory=dict)
+    size: int = field(default=AGENT_BYTES, init=False, compare=False)
+    settled: dict[str, None] = field(default_factory=dict, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Reckon what it was made with."""
+        self.settled.update((name, None) for name, stored in self.recent.items() if is_settled(stored))
+        for table in (*TIMED, *UNTIMED):
+            for stored in getattr(self, table).values():
+                self.size += entry_bytes(table, stored)
+
+    def put(self, table: Table, name: str, stored: Any) -> None:
+        """Keep an entry, in its place where there is one of the name."""
+        entries = getattr(self, table)
+        known, size = entries.get(name), FIXED_BYTES.get(table)
+        if known is not None:
+            self.size -= size or entry_bytes(table, known)
+        entries[name] = stored
+        self.size += size or entry_bytes(table, stored)
+        if table == "recent" and (self.settled or len(stored) > UNSETTLED):
+            self._settle(name, stored)
+
+    def drop(self, table: Table, name: str) -> None:
+        """Forget an entry. Raises KeyError where there is none of the name."""
+        self.size -= entry_bytes(table, getattr(self, table).pop(name))
+        if table == "recent":
+            self.settled.pop(name, None)
+
+    def _settle(self, name: str, stored: Any) -> None:
+        if is_settled(stored):
+            self.settled[name] = None
+        elif self.settled:
+            self.settled.pop(name, None)
+
+    def action(self, action_id: str) -> RecentAction | None:
+        """What is remembered of an action id."""
+        stored = self.recent.get(shorten_id(action_id))
+        return None if stored is None else read_recent_action(stored)
+
+    def write(self, write_id: str) -> RecentWrite | None:
+        """What is remembered of a write's id."""
+        stored = self.writes.get(shorten_id(write_id))
+        return None if stored is None else RecentWrite(*stored)
+
+    def retrieval(self, request_id: str) -> RecentRetrieval | None:
+        """What is remembered of a retrieval."""
+        stored = self.retrievals.get(shorten_id(request_id))
+        return None if stored is None else RecentRetrieval(*stored)
+
+    def values_of_gates(self, cut_ms: int) -> Mapping[str, Any]:
+        """What gates remember, by the gate's name, without what is over."""
+        return {name: kept[1] for name, kept in self.gates.items() if kept[0] > cut_ms}
+
+    def over(self, cut_ms: int) -> Iterator[tuple[str, Table]]:
+        """The names of the entries of this time or before, with their tables."""
+        for table in TIMED:
+            for name, stored in getattr(self, table).items():
+                if stored[2] > cut_ms:
+                    break
+                yield name, table
+        for name, kept in self.gates.items():
+            if kept[0] <= cut_ms:
+                yield name, "gates"
+
+    def is_over(self, cut_ms: int) -> bool:
+        """Whether there is something of this time or before, or nothing, and nothing later. What it knows of
+        sources, untrusted content and values has no time; what gates remember has a later one of its own."""
+        timed = False
+        for kept in (self.recent, self.writes, self.retrievals, self.flagged, self.lessons):
+            if kept:
+                if kept[next(reversed(kept))][2] > cut_ms:
+                    return False
+                timed = True
+        for until_ms, *_ in self.gates.values():
+            if until_ms > cut_ms:
+                return False
+        return timed or bool(self.gates) or not (self.sources or self.read or self.values)
+
+    def lasting(self) -> Remembered | None:
+        """What is left of it when everything with a time is over."""
+        if not (self.sources or self.read or self.values):
+            return None
+        return Remembered(sources=self.sources, read=self.read, values=self.values)
+
+    def names(self, tables: Iterable[Table]) -> Iterator[tuple[Table, str]]:
+        """The entries of some tables."""
+        return ((table, name) for table in tables for name in getattr(self, table))
+
+
+PAGE = 4
+"""Slots of a page: what an input writes is at most this many entries for each page that it changes."""
+PLACES = (
+    "recent",
+    "writes",
+    "sources",
+    "retrievals",
+    "flagged",
+    "gates",
+    "read",
+    "disputed",
+    "early",
+    "values",
+    "lessons",
+)
+"""The tables by the number under which an entry names its own."""
+
+
+EntryName = tuple[str, str, str, str]
+"""An entry's tenant, agent, table and name. Tenant and agent are "" for outcomes that wait, the agent for
+disputes."""
+
+
+class Pages:
+    """The entries of one session by slot. `count`: how many pages there have been.
+
+    Each entry has a slot, and `PAGE` slots are a page. A change marks its page, and only marked pages are
+    written again: a page takes as many bytes in a large session as in a small one. A slot that is free is
+    taken again, so a session that forgets as much as it learns stays as long as it is. Each entry carries its
+    order, so that the tables can be built again with the oldest first.
+    """
+
+    __slots__ = ("_free", "_marked", "_next", "_slots", "_where")
+
+    def __init__(self) -> None:
+        self._slots: list[tuple[int, EntryName, Any] | None] = []
+        self._where: dict[EntryName, int] = {}
+        self._free: list[int] = []
+        self._marked: set[int] = set()
+        self._next = 0
+
+    @property
+    def count(self) -> int:
+        """How many pages there are, empty ones among them."""
+        return -(-len(self._slots) // PAGE)
+
+    def put(self, name: EntryName, stored: Any) -> None:
+        """Keep an entry: in its slot and order where there is one of the name, else as the newest."""
+        slot = self._where.get(name)
+        if slot is None:
+            if self._free:
+                slot = heapq.heappop(self._free)
+            else:
+                slot = len(self._slots)
+                self._slots.append(None)
+            self._where[name] = slot
+            self._next += 1
+            order = self._next
+        else:
+            order = self._slots[slot][0]  # type: ignore[index]
+        self._slots[slot] = order, name, stored
+        self._marked.add(slot // PAGE)
+
+    def drop(self, name: EntryName) -> None:
+        """Forget an entry. Raises KeyError where there is none of the name."""
+        slot = self._where.pop(name)
+        self._slots[slot] = None
+        heapq.heappush(self._free, slot)
+        self._marked.add(slot // PAGE)
+
+    def marked(self) -> list[int]:
+        """The pages that changed since the last time."""
+        marked, self._marked = self._marked, set()
+        return sorted(marked)
+
+    def encode(self, page: int) -> bytes | None:
+        """A page as it is stored; None for an empty one."""
+        agents: dict[tuple[str, str], int] = {}
+        entries = []
+        for slot in range(page * PAGE, min((page + 1) * PAGE, len(self._slots))):
+            held = self._slots[slot]
+            if held is not None:
+                order, (tenant, agent, table, name), stored = held
+                whose = agents.setdefault((tenant, agent), len(agents))
+                entries.append([slot, order, whose, PLACES.index(table), name, stored])
+        if not entries:
+            return None
+        value = [[*agents], entries]
+        try:
+            return orjson.dumps(value, option=orjson.OPT_STRICT_INTEGER)
+        except TypeError:
+            return orjson.dumps(wire_safe(value))
+
+    def restore(self, count: int, pages: Iterable[Any]) -> list[tuple[EntryName, Any]]:
+        """Take over stored pages, as JSON; their entries in their order. `count`: what it was then."""
+        self._slots = [None] * (count * PAGE)
+        for agents, entries in pages:
+            for slot, order, whose, table, name, stored in entries:
+                self._slots[slot] = order, (*agents[whose], PLACES[table], name), stored
+        found = sorted((one for one in self._slots if one is not None), key=itemgetter(0))
+        self._where = {one[1]: slot for slot, one in enumerate(self._slots) if one is not None}
+        self._free = [slot for slot, one in enumerate(self._slots) if one is None]
+        self._next = found[-1][0] if found else 0
+        return [(name, stored) for _, name, stored in found]
 
 
 @dataclass(slots=True)

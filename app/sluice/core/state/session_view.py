@@ -79,9 +79,9 @@ if TYPE_CHECKING:
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.state.limit_usage import LimitsCorrected, LimitSeen
     from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
-    from sluice.core.state.remembered import RecentAction, Remembered, Table
+    from sluice.core.state.remembered import RecentAction, Table
     from sluice.core.state.seen_values import ValuesSeen
-    from sluice.core.state.session import Account, EarlyOutcome, SessionChange, SessionState
+    from sluice.core.state.session import Account, EarlyOutcome, Remembered, SessionChange, SessionState
 
 
 SHARES_IN_ALL = 4

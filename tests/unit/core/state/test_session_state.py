@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.state.remembered import RecentAction, Remembered, read_recent_action
+from sluice.core.state.remembered import RecentAction, read_recent_action
 from sluice.core.state.reservations import EARLY_BYTES
 from sluice.core.state.session import (
     NEVER_DUE_MS,
@@ -23,6 +23,7 @@ from sluice.core.state.session import (
     Moved,
     OutcomeAnswered,
     OutcomeWaits,
+    Remembered,
     SessionState,
     due_ms,
     session_key,

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 from sluice.core.foundation.limits import SessionLimits
 from sluice.core.state.open_memory import OpenMemory
 from sluice.core.state.recent_retrieval import RecentRetrieval, item_mark
-from sluice.core.state.remembered import (
+from sluice.core.state.remembered import TIMED, UNTIMED, GateMemory, RecentAction, RecentWrite
+from sluice.core.state.session import (
     PAGE,
-    TIMED,
-    UNTIMED,
-    GateMemory,
-    RecentAction,
-    RecentWrite,
+    Counted,
+    EarlyOutcome,
+    EntryKept,
+    Moved,
     Remembered,
+    SessionState,
+    Who,
+    session_key,
 )
-from sluice.core.state.session import Counted, EarlyOutcome, EntryKept, Moved, SessionState, Who, session_key
 from sluice.core.state.session_view import SessionView
 from tests.unit.core.scene import LIMITS, Session, point
 
