@@ -48,6 +48,7 @@ FILES = (
     ROOT / "load" / "corpus" / "actions.jsonl",
     ROOT / "load" / "corpus" / "actions_kept_back.jsonl",
 )
+COMMANDS_FREE = "commands pass, code asks"
 BUDGETS = (0.02, 0.05, 0.08, 0.12, 0.2, 0.3, 0.5)
 """Shares of honest calls that may be asked about or blocked, for the curve."""
 TABLES = (
@@ -55,6 +56,17 @@ TABLES = (
     *(forms.WRAPPERS, forms.SHELLS, forms.OF_KAFKA, {"find", "curl", "git", "aws", "rsync", "echo"}),
 )
 """Programs of which some words are understood."""
+
+CODE_ASKS = {
+    "id": "code_asks",
+    "type": "assertion",
+    "escalates": True,
+    "severity": "warn",
+    "description": "A command is read word by word; of a program in Python and the like Gate 1 sees a part.",
+    "reason": "nobody has read all that the program does",
+    "condition": "!['code', 'script', 'source'].exists(key, key in action.parameters)",
+}
+"""A rule of a bundle in which commands pass unless a gate objects."""
 
 End = Literal["passes", "waits", "asked", "blocked"]
 """`waits`: for its tier alone. `asked`: by a gate that reads the call."""
@@ -102,6 +114,12 @@ def list_settings() -> list[Setting]:
         name: kind | {"tier": {undone: tier.replace("T3", "T2") for undone, tier in kind["tier"].items()}}
         for name, kind in shipped["action_types"].items()
     }
+    commands = higher["CODE_EXECUTION"]
+    code_asks = {
+        "action_types": shipped["action_types"] | {"CODE_EXECUTION": commands},
+        "rules": [*shipped["rules"], CODE_ASKS],
+    }
+    others_pass = {"action_types": code_asks["action_types"] | {"OTHER": higher["OTHER"]}}
     bundles = {
         "as shipped": {},
         "no tier by effect": {"effect_tiers": {}},
@@ -109,6 +127,8 @@ def list_settings() -> list[Setting]:
         "by effect, working folder not own": {"effect_tiers": effects | {"working_folder": False}},
         "observed gates enforced": enforced,
         "asked from T4 on": {"action_types": higher},
+        COMMANDS_FREE: code_asks,
+        "… and tools of type OTHER pass": code_asks | others_pass,
     }
     made = {name: _make_bundle(shipped | change) for name, change in bundles.items()}
     return [
@@ -116,6 +136,7 @@ def list_settings() -> list[Setting]:
         Setting("entries drafted by names", made["as shipped"], "names"),
         Setting("… and no tier by effect", made["no tier by effect"], "names"),
         Setting("entries drafted by names and calls", made["as shipped"], "calls"),
+        Setting("entries drafted by names, commands pass, code asks", made[COMMANDS_FREE], "names"),
     ]
 
 
@@ -322,7 +343,7 @@ def main() -> None:
                 for name, group in groups.items()
             ),
         )
-    for name in ("as shipped", "entries drafted by names"):
+    for name in ("as shipped", "entries drafted by names", COMMANDS_FREE):
         print_curve(name, judged[name])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from load.ablation.asking import (
+    COMMANDS_FREE,
     FILES,
     JudgedCall,
     Shares,
@@ -61,6 +62,11 @@ def test_every_waiting_call_has_a_cause_and_settings_differ() -> None:
     assert not draft_entries(rows, named["as shipped"])
     drafted = draft_entries(rows, named["entries drafted by names"])
     assert {entry.spec["tier"] for entry in drafted} == {"T1"}
+    lax = judge(rows, named[COMMANDS_FREE])
+    code = [call.end for row, call in zip(rows, lax, strict=True) if "code" in row.parameters]
+    assert code
+    assert set(code) <= {"asked", "blocked"}
+    assert not [call for call in lax if call.action_type == "CODE_EXECUTION" and call.end == "waits"]
     strict = count_shares(judge(rows, named["no tier by effect"])).honest
     shown = count_shares(shipped).honest
     assert shown is not None
