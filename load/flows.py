@@ -529,11 +529,13 @@ def judge(configuration: Configuration, deployments: Sequence[Deployment]) -> Ju
 
 Table = Mapping[Tier, OriginAnswers]
 SHIPPED: Table = DestinationPolicy().tiers
-_ADVISED, _PASSED = OriginAnswers(nowhere="advise"), OriginAnswers(nowhere="pass")
+_ADVISED, _PASSED = OriginAnswers(nowhere="advise"), OriginAnswers(nowhere="pass", untainted="pass")
+_UNTAINTED = OriginAnswers(untainted="advise")
 _NEW_ALONE = OriginAnswers(untrusted_read="pass")
 TABLES: dict[str, Table] = {
     "as shipped": SHIPPED,
-    "T2 asks about new values too": {**SHIPPED, "T2": OriginAnswers()},
+    "new values are asked about in every session": dict.fromkeys(TIERS[1:], OriginAnswers()),
+    "new values are asked about after strangers' text alone": dict.fromkeys(TIERS[1:], _UNTAINTED),
     "T2 asks about nothing": {"T3": OriginAnswers(), "T4": OriginAnswers()},
     "T3 advises about new values": {**SHIPPED, "T3": _ADVISED},
     "T4 alone asks about new values, T2 and T3 let them pass": {

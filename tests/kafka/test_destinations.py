@@ -124,14 +124,14 @@ def test_results_and_registry_say_where_an_account_comes_from_and_what_was_used_
             assert time.monotonic() < deadline
         assert pay(gate, "first", IN_MAIL.replace(" ", "").lower()) == "untrusted_read"
         assert pay(gate, "first", REGISTERED) == "registry"
-        assert pay(gate, "other", IN_CONTACTS) == "nowhere", "another session was told nothing"
+        assert pay(gate, "other", IN_CONTACTS) == "untainted", "another session was told nothing"
         publish_entries(site, agent(2))
         places: list[str] = []
         while not places or places[-1] != "history":
             assert time.monotonic() < deadline, set(places)
             places.append(pay(gate, f"later-{len(places)}", REGISTERED))
-        assert set(places) <= {"registry", "nowhere", "history"}
-        assert pay(gate, "last", IN_CONTACTS) == "nowhere", "what a result said teaches nothing"
+        assert set(places) <= {"registry", "untainted", "history"}
+        assert pay(gate, "last", IN_CONTACTS) == "untainted", "what a result said teaches nothing"
     shown = CliRunner().invoke(cli, ["usual", "show", "payer", "--json"], env=site.settings)
     assert shown.exit_code == 0, shown.output
     (use,) = json.loads(shown.stdout)
@@ -140,7 +140,7 @@ def test_results_and_registry_say_where_an_account_comes_from_and_what_was_used_
     assert asked.exit_code == 0, asked.output
     (row,) = json.loads(asked.stdout)
     assert (row["agent"], row["tool"], row["denied"]) == ("payer", "pay", 0)
-    assert row["would_ask"] == row["allowed"] >= 3
+    assert row["would_ask"] == row["allowed"] >= 1
     assert row["judged"] > row["would_ask"]
     assert "untrusted_read 1" in row["origins"]
     told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=site.settings)
@@ -197,7 +197,7 @@ def test_an_agent_forgets_by_its_entry(site: Site, worker: WorkerProcess, tmp_pa
     publish_entries(site, drafted)
     with open_gate(site) as gate:
         deadline, number = time.monotonic() + 60, 0
-        while pay(gate, f"forgotten-{number}", REGISTERED) != "nowhere":
+        while pay(gate, f"forgotten-{number}", REGISTERED) != "untainted":
             assert time.monotonic() < deadline
             number += 1
     assert CliRunner().invoke(cli, ["usual", "show", "nobody"], env=site.settings).exit_code == 1

@@ -99,6 +99,10 @@ class SeenValueOrigin(Record):
     trusted: bool
     source: Id
     at_ms: Annotated[int, Field(ge=0, description="broker time, ms since 1970")]
+    written: Annotated[
+        bool | None,
+        Field(description="a trusted result, which had it only after an agent of the session had used it"),
+    ] = None
 
 
 class DestinationUse(Record):
@@ -123,6 +127,10 @@ class DestinationsSeen(Record):
     seen. `complete`: all that came in is known, so that the others came from nowhere."""
 
     complete: bool
+    untainted: Annotated[
+        bool | None,
+        Field(description="nothing came in but trusted results and what the agents said; absent: not so"),
+    ] = None
     values: dict[str, SeenValueOrigin]
     uses: Annotated[
         dict[str, DestinationUse] | None,

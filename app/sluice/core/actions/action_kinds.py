@@ -154,7 +154,7 @@ def _judge(
     evaluation = Evaluation(ruled.real, None if ruled.real == "ALLOW" else INTERNAL_ERROR)
     factor = bundle.outcomes.unsigned_factor
     tool = parts.policy.registry.tools.get(action.tool_name)
-    returns = None if parts.values_key is None else find_returns(tool)
+    returns = None if parts.values_key is None else find_returns(tool, action.tool_name, ())
     if returns is not None:
         returns = returns._replace(trusted=False)
     sighting = ActionUsage(

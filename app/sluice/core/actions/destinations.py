@@ -54,18 +54,28 @@ if TYPE_CHECKING:
 
 NAME = "destinations"
 Origin = Literal[
-    "task", "registry", "history", "trusted_result", "peers", "untrusted_read", "unknown", "nowhere"
+    "task",
+    "registry",
+    "history",
+    "trusted_result",
+    "peers",
+    "untainted",
+    "untrusted_read",
+    "unknown",
+    "nowhere",
 ]
 """Where a value comes from. `task`: the action's mandate names it. `registry`: an entry of the agent or its
 tenant names it. `history`: the agent has sent there before, and it was known otherwise then, or a person who
 approved that said for how long it is known.
 `trusted_result`: a tool whose results are trusted returned it, under an enforcement point's signature.
-`peers`: an agent with the same registered role has sent there. `untrusted_read`: it stood only in what is not
-trusted. `nowhere`: in nothing that came into the session. `unknown`: it was not found, and not all that came
-in is known."""
+`peers`: an agent with the same registered role has sent there. `untainted`: in nothing that came into the
+session, and no stranger can have named it there: all that came in is trusted. `untrusted_read`: it stood only
+in what is not trusted, or in a trusted result only after an agent of the session had used it itself.
+`nowhere`: in nothing that came into the session. `unknown`: it was not found, and not all that came in is
+known."""
 Answer = Literal["pass", "advise", "ask", "deny"]
 JudgedRole = Literal["destination", "object"]
-GradedOrigin = Literal["nowhere", "unknown"]
+GradedOrigin = Literal["nowhere", "untainted", "unknown"]
 """Those against which nothing speaks but that nobody knows the value."""
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 HARMLESS = """\
@@ -116,6 +126,10 @@ class OriginAnswers(StrictModel):
     nowhere: Annotated[
         Answer, Scale(ANSWERS, "a value that was seen nowhere is answered {new}, not {old}")
     ] = "ask"
+    untainted: Annotated[
+        Answer,
+        Scale(ANSWERS, "a new value that no stranger named is answered {new}, not {old}"),
+    ] = "ask"
     untrusted_read: Annotated[
         Answer, Scale(ANSWERS, "a value that only strangers wrote is answered {new}, not {old}")
     ] = "ask"
@@ -130,9 +144,10 @@ class OriginAnswers(StrictModel):
 
 
 def _ship_tiers() -> dict[Tier, OriginAnswers]:
-    """A value that was seen nowhere is asked about as one that only strangers wrote: an agent can begin a new
-    session, which has read nothing."""
-    return {"T2": OriginAnswers(), "T3": OriginAnswers(), "T4": OriginAnswers()}
+    """A new value in a session without strangers' text is asked about in T4 alone. There it is asked about
+    too, because an agent can begin a new session, which has read nothing."""
+    untainted = OriginAnswers(untainted="advise")
+    return {"T2": untainted, "T3": untainted, "T4": OriginAnswers()}
 
 
 def _judge_destinations() -> list[JudgedRole]:
@@ -369,7 +384,10 @@ class JudgedValue(NamedTuple):
 
 def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) -> list[JudgedValue]:
     seen = context.seen.values or NO_VALUES_SEEN
-    sources = _Sources(find_mandated(context), find_registered(plan), seen, _find_usual(policy, context))
+    usual = _find_usual(policy, context)
+    sources = _Sources(
+        find_mandated(context), find_registered(plan), seen, usual, _is_untainted(context, seen)
+    )
     answers = policy.find_answers(plan)
     named, whole = _list_named(context)
     judged = []
@@ -401,12 +419,14 @@ def _find_strictest(answers: Sequence[OriginAnswers], origin: Origin) -> Answer:
 
 
 class _Sources(NamedTuple):
-    """All that can say where the values of one action come from; `usual`: by path who uses the value."""
+    """All that can say where the values of one action come from; `usual`: by path who uses the value;
+    `untainted`: no stranger's text can have named one."""
 
     mandated: Registered
     registered: Registered
     seen: ValuesSeen
     usual: Mapping[str, str]
+    untainted: bool
 
     def find_origin(self, named: NamedValue) -> Origin:
         """The best known place of a value."""
@@ -419,6 +439,7 @@ class _Sources(NamedTuple):
             ("history", used == "history"),
             ("trusted_result", value is not None and value.trusted),
             ("peers", used == "peers"),
+            ("untainted", self.untainted),
             ("untrusted_read", value is not None),
             ("nowhere", self.seen.complete),
         )
@@ -439,6 +460,19 @@ def _find_usual(policy: DestinationPolicy, context: ActionContext) -> dict[str, 
         if (use.last_ms >= since_ms and use.days >= policy.history_least_days)
         or (may_be_answered and use.agent == agent.id and context.now_ms < use.until_ms)
     }
+
+
+def _is_untainted(context: ActionContext, seen: ValuesSeen) -> bool:
+    """Whether no stranger's text can have led to the action: none came into its session, and no other agent,
+    whose session is not known, has called this one."""
+    chain = context.action.governance_context
+    calls_itself = chain is None or (
+        not chain.chain_depth
+        and not chain.grants
+        and chain.parent_agent_id is None
+        and chain.root_agent_id in (None, context.action.agent_id)
+    )
+    return calls_itself and seen.complete and seen.untainted and not context.seen.read
 
 
 _IS_ROOT = re.compile(r"[^?#]*")
@@ -620,6 +654,7 @@ _CODES: Mapping[Origin, str] = {
     "peers": "usual_destination",
     "registry": "registered_destination",
     "trusted_result": "trusted_destination",
+    "untainted": "new_destination",
     "untrusted_read": "untrusted_destination",
     "unknown": "unknown_destination",
     "nowhere": "new_destination",
@@ -662,10 +697,13 @@ def _describe_sentence(one: JudgedValue, context: ActionContext) -> str:
         never = f"{use.agent} used it {use.times} times" if use.times else answer
     if one.origin in ("task", "registry"):
         return f"{what} is named by the {'mandate' if one.origin == 'task' else 'registry'}"
+    if one.origin == "untainted":
+        return f"{what} was seen nowhere, and all that came into this session is trusted; {never}"
     if seen is not None:
         ago = span(max(0, context.now_ms - seen.at_ms))
         stood = "stands in" if seen.trusted else "stood only in"
-        return f"{what} {stood} {seen.source}, which came in {ago} before; {never}"
+        after = ", after an agent of this session had used it itself" if seen.written else ""
+        return f"{what} {stood} {seen.source}, which came in {ago} before{after}; {never}"
     if one.origin == "nowhere":
         return f"{what} was seen nowhere: no entry names it, and nothing in this session holds it; {never}"
     return f"{what} was not found in this session, and not all that came in is known; {never}"

@@ -141,7 +141,7 @@ def _plan(
         collect_hashes(principal.agent, tool, principal.org),
         policy.registry,
         find_untrusted_source(tool),
-        find_returns(tool) if master is not None else None,
+        find_returns(tool, key.tool_name, types) if master is not None else None,
         told,
     )
     remembering = tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate))

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.actions.assessment import object_to, object_to_lateness, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, make_escalation
 from sluice.core.actions.delegation import run_proven
-from sluice.core.actions.destinations import choose_lesson, list_noted_values, look_up_values
+from sluice.core.actions.destinations import (
+    choose_lesson,
+    list_noted_values,
+    look_up_values,
+)
 from sluice.core.actions.limits import (
     is_spent,
     list_corrections,
@@ -388,6 +392,11 @@ def _keep(
             view.remember_for_gate(counted.owner, gate, kept)
         if judged.lesson is not None:
             view.keep_lesson(counted.owner, counted.offset, judged.lesson)
+        if ruling.carried and judged.context is not None:
+            plan, action = judged.context.plan, judged.context.action
+            if plan.values_key is not None and plan.tier > "T1":
+                # What a person approves is not kept: the person has read it.
+                view.remember_written(plan.owner, action.parameters, plan.values_key)
         if view.state.early:
             records += settle_early(parts, view, counted.owner, counted.action_id, counted.offset)
     changes: tuple[Change, ...] = (judged.grant and (GrantKept(judged.grant),)) or ()

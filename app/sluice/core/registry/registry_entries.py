@@ -24,6 +24,8 @@ from sluice_topics.records.memory import SourceType  # noqa: TC001 - the same
 from sluice_topics.records.retrievals import AutonomyTier  # noqa: TC001 - the same
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
@@ -277,17 +279,24 @@ class Tool(Entry):
 
 
 class ToolReturns(NamedTuple):
-    """A tool whose results count: its id, and whether they are the organisation's own word."""
+    """A tool whose results count: its name, and whether they are the organisation's own word. `stated`: its
+    entry says so; else nobody says whose they are, and their values are not kept."""
 
     tool: str
     trusted: bool
+    stated: bool = True
 
 
-def find_returns(tool: Tool | None) -> ToolReturns | None:
-    """What a tool's entry says of its results; None where it says nothing."""
-    if tool is None or not (tool.returns_trusted or tool.returns_untrusted):
-        return None
-    return ToolReturns(tool.id, tool.returns_trusted)
+_CHANGING = frozenset(("DATABASE_WRITE", "FILE_WRITE", "FILE_DELETE", "MESSAGE", "PAYMENT"))
+"""Types of actions that bring nothing in which a stranger wrote."""
+
+
+def find_returns(tool: Tool | None, name: str, types: Collection[str]) -> ToolReturns | None:
+    """What the entry of the tool of this name says of its results. Where it says nothing, nobody vouches for
+    them; None where no action of these types brings anything in."""
+    if tool is not None and (tool.returns_trusted or tool.returns_untrusted):
+        return ToolReturns(tool.id, tool.returns_trusted)
+    return None if types and _CHANGING.issuperset(types) else ToolReturns(name, trusted=False, stated=False)
 
 
 def find_untrusted_source(tool: Tool | None) -> str | None:

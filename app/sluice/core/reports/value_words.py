@@ -23,6 +23,7 @@ ORIGIN_WORDS: Mapping[Origin, str] = {
     "history": "this agent usually uses it",
     "trusted_result": "a trusted tool returned it",
     "peers": "agents of the same role usually use it",
+    "untainted": "it was seen nowhere, and all that came into the session is trusted",
     "untrusted_read": "it stood only in what is not trusted",
     "nowhere": "it was seen nowhere: no entry names it, and nothing in the session holds it",
     "unknown": "it was not found, and not all that came into the session is known",

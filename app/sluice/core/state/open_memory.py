@@ -73,6 +73,10 @@ class OpenTable:
         left = (name for name in self._stored if name not in self._gone)
         return chain(left, (name for name in self._new if name not in self._stored or name in self._gone))
 
+    def list_put(self) -> list[str]:
+        """Names of the entries that this input has kept."""
+        return [*self._new]
+
     def put(self, name: str, stored: Any) -> None:
         """Keep an entry, in its place where there is one of the name."""
         known, size = self._new.get(name), FIXED_BYTES.get(self._table)
@@ -153,7 +157,7 @@ class OpenMemory:
     def forget_settled(self) -> None:
         """Forget the actions that a signed outcome has settled: their rows are in the totals for good."""
         recent = self.table("recent")
-        for name in [*self._stored.settled]:
+        for name in dict.fromkeys((*self._stored.settled, *recent.list_put())):
             if is_settled(recent.get(name) or ()):
                 recent.drop(name)
 

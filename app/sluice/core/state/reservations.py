@@ -136,7 +136,10 @@ def expect_results(view: SessionView, usage: ActionUsage) -> None:
     if usage.reads is not None:
         view.remember_read(usage.owner, "external", usage.reads)
     if usage.returns is not None:
-        tool, trusted = usage.returns
+        tool, trusted, stated = usage.returns
+        if not stated:
+            view.remember_strangers(usage.owner, tool)
+            return
         view.expect_values(usage.owner, name_results(usage.offset), tool, usage.own, trusted=trusted)
 
 

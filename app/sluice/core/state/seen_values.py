@@ -6,7 +6,9 @@ read by people who may not read what the agents read.
 
 What is missing is never taken for known. A carried-out call of a tool whose results count opens an entry
 that is incomplete until a signed outcome brings its values. What was cut off, or had to go for want of room,
-leaves the entry LOST_ENTRY, so that from then on nothing is known to be new.
+leaves the entry LOST_ENTRY, so that from then on nothing is known to be new. STRANGERS_ENTRY says that text
+came in of which no other entry tells. Once strangers' text has come in, WRITTEN_ENTRY keeps the values that
+the session's agents used themselves: what a system returns after that may be what they wrote into it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,14 @@ MOST_ENTRIES = 128
 ENTRY_BYTES = 176
 """An entry's name, source and time, which are kept with the fingerprints."""
 LOST_ENTRY = "lost"
+STRANGERS_ENTRY = "strangers"
+WRITTEN_ENTRY = "written"
+MOST_WRITTEN = 256
+"""Fingerprints of WRITTEN_ENTRY; with more, no trusted result counts."""
+ECHO, UNEXPECTED = "=", "?"
+"""What the name of an entry ends with that holds what a result repeats of its own call, or values of an
+outcome that no signed outcome of an expected call brought. They do not tell that strangers' text came in: the
+call itself did."""
 EXPECTED, WHOLE, CUT = range(3)
 
 
@@ -61,11 +71,18 @@ class SeenEntry(NamedTuple):
 
 
 class SeenValue(NamedTuple):
-    """Where a value was seen: in the latest trusted entry that has it, else in the latest of the others."""
+    """Where a value was seen: in the latest trusted entry that has it, else in the latest of the others.
+    `written`: only after an agent of the session had used it itself, so that it is not trusted."""
 
     trusted: bool
     source: str
     at_ms: int
+    written: bool = False
+
+    def recorded(self) -> dict[str, Any]:
+        """As a verdict has it."""
+        origin = {"trusted": self.trusted, "source": self.source, "at_ms": self.at_ms}
+        return {**origin, "written": True} if self.written else origin
 
 
 class SeenUse(NamedTuple):
@@ -100,24 +117,27 @@ class ValuesSeen(NamedTuple):
     seen. `complete`: it has seen all that came in, so that a value which is not among them came from nowhere.
     `uses`: by path, of those that the agent, or else one of its peers, has used in any session. `prints`: by
     path the value's fingerprint; `named`: what was looked up, as the gate reads it; both are not there where
-    it is read from a verdict."""
+    it is read from a verdict. `untainted`: nothing came in but trusted results and what the session's own
+    agents said."""
 
     values: Mapping[str, SeenValue]
     complete: bool
     uses: Mapping[str, SeenUse] = _NO_USES
     prints: Mapping[str, bytes] = _NO_PRINTS
     named: Any = None
+    untainted: bool = False
 
     def recorded(self) -> dict[str, Any]:
         """As a verdict has it."""
-        values = {
-            path: {"trusted": one.trusted, "source": one.source, "at_ms": one.at_ms}
-            for path, one in self.values.items()
+        seen: dict[str, Any] = {
+            "complete": self.complete,
+            "values": {path: one.recorded() for path, one in self.values.items()},
         }
-        if not self.uses:
-            return {"complete": self.complete, "values": values}
-        uses = {path: one.recorded() for path, one in self.uses.items()}
-        return {"complete": self.complete, "values": values, "uses": uses}
+        if self.untainted:
+            seen["untainted"] = True
+        if self.uses:
+            seen["uses"] = {path: one.recorded() for path, one in self.uses.items()}
+        return seen
 
 
 NO_VALUES_SEEN = ValuesSeen({}, complete=False)
@@ -128,7 +148,7 @@ def read_recorded_values(recorded: Mapping[str, Any]) -> ValuesSeen:
     """From a verdict: the way back of `ValuesSeen.recorded`."""
     values = {path: SeenValue(**one) for path, one in recorded["values"].items()}
     uses = {path: SeenUse(**one) for path, one in (recorded.get("uses") or {}).items()}
-    return ValuesSeen(values, recorded["complete"], uses)
+    return ValuesSeen(values, recorded["complete"], uses, untainted=bool(recorded.get("untainted")))
 
 
 def unpack_fingerprints(prints: str) -> list[bytes]:
@@ -146,22 +166,42 @@ def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, byte
     """What the tables of several agents (stored SeenEntry by name) say of an action's values. `fingerprints`:
     by the argument's path."""
     found: dict[str, SeenValue] = {}
-    complete = True
+    complete, untainted = True, not holds_strangers(tables)
     wanted = [(path, one[:FINGERPRINT_BYTES]) for path, one in fingerprints.items()]
+    written = _find_written(tables, wanted)
     for table in tables:
-        for stored in table.values():
+        for name, stored in table.items():
             trusted, at_ms, source, state, prints = stored
             complete = complete and state == WHOLE
-            if not prints or state == EXPECTED:
+            if not prints or state == EXPECTED or name == WRITTEN_ENTRY:
                 continue
             raw = _decode(prints)
             for path, fingerprint in wanted:
                 if fingerprint in raw and _holds(raw, fingerprint):
-                    value = SeenValue(bool(trusted), source, at_ms)
+                    is_written = bool(trusted) and path in written
+                    value = SeenValue(bool(trusted) and not is_written, source, at_ms, is_written)
                     known = found.get(path)
                     if known is None or (value.trusted, value.at_ms) > (known.trusted, known.at_ms):
                         found[path] = value
-    return ValuesSeen(found, complete)
+    return ValuesSeen(found, complete, untainted=untainted)
+
+
+def holds_strangers(tables: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether anything came in that is not trusted, as far as these tables tell."""
+    return any(
+        not entry[0] and name != WRITTEN_ENTRY and not name.endswith((ECHO, UNEXPECTED))
+        for table in tables
+        for name, entry in table.items()
+    )
+
+
+def _find_written(tables: Sequence[Mapping[str, Any]], wanted: Sequence[tuple[str, bytes]]) -> frozenset[str]:
+    """The paths of values that an agent used before a trusted result had them; all where not all are kept."""
+    kept = [table[WRITTEN_ENTRY] for table in tables if WRITTEN_ENTRY in table]
+    if any(entry[3] == CUT for entry in kept):
+        return frozenset(path for path, _ in wanted)
+    every = [_decode(entry[4]) for entry in kept]
+    return frozenset(path for path, fingerprint in wanted if any(_holds(raw, fingerprint) for raw in every))
 
 
 @lru_cache(maxsize=1024)

@@ -45,15 +45,21 @@ from sluice.core.state.remembered import (
 )
 from sluice.core.state.seen_values import (
     CUT,
+    ECHO,
     ENTRY_BYTES,
     EXPECTED,
     FINGERPRINT_BYTES,
     LOST_ENTRY,
     MOST_BYTES,
     MOST_ENTRIES,
+    MOST_WRITTEN,
+    STRANGERS_ENTRY,
+    UNEXPECTED,
     WHOLE,
+    WRITTEN_ENTRY,
     SeenEntry,
     find_tenant_key,
+    holds_strangers,
     look_up,
     pack_fingerprints,
     unpack_fingerprints,
@@ -472,13 +478,14 @@ class SessionView:
         signed: bool = False,
         complete: bool,
     ) -> None:
-        """Keep the values that an input brought in, with those of its name that are there. `signed`: by an
+        """Keep the values of a call's outcome, with those of its name that are there. `signed`: by an
         enforcement point; then they complete the entry of an expected call, and are trusted where that says
         so. Others stand beside it, and what was expected stays incomplete."""
         expected, state = self.entry(owner, "values", name), WHOLE if complete else CUT
         prints = [one[:FINGERPRINT_BYTES] for one in fingerprints]
-        if expected is not None and not signed:
-            name, source = f"{name}?", expected[2]
+        if expected is None or not signed:
+            source = source if expected is None else expected[2]
+            name = f"{name}{UNEXPECTED}"
             expected = self.entry(owner, "values", name)
         trusted = False
         if expected is not None:
@@ -491,7 +498,7 @@ class SessionView:
                     entry = SeenEntry(
                         False, self._at_ms, shorten_id(source), WHOLE, pack_fingerprints(echoed)
                     )
-                    self._put_values(owner, f"{name}?", entry)
+                    self._put_values(owner, f"{name}{ECHO}", entry)
             else:
                 prints = [*known, *prints]
                 state = max(state, expected[3])
@@ -505,8 +512,38 @@ class SessionView:
             return
         key, found = find_tenant_key(master, owner.tenant), collect_values(content)
         if found.values or found.truncated:
-            prints = [fingerprint(key, one) for one in found.values]
-            self.remember_values(owner, name, source, prints, complete=not found.truncated)
+            state = CUT if found.truncated else WHOLE
+            packed = pack_fingerprints(fingerprint(key, one) for one in found.values)
+            self._put_values(owner, name, SeenEntry(False, self._at_ms, shorten_id(source), state, packed))
+        else:
+            self.remember_strangers(owner, source)
+
+    def remember_strangers(self, owner: Who, source: str) -> None:
+        """Keep that text came in that is not trusted, where no values of it are kept."""
+        if owner.tenant != UNREGISTERED and self.entry(owner, "values", STRANGERS_ENTRY) is None:
+            self._put_values(
+                owner, STRANGERS_ENTRY, SeenEntry(False, self._at_ms, shorten_id(source), WHOLE, "")
+            )
+
+    def remember_written(self, owner: Who, content: Any, key: bytes) -> None:
+        """Keep the values that a carried-out call says, if strangers' text came in and no trusted result has
+        them: a system that returns them later may only repeat what the call wrote. `key`: the tenant's, of
+        fingerprints."""
+        tables = [one.values for one in self._of_tenant(owner.tenant) if one.values]
+        if owner.tenant == UNREGISTERED or not holds_strangers(tables):
+            return
+        collected = collect_values(content)
+        prints = {one.text: fingerprint(key, one) for one in collected.values}
+        seen = look_up(tables, prints).values
+        new = [one for text, one in prints.items() if text not in seen or not seen[text].trusted]
+        before = self.entry(owner, "values", WRITTEN_ENTRY)
+        kept = [] if before is None else unpack_fingerprints(before[4])
+        every = [*dict.fromkeys([*kept, *(one[:FINGERPRINT_BYTES] for one in new)])]
+        cut = collected.truncated or len(every) > MOST_WRITTEN or (before is not None and before[3] == CUT)
+        if len(every) > len(kept) or cut:
+            state, packed = CUT if cut else WHOLE, pack_fingerprints(every[:MOST_WRITTEN])
+            entry = SeenEntry(False, self._at_ms, WRITTEN_ENTRY, state, packed)
+            self._put_values(owner, WRITTEN_ENTRY, entry)
 
     def keep_lesson(self, owner: Who, offset: int, lesson: Lesson) -> None:
         """Keep what a carried-out action will teach once its outcome is signed; where there is no room, it
@@ -529,27 +566,30 @@ class SessionView:
 
     def _put_values(self, owner: Who, name: str, entry: SeenEntry) -> None:
         """Keep an entry of values; while there is no room for it the oldest ones go, and it is kept that some
-        went."""
+        went. What agents wrote stays: without room for that, it is kept that not all of it is known."""
         if owner.tenant == UNREGISTERED:
             return
         table = self._memory(owner).table("values")
         table.drop(name)
         others = {one: ENTRY_BYTES + len(table.get(one)[4]) for one in table if one != LOST_ENTRY}
-        lost = False
-        while not (room := self._takes_values(owner, others, entry)) and others:
+        stays, lost = others.pop(WRITTEN_ENTRY, 0), False
+        while not (room := self._takes_values(owner, others, entry, stays)) and others:
             oldest = next(iter(others))
             del others[oldest]
             table.drop(oldest)
             lost = True
         if room:
             table.put(name, tuple(entry))
+        elif name == WRITTEN_ENTRY:
+            table.put(name, tuple(entry._replace(state=CUT, prints="")))
         if (lost or not room) and table.get(LOST_ENTRY) is None:
             table.put(LOST_ENTRY, tuple(SeenEntry(False, self._at_ms, LOST_ENTRY, CUT, "")))
 
-    def _takes_values(self, owner: Who, others: Mapping[str, int], entry: SeenEntry) -> bool:
-        """Whether the entry finds room, and beside it LOST_ENTRY."""
-        size = entry.size + ENTRY_BYTES
-        few = len(others) < MOST_ENTRIES and sum(others.values()) + size <= MOST_BYTES
+    def _takes_values(self, owner: Who, others: Mapping[str, int], entry: SeenEntry, stays: int) -> bool:
+        """Whether the entry finds room beside the others, the bytes that stay, LOST_ENTRY and the least form
+        of WRITTEN_ENTRY."""
+        size = entry.size + 2 * ENTRY_BYTES
+        few = len(others) < MOST_ENTRIES and sum(others.values()) + stays + size <= MOST_BYTES
         return few and self.fits(owner, size)
 
     def see_action(self, owner: Who, action_id: str, mandate_digest: str | None = None) -> ActionSeen:

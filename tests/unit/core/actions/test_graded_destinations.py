@@ -25,7 +25,7 @@ from tests.unit.core.actions.test_usual import DAY, KNOWN_TO_ACME, Weeks
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.scene import Session, bundle, entry, relaxations
 
-BOTH = ["nowhere", "unknown"]
+BOTH = ["untainted", "unknown"]
 FINE, BAD, UNCLEAR = 0.9, 0.2, 0.8
 
 
@@ -61,12 +61,12 @@ def test_a_harmless_action_to_a_new_destination_passes_with_an_advice() -> None:
     detail = find_detail(verdict)
     assert detail["advice"].startswith("the account at $.payee.iban was seen nowhere")
     assert (detail["graded"]["score"], detail["graded"]["outcome"]) == (FINE, "passed")
-    assert detail["values"][0]["origin"] == "nowhere"
+    assert detail["values"][0]["origin"] == "untainted"
     request = session.asked[0]
     assert (request.port, request.budget_ms) == ("grader_in_context", 80)
     question: Any = request.payload
     assert question["question"]["criterion"] == HARMLESS
-    assert question["question"]["origins"][0]["origin"] == "nowhere"
+    assert question["question"]["origins"][0]["origin"] == "untainted"
     assert [one["gate"] for one in verdict["model_outputs"]] == ["destinations"]
 
 
@@ -142,7 +142,7 @@ def test_after_content_of_strangers_a_person_is_asked() -> None:
 
 
 def test_an_unknown_origin_is_decided_only_where_the_bundle_says_that_too() -> None:
-    for origins, asked in ((["nowhere"], 0), (BOTH, 2)):
+    for origins, asked in ((["untainted"], 0), (BOTH, 2)):
         session = make_graded(key=None, origins=origins)
         verdict = pay(session, HOSTILE)
         assert (verdict["outcome"], len(session.asked)) == ("ALLOW" if asked else "ESCALATE", asked)
@@ -224,13 +224,13 @@ def test_more_origins_are_a_relaxation_and_the_gate_then_comes_behind_fast_rejec
     def make(origins: list[str], **more: Any) -> Any:
         return bundle(destinations={"graded_origins": origins}, **more)
 
-    before, after = make([]), make(["nowhere"])
+    before, after = make([]), make(["untainted"])
     assert [one.path for one in relaxations(before, after)] == ["destinations.graded_origins"]
     assert relaxations(after, before) == []
     early = ["controls", "destinations", "fast_reject", "tier_auth"]
     load_bundle(document(stages=early))
     with pytest.raises(BundleError, match="destinations asks a model and must come after fast_reject"):
-        load_bundle(document(stages=early, destinations={"graded_origins": ["nowhere"]}))
+        load_bundle(document(stages=early, destinations={"graded_origins": ["untainted"]}))
 
 
 PROOF: dict[str, Any] = {

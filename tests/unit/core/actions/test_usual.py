@@ -15,7 +15,7 @@ from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay, decide
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.foundation.requests import Answer, Request
+from sluice.core.foundation.requests import HELD_INPUT, Answer, Request
 from sluice.core.policy.policy import Policy
 from sluice.core.state import usual
 from sluice.core.state.book import Book
@@ -57,6 +57,8 @@ class Weeks:
 
     def _read_input(self, asked: Request) -> Answer:
         place: Any = asked.payload
+        if asked.port != HELD_INPUT:
+            return Answer("unavailable", detail="no port")
         return Answer("answered", self.inputs[place["offset"]])
 
     def judge(self, *entries: dict[str, Any], **part: Any) -> None:
@@ -141,7 +143,9 @@ def test_only_what_was_carried_out_under_a_signature_teaches(way: dict[str, Any]
 
 
 def test_an_agent_teaches_itself_nothing_by_doing_it_again() -> None:
-    lenient = {"tiers": {"T2": {"unknown": "pass", "nowhere": "pass", "untrusted_read": "pass"}}}
+    lenient = {
+        "tiers": {"T2": {"unknown": "pass", "nowhere": "pass", "untainted": "pass", "untrusted_read": "pass"}}
+    }
     weeks = Weeks(**lenient)
     for _ in range(20):
         assert weeks.pay(HOSTILE)["outcome"] == "ALLOW"
@@ -283,7 +287,7 @@ def test_where_actions_are_approved_one_by_one_no_answer_makes_anything_known() 
     assert weeks.pay(HOSTILE)["outcome"] == "ALLOW"
     weeks.judge(of_tier("T4"))
     verdict = weeks.pay(HOSTILE)
-    assert (verdict["outcome"], origin_of(verdict)) == ("ESCALATE", {"nowhere": 1})
+    assert (verdict["outcome"], origin_of(verdict)) == ("ESCALATE", {"untainted": 1})
     office = Office(policy={"approvals": {"quorum": {"T3": 2}}})
     assert refusal(office.answer(office.open_escalation(), "ann", remember_days=7)) == "cannot_remember"
 

@@ -193,6 +193,23 @@ def test_an_input_writes_as_much_in_a_large_session_as_in_a_small_one(few: int) 
     assert sizes[1_000] < PAGE * 1_500
 
 
+def test_an_action_that_the_same_input_settled_makes_room() -> None:
+    """Two agents more share the bytes, and a third action has room only without the settled one."""
+    state = SessionState(session_key("s"))
+    view = SessionView(state, TIGHT, 1_000)
+    for place, (owner, name) in enumerate(
+        [(OWNERS[0], "n0"), (OWNERS[0], "n2"), *((one, "n0") for one in OWNERS[1:])]
+    ):
+        Acting(view, owner, name, place).propose()
+    state.apply(view.changes())
+    view = SessionView(state, TIGHT, 1_000)
+    acting = Acting(view, OWNERS[0], "n1", 5)
+    acting.propose()
+    assert not view.has_room(OWNERS[0])
+    acting._replace(name="n0").settle()
+    assert view.has_room(OWNERS[0])
+
+
 def test_a_session_that_ends_leaves_nothing_in_the_table() -> None:
     session = Session(point(limits=SessionLimits(LIMITS.action_window_ms, LIMITS.idle_timeout_ms, 2_000, 8)))
     for number in range(40):
