@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sluice_topics.records.mandates import SignedMandate
 
 SCHEMA = "sluice/mandate_recorded/v1"
+HAS_BEEN_LATER = "the session has been later than that"
 UNKNOWN_AGENT = "unknown_agent"
 COMPILED_CONDITIONS = 1024
 EVERY_CALL = "true"
@@ -298,7 +299,7 @@ def check_standing(registry: Registry, agent_id: str, seen: ActionSeen, view: Se
         void = void or _object_to_scope(registry, issuer, agent.tenant, scope, view.now)
         entries |= collect_hashes(revoked, issuer)
     if void is None and view.is_set_back and mandate["until_ms"] <= view.now:
-        void = f"it counted until {rfc3339(mandate['until_ms'])}, and the session has been later than that"
+        void = f"it counted until {rfc3339(mandate['until_ms'])}, and {HAS_BEEN_LATER}"
     return seen._replace(mandate={**mandate, "entries": entries, **({} if void is None else {"void": void})})
 
 

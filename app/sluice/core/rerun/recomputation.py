@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.resolution import SCHEMA as RESOLVED
+from sluice.core.actions.task_mandates import HAS_BEEN_LATER
 from sluice.core.actions.verdict import SCHEMA as VERDICT
 from sluice.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS
 from sluice.core.decide.replay import decide
@@ -130,6 +131,7 @@ class Recomputation:
 
     def _compare(self, answered: _Group, key: bytes) -> list[Recomputed]:
         state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
+        _believe_time(state, [one.fields for one in group])
         decision = self._decide_as_recorded(answered, state)
         if decision is None:
             self._lose(key, NO_POLICY)
@@ -290,6 +292,15 @@ def _find_memory(state: SessionState, recorded: dict[str, Any]) -> Remembered | 
     if account is None:
         return None
     return account.agents.get(who(recorded["tenant_id"], recorded["agent_id"]).agent)
+
+
+def _believe_time(state: SessionState, records: Sequence[dict[str, Any]]) -> None:
+    """Let the session be as late as a record says: an outcome may have come that still waits for its action,
+    and only makes mandates end earlier."""
+    for one in records:
+        mandate = one["session"].get("mandate") if one["schema"] in (VERDICT, RESOLVED) else None
+        if mandate is not None and mandate.get("void", "").endswith(HAS_BEEN_LATER):
+            state.last_at = max(state.last_at, mandate["until_ms"])
 
 
 def _believe(state: SessionState, recorded: dict[str, Any], held: Any) -> None:

@@ -5,18 +5,26 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from load.attacks.forging import change, relink, replace_value
 from load.attacks.recorded_site import LIMITS, VALUES_KEY, RecordedSite
+from sluice.client.mandates import MandateIssuer, MandateTerms, compute_mandate_digest, issue_mandate
+from sluice.client.sender import InputSigner
+from sluice.core.registry.keys import SigningKey
 from sluice.core.registry.loading import build_registry
 from sluice.core.rerun.policy_then import Installation, PointsUnder, Possible
 from sluice.core.rerun.recomputation import GONE
 from sluice.core.rerun.walk import group_answers, read_entry
+from sluice_topics.audience import UNNAMED
 from sluice_topics.catalog import (
     ACTIONS,
+    MANDATES,
     MEMORY_DECISIONS,
     MEMORY_WRITES,
     OUTCOMES,
@@ -97,6 +105,28 @@ def test_nothing_is_learnt_of_the_values_of_an_outcome_that_came_before_its_acti
     site.take(ACTIONS, action("c", toolName="send", parameters={"to": "eve@else.example"}))
     last = json.loads([one for one in site.records if one.topic == VERDICTS][-1].value)
     assert last["session"]["values"] == {"complete": False, "values": {}}
+    assert site.examine(site.records) == []
+
+
+def test_a_mandate_is_over_where_an_outcome_that_waits_has_come_later(site: RecordedSite) -> None:
+    """The outcome stands in the ledger only with its action, behind what was decided meanwhile."""
+    pem = Ed25519PrivateKey.generate()
+    written = pem.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    issuer = {"tenant_id": "acme", "keys": [{"public_key": SigningKey(pem).public.text}]}
+    entry = {"kind": "issuer", "id": "console", "revision": 1, "spec": issuer}
+    site = RecordedSite(more=lambda trust: trust.sign_entries([entry]))
+    until = datetime.fromtimestamp(site.now / 1000 + 5, UTC)
+    terms = MandateTerms(task="Find it")
+    console = MandateIssuer("console", InputSigner(written, UNNAMED))
+    mandate = issue_mandate(console, "operator", "s-1", until, terms)
+    site.take(MANDATES, mandate)
+    site.take(ACTIONS, action("a"))
+    site.now += 10_000
+    site.take(OUTCOMES, outcome("c", 300))
+    site.now -= 11_000
+    site.take(ACTIONS, action("b", mandate_digest=compute_mandate_digest(mandate)))
+    last = json.loads([one for one in site.records if one.topic == VERDICTS][-1].value)
+    assert "has been later" in last["session"]["mandate"]["void"]
     assert site.examine(site.records) == []
 
 
