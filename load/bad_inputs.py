@@ -29,6 +29,7 @@ from load.recomputation import figures
 from load.recomputation.input_answers import account
 from load.recomputation.reruns import execute_again
 from load.recomputation.run_findings import bites, integrity
+from load.recomputation.stored_sessions import PARTITION_KEY
 from load.scene import open_scene
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from load.recomputation.input_answers import AnswerAccount, Answered
     from load.scene import Bed, Scene
 
-PARTITION_KEY = b"p:"
 LEAST_KINDS = 200
 TICK_S = 0.5  # bursts, so that neighbours reach the broker in one batch
 GATHERING_MS = 100  # the setting linger_max_ms

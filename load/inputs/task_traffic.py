@@ -285,8 +285,13 @@ class TaskTraffic:
         return {"fingerprints": list(dict.fromkeys(prints)), "truncated": cut}
 
     def _sign(self, outcome: dict[str, Any], key: SigningKey | None = None) -> dict[str, Any]:
-        written = record_message(self._audience, rfc8785.dumps(outcome))
-        return outcome | {"signature": base64.b64encode((key or self._trust.reviewer).sign(written)).decode()}
+        return sign_outcome(outcome, key or self._trust.reviewer, self._audience)
+
+
+def sign_outcome(outcome: dict[str, Any], key: SigningKey, audience: Audience) -> dict[str, Any]:
+    """The outcome with its signature by a key, for one installation."""
+    written = record_message(audience, rfc8785.dumps(outcome))
+    return outcome | {"signature": base64.b64encode(key.sign(written)).decode()}
 
 
 def _publish(topic: str, task: _Task, message: dict[str, Any]) -> InputRecord:

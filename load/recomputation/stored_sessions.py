@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
-HEAD, PAGE = b"s:", b"r:"
+HEAD, PAGE, PARTITION_KEY = b"s:", b"r:", b"p:"
 RETRIEVALS, EARLY, VALUES = 3, 8, 9
 """The numbers of the tables of retrievals, of outcomes that wait, and of the values that came in."""
 
@@ -55,6 +55,30 @@ def read_stored_sessions(changelog: Iterable[StoredRecord]) -> dict[bytes, Store
     return {name: _session(heads.get(name), pages.get(name, {})) for name in heads.keys() | pages.keys()}
 
 
+def list_sizes(changelog: Iterable[StoredRecord], session: bytes, table: int) -> Iterator[int]:
+    """Bytes of a session's entries of one table, over all agents, after each transaction of a changelog."""
+    pages: dict[bytes, int] = {}
+    for one in changelog:
+        key = one.key or b""
+        if key == PARTITION_KEY and pages:
+            yield sum(pages.values())
+        elif key.startswith((HEAD, PAGE)) and key.endswith(b":" + session):
+            stored = json.loads(one.value or b"null")
+            page = stored["p"] if stored is not None and key.startswith(HEAD) else stored
+            sizes = Counter[tuple[str, str, int]]() if page is None else _measure_page(page)
+            pages[key] = sum(size for (*_, number), size in sizes.items() if number == table)
+
+
+def _measure_page(page: Any) -> Counter[tuple[str, str, int]]:
+    """Bytes of a page's entries by tenant, agent and table."""
+    agents, entries = page
+    sizes = Counter[tuple[str, str, int]]()
+    for one in entries:
+        tenant, agent = agents[one[2]]
+        sizes[tenant, agent, one[3]] += len(json.dumps(one, separators=(",", ":")))
+    return sizes
+
+
 def _take(found: dict[Any, bytes], key: Any, value: bytes | None) -> None:
     if value is None:
         found.pop(key, None)
@@ -72,11 +96,7 @@ def _session(head: bytes | None, pages: dict[int, bytes]) -> StoredSession:
         for agents, held in filter(None, stored)
         for _, order, whose, table, name, _ in held
     ]
-    sizes = Counter[tuple[str, str, int]]()
-    for agents, held in filter(None, stored):
-        for one in held:
-            tenant, agent = agents[one[2]]
-            sizes[tenant, agent, one[3]] += len(json.dumps(one, separators=(",", ":")))
+    sizes = sum(map(_measure_page, filter(None, stored)), Counter[tuple[str, str, int]]())
     totals = {tenant: (int(rows), actions) for tenant, (rows, actions, _) in told["a"].items()}
     stray = sum(number >= told["n"] for number in pages)
     return StoredSession(totals, [entry for _, entry in sorted(entries)], stray, sizes)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from load.bounds import NAME as BOUNDS
+from load.bounds import push_values
 from load.faults import carry_out
 from load.installations.site import SHORT
 from load.recomputation.figures import table
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 SEED = 20
+SOME_VALUES = 14_000
+"""Enough to fill the table of an agent; `python -m load.bounds` pushes 100 000."""
 
 
 RUNS = ("kill_two", "zombies", "scaling", "reload", "malformed", "poison", "approvals", "channels", "models")
@@ -41,6 +45,17 @@ async def test_nothing_is_lost_doubled_or_wrong_after(
 
 async def test_nothing_is_lost_doubled_or_wrong_after_outages(own_broker: Broker, tmp_path: Path) -> None:
     await _holds("outages", Bed(own_broker, tmp_path, SEED, uuid.uuid4().hex[:8]))
+
+
+async def test_what_is_kept_of_values_and_uses_stays_within_its_bounds(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    bed = Bed(kafka_broker, tmp_path, SEED, uuid.uuid4().hex[:8])
+    try:
+        found = await push_values(bed, SOME_VALUES)
+    finally:
+        await delete_topics(kafka_broker.bootstrap_servers, bed.site_name(BOUNDS))
+    assert all(figure.holds for figure in found), "\n" + table(found)
 
 
 async def _holds(run: str, bed: Bed) -> None:
