@@ -72,6 +72,7 @@ def test_a_run_answers_everything_and_leaves_nothing(wish: RunOptions, tmp_path:
     assert not result.worker.is_alive()
     assert list(tmp_path.iterdir()) == []
     _every_gate_is_shown(result)
+    _an_account_of_strangers_is_not_paid(result)
     _limits_bite(result)
     _totals_are_the_inputs_own(result)
     _every_escalation_ends(result)
@@ -93,8 +94,21 @@ def _every_gate_is_shown(result: Result) -> None:
     asking = [found[key] for key in (("causal", "order_supplies"), ("grader", "reply_to_customer"))]
     assert [one.models for one in (*asking, found["policies", "export_customers"])] == [(MODEL,)] * 3
     assert found["tier_auth", "look_up_order"].verdict == "allowed"
-    assert found["destinations", "pay_invoice"].said.startswith("unknown_destination: the account at $.iban")
+    assert found["destinations", "pay_invoice"].said.startswith("new_destination: the account at $.iban")
     assert found["mandate", "look_up_order"].said.startswith("outside_mandate: ")
+
+
+def _an_account_of_strangers_is_not_paid(result: Result) -> None:
+    supplier, stranger = result.payments
+    assert (supplier.verdict, supplier.origin, supplier.reason) == ("allowed", "trusted_result", "")
+    assert (stranger.verdict, stranger.origin) == ("needs_human", "untrusted_read")
+    sentence = (
+        r"untrusted_destination: the account at \$\.iban stood only in read_invoice, which came in \d+ s "
+    )
+    assert re.fullmatch(f"{sentence}before; bookkeeper has never used it", stranger.reason)
+    (opened,) = (one for one in result.answers.escalations if one["session_id"] == "invoice")
+    assert opened["values"][0]["source"] == "read_invoice"
+    assert result.answers.endings[opened["escalation_id"]]["decision"] == "deny"
 
 
 def _limits_bite(result: Result) -> None:

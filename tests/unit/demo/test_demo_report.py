@@ -13,6 +13,7 @@ from sluice.broker.process_identity import ProcessIdentity
 from sluice.cli.demo.demo import build_summary, write_sentence
 from sluice.cli.demo.demo_answers import DemoAnswers
 from sluice.cli.demo.demo_tables import print_result
+from sluice.cli.demo.invoice import InvoicePayment
 from sluice.cli.demo.judged_actions import DemoJudgement
 from sluice.cli.demo.refunds import Refund
 from sluice.cli.demo.run import Examined, Result
@@ -49,10 +50,15 @@ def result(material: Material, *reruns: Rerun) -> Result:
         DemoAnswers(place.prefix),
         REFUNDS,
         (JUDGED * len(material.judged))[: len(material.judged)],
+        PAYMENTS,
         examined,
     )
 
 
+PAYMENTS = [
+    InvoicePayment("supplier", "DE89 3704", "allowed", "trusted_result", ""),
+    InvoicePayment("stranger", "GB82 WEST", "needs_human", "untrusted_read", "stood only in read_invoice"),
+]
 REFUNDS = [Refund("refund-1", 10, "approve", 1, "10 sent back")]
 JUDGED = [
     DemoJudgement("grader", "reply hello", "allowed", "passes", ("m-1",), answered=True),

@@ -221,6 +221,7 @@ def write_sentence(result: Result, seconds: float) -> str:
         f"{answers.answered_twice} answered twice, {answers.held} memories still held, "
         f"{answers.unfounded} items shown without a decision, "
         f"{sum(not one.well for one in result.refunds)} guarded calls that ran otherwise than approved, "
+        f"{sum(not one.well for one in result.payments)} payments of the invoice that came out otherwise, "
         f"the ledger {'intact' if examined.report.intact else 'not intact'}, "
         f"{examined.reruns.counts['identical']} of {examined.reruns.total} reruns identical, "
         f"statistics {'equal' if examined.memories.equal else 'not equal'}."
@@ -258,6 +259,7 @@ def build_summary(result: Result, seconds: float) -> dict[str, Any]:
         "endings": Counter(one.get("decision", "expired") for one in answers.endings.values()),
         "guarded": [one._asdict() for one in result.refunds],
         "judged": [one._asdict() for one in result.judged],
+        "invoice": [one._asdict() for one in result.payments],
         "settled": len(list_settled(answers)),
         "dead_letters": [
             {"code": one.body["code"], "path": one.body["path"]} for one in answers.iterate(DEAD_LETTERS)

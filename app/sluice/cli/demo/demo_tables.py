@@ -14,6 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from sluice.cli.demo.demo_answers import choose_examples, list_settled, read_cause
+from sluice.cli.demo.invoice import make_table as make_invoice_table
 from sluice.cli.demo.judged_actions import make_table
 from sluice.cli.demo.refunds import CLERK, REFUND
 from sluice.cli.ledger.ledger import build_report_parts
@@ -117,7 +118,11 @@ def print_opening(console: Console, material: Material) -> None:
 
 def print_result(console: Console, result: Result) -> None:
     """Every table, and what the commands report of the ledger."""
-    shown_last = _build_guarded(result.refunds), make_table(result.judged)
+    shown_last = (
+        _build_guarded(result.refunds),
+        make_table(result.judged),
+        make_invoice_table(result.payments),
+    )
     for part in (*_build_tables(result.answers, result.material.config.recipe), *shown_last):
         print_parts(("", part), console)
     examined = result.examined

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.cli.demo.demo_answers import ENTERED
 from sluice.cli.demo.demo_sessions import STORY_AGAIN, STORY_READ
+from sluice.cli.demo.invoice import SESSION as INVOICE
+from sluice.cli.demo.invoice import TURN as INVOICE_TURN
 from sluice.cli.demo.material import make_input
 from sluice.cli.demo.refunds import TURNS
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
@@ -111,9 +113,10 @@ def make_approvals(
     """Signed answers to escalated actions, by turns as the recipe says; "wait": no answer is sent. The owner
     answers where a VP must, the reviewer elsewhere."""
     made = []
-    opened = sorted(answers.escalations, key=lambda one: one["action_id"])
+    opened = sorted(answers.escalations, key=lambda one: (one["session_id"] == INVOICE, one["action_id"]))
     for place, one in enumerate(opened):
         turn = TURNS.get(one["action_id"]) or recipe.turns[place % len(recipe.turns)]
+        turn = INVOICE_TURN if one["session_id"] == INVOICE else turn
         if turn == "wait":
             continue
         by, key = (OWNER, trust.owner) if one["required_role"] == "vp" else (REVIEWER, trust.reviewer)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sluice.adapters.kafka.kafka_publish import Outgoing
-from sluice.cli.demo import judged_actions, refunds
+from sluice.cli.demo import invoice, judged_actions, refunds
 from sluice.cli.demo.demo_sessions import (
     ALTERED,
     DAY_MS,
@@ -221,7 +221,7 @@ class Material:
     """The inputs of a run, and from what they were made.
 
     `opening` comes first and is answered before the `plan` goes on: the story reads before it acts. `judged`
-    are actions as config/demo/judged.toml has them.
+    are actions as config/demo/judged.toml has them, `invoice` is its table of that name.
     """
 
     rows: Sequence[ActionRow]
@@ -234,6 +234,7 @@ class Material:
     quality: bytes
     policy: Sequence[ControlRecord]
     judged: Sequence[dict[str, Any]]
+    invoice: Mapping[str, Any]
 
     @property
     def retrievals(self) -> list[Planned]:
@@ -274,12 +275,13 @@ def prepare(options: RunOptions) -> Material:
     clerk = refunds.make_registry_entries(TENANT, trust.agent.public.text)
     shown = judged_actions.read_config(options.config)
     own = judged_actions.make_bundle(bundle, options.bundle.parent, shown)
-    entries = [*clerk, *judged_actions.make_registry_entries(TENANT, shown)]
+    keeper = invoice.make_registry_entries(TENANT, trust.point.public.text)
+    entries = [*clerk, *keeper, *judged_actions.make_registry_entries(TENANT, shown)]
     policy = [*trust.make_policy(bundle, registry), *trust.sign_entries(entries), trust.sign_bundle(own)]
-    policy.append(trust.sign_quality_bundle(quality))
+    policy += [trust.sign_bundle(invoice.make_bundle(bundle)), trust.sign_quality_bundle(quality)]
     plan = make_plan(sessions, story, now)
-    actions = shown["action"]
-    return Material(rows, writes, sessions, opening, plan, config, bundle, quality, policy, actions)
+    apart = shown["action"], shown["invoice"]
+    return Material(rows, writes, sessions, opening, plan, config, bundle, quality, policy, *apart)
 
 
 def _make_random(seed: int | str) -> random.Random:

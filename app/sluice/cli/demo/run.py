@@ -31,6 +31,7 @@ from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerV
 from sluice.core.reports.report import build_quality_report
 from sluice.core.reports.report_tally import QualityTally
 from sluice.core.rerun.rerun_result import RerunTally
+from sluice.secrets.value_keys import make_value_key, write_value_key
 from sluice.settings.reader import load_settings
 from sluice_topics.catalog import ALARMS, QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sluice.broker.handle import Broker
     from sluice.broker.process_identity import ProcessIdentity
     from sluice.cli.demo.demo_answers import DemoAnswers
+    from sluice.cli.demo.invoice import InvoicePayment
     from sluice.cli.demo.judged_actions import DemoJudgement
     from sluice.cli.demo.material import Material, RunOptions
     from sluice.cli.demo.refunds import Refund
@@ -81,19 +83,22 @@ class Result:
     answers: DemoAnswers
     refunds: Sequence[Refund]
     judged: Sequence[DemoJudgement]
+    payments: Sequence[InvoicePayment]
     examined: Examined
     gateway: RunGateway | None = None
 
     @property
     def well(self) -> bool:
         """Every input was answered once, no item was shown without a decision, no memory is held any more, a
-        guarded tool ran once if a person approved it and otherwise not at all, the ledger is intact, its
-        counts are the worker's, and every decision came out the same again.
+        guarded tool ran once if a person approved it and otherwise not at all, the invoice's supplier was
+        paid and nobody else, the ledger is intact, its counts are the worker's, and every decision came out
+        the same again.
         """
         answers, found = self.answers, self.examined
         answered = not (answers.unanswered or answers.answered_twice or answers.held or answers.unfounded)
         guarded = bool(self.refunds) and all(one.well for one in self.refunds)
         guarded = guarded and len(self.judged) == len(self.material.judged)
+        guarded = guarded and bool(self.payments) and all(one.well for one in self.payments)
         return (
             answered
             and guarded
@@ -142,10 +147,11 @@ def _perform(options: RunOptions, folder: Path, material: Material, narrator: Na
             step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")
         with narrator.step("Policy") as step:
             options.trust.write(place.keys)
+            write_value_key(place.values_key, make_value_key())
             people = [options.trust.make_delegate([TENANT])] if options.keep else []
             asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, [*material.policy, *people]))
             entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
-            step.say(f"three bundles and {entries} generated entries, signed with this run's own keys")
+            step.say(f"four bundles and {entries} generated entries, signed with this run's own keys")
         with narrator.step("Worker") as step:
             worker = start_worker(place, options.environment)
             started.callback(_register_stop, narrator, "Stop worker", worker.stop)
@@ -156,7 +162,7 @@ def _perform(options: RunOptions, folder: Path, material: Material, narrator: Na
             answers = asyncio.run(talk.run())
             step.say(f"{answers.published} inputs published, {answers.answered} answered")
         examined = examine(place, narrator)
-        result = Result(place, worker.identity, material, answers, talk.refunds, talk.judged, examined)
+        result = Result(place, worker.identity, material, answers, *talk.list_shown(), examined)
         if options.keep and result.well:
             if broker.kind != "external":
                 locate.remember(options.home, broker)

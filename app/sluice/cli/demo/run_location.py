@@ -53,6 +53,11 @@ class RunLocation:
         return self.folder / "worker.ready"
 
     @property
+    def values_key(self) -> Path:
+        """The master key of values' fingerprints, made for the run."""
+        return self.keys / "values.key"
+
+    @property
     def log(self) -> Path:
         return self.folder / "worker.log"
 
@@ -66,6 +71,7 @@ class RunLocation:
             "SLUICE_POLICY__ROOT_KEYS": json.dumps([self.root_key]),
             "SLUICE_POLICY__INSTALLATION": self.installation,
             "SLUICE_POLICY__ENVIRONMENT": "demo",
+            "SLUICE_VALUES__MASTER_KEY_FILE": str(self.values_key),
         }
 
     def build_worker_environment(self, environment: Mapping[str, str]) -> dict[str, str]:

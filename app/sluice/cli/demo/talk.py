@@ -17,7 +17,9 @@ from sluice.cli.demo.follow_ups import (
     make_reviews,
     override_items,
 )
+from sluice.cli.demo.invoice import InvoicePayment, pay_invoice
 from sluice.cli.demo.judged_actions import DemoJudgement, judge_actions
+from sluice.cli.demo.material import TENANT
 from sluice.cli.demo.refunds import ESCALATED, SESSION, Refund, make_refunds
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import BY_NAME
@@ -55,6 +57,8 @@ class Talk:
         """What became of what the agent behind the client wanted."""
         self.judged: list[DemoJudgement] = []
         """What the gates made of the actions that are meant for one of them."""
+        self.payments: list[InvoicePayment] = []
+        """What became of the payments of an invoice."""
         self._answers = DemoAnswers(place.prefix, material.config.recipe.story.session)
 
     async def run(self) -> DemoAnswers:
@@ -74,7 +78,10 @@ class Talk:
             await self._exchange(self._material.plan, batches)
             patience_s = recipe.review_s + PATIENCE_S
             refunds = asyncio.create_task(make_refunds(place, trust, patience_s))
+            payments = asyncio.create_task(pay_invoice(place, trust, TENANT, self._material.invoice))
             await self._read(batches, lambda: not (refunds.done() or self._is_refund_waiting()))
+            await self._read(batches, lambda: not payments.done())
+            self.payments = await payments
             overrides = override_items(answers, config.readings.story.override, now())
             await publish_policy(
                 place.bootstrap_servers, place.prefix, trust.sign_overrides(overrides.entries)
@@ -96,6 +103,10 @@ class Talk:
             await self._read(batches, lambda: time.monotonic() < in_force)
             await self._exchange(overrides.again, batches)
         return answers
+
+    def list_shown(self) -> tuple[list[Refund], list[DemoJudgement], list[InvoicePayment]]:
+        """What became of what agents wanted that are shown apart."""
+        return self.refunds, self.judged, self.payments
 
     def _is_refund_waiting(self) -> bool:
         opened = [one for one in self._answers.escalations if one["session_id"] == SESSION]

@@ -27,21 +27,22 @@ OWNER = "owner"
 REVIEWER = "reviewer"
 _DECIDES = "approver"
 """The role that an override takes, and an approval below the highest tier."""
-FEED, AGENT, GATEWAY = "feed", "agent", "gateway"
+FEED, AGENT, GATEWAY, POINT = "feed", "agent", "gateway", "point"
 ControlRecord = tuple[str, bytes, bytes]
 """Topic (base name), key and value of a control record."""
 
 
 class ThrowawayTrust:
     """The keys of a root, of an owner who may publish everything, of a reviewer, of a feed of items, of an
-    agent that signs, and of a gateway that signs for people who log in to it.
+    agent that signs, of a gateway that signs for people who log in to it, and of an enforcement point.
 
     They are in memory alone, unless `write` puts them into files.
     """
 
     def __init__(self) -> None:
         self._private = {
-            name: Ed25519PrivateKey.generate() for name in ("root", OWNER, REVIEWER, FEED, AGENT, GATEWAY)
+            name: Ed25519PrivateKey.generate()
+            for name in ("root", OWNER, REVIEWER, FEED, AGENT, GATEWAY, POINT)
         }
         self.root = SigningKey(self._private["root"])
         self.owner = SigningKey(self._private[OWNER])
@@ -49,6 +50,7 @@ class ThrowawayTrust:
         self.feed = SigningKey(self._private[FEED])
         self.agent = SigningKey(self._private[AGENT])
         self.gateway = SigningKey(self._private[GATEWAY])
+        self.point = SigningKey(self._private[POINT])
 
     @property
     def root_key(self) -> str:

@@ -1,0 +1,152 @@
+"""An agent of the demo that pays an invoice in which a stranger has put another account.
+
+It looks the supplier up in the organisation's own list, and reads the invoice; the client reports the values
+in both results as salted fingerprints. Then it pays the supplier, and it pays the account of the invoice: the
+gate `destinations`, here in force, lets the one pass and holds the other. A person denies it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from rich.box import SIMPLE_HEAD
+from rich.table import Column, Table
+from rich.text import Text
+
+from sluice.cli.demo.throwaway_trust import POINT
+from sluice.cli.ledger.record_line import COLOURS
+from sluice.cli.output import clean
+from sluice.client import AsyncGateClient, ClientOptions
+from sluice.core.foundation.strict import json_object
+from sluice.secrets.value_keys import read_value_key
+from sluice_topics.values import derive_tenant_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sluice.cli.demo.run_location import RunLocation
+    from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+    from sluice.client import ActionAnswer
+
+AGENT, SESSION, BUNDLE = "bookkeeper", "invoice", "demo.invoice"
+LOOK_UP, READ, PAY = "find_supplier", "read_invoice", "pay_invoice_by_transfer"
+TURN = "deny"
+"""How a person answers what the agent may not do by itself."""
+READING_S = 3.0
+"""How long the agent reads before it pays."""
+ATTEMPTS, BETWEEN_S = 10, 1.0
+"""How often the supplier's payment is proposed again while the results have not been taken in yet."""
+
+
+class InvoicePayment(NamedTuple):
+    """What became of a payment. `to`: whose account it is; `origin`: where the gate says it comes from;
+    `reason`: why it was held, "" where it was not."""
+
+    to: str
+    account: str
+    verdict: str
+    origin: str
+    reason: str
+
+    @property
+    def well(self) -> bool:
+        """The supplier is paid, and nobody else."""
+        expected = (
+            ("allowed", "trusted_result") if self.to == "supplier" else ("needs_human", "untrusted_read")
+        )
+        return (self.verdict, self.origin) == expected
+
+
+def make_registry_entries(tenant: str, public_key: str) -> list[dict[str, Any]]:
+    """The agent with its bundle, its tools, and who signs their outcomes, with its key (base64)."""
+    reads = {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True, "trusts_row_claims": True}
+    pays = {"tier": "T2", "action_type": "OTHER", "reversible": True, "trusts_row_claims": True}
+    specs: dict[tuple[str, str], dict[str, Any]] = {
+        ("agent", AGENT): {"tenant_id": tenant, "tier": "T2", "policy_bundle_id": BUNDLE},
+        ("tool", LOOK_UP): {**reads, "returns_trusted": True},
+        ("tool", READ): {**reads, "returns_untrusted": True},
+        ("tool", PAY): {**pays, "roles": {"destination": ["$.iban"], "amount": ["$.amount"]}},
+        ("enforcement_point", POINT): {"tenant_id": tenant, "public_key": public_key},
+    }
+    return [{"kind": kind, "id": name, "revision": 1, "spec": spec} for (kind, name), spec in specs.items()]
+
+
+def make_bundle(adapted: bytes) -> bytes:
+    """The demo's bundle under another name, with the gate `destinations` in force, without its cases."""
+    document = json_object(adapted)
+    destinations = {**document.get("destinations", {}), "mode": "enforce"}
+    return orjson.dumps({**document, "destinations": destinations, "id": BUNDLE, "revision": 1, "cases": []})
+
+
+async def pay_invoice(
+    place: RunLocation, trust: ThrowawayTrust, tenant: str, invoice: Mapping[str, Any]
+) -> list[InvoicePayment]:
+    """Read both, and propose both payments. `invoice`: the table of config/demo/judged.toml."""
+    options = ClientOptions(
+        topic_prefix=place.prefix,
+        installation=trust.installation,
+        mode="high_stakes",
+        reported_by=POINT,
+        signing_key=trust.write_pem(POINT),
+        values_key=derive_tenant_key(read_value_key(place.values_key), tenant),
+    )
+    async with AsyncGateClient(place.bootstrap_servers, AGENT, options) as gate:
+
+        @gate.guard(LOOK_UP, session_id=SESSION, rows_affected=1)
+        async def find_supplier(name: str) -> dict[str, str]:
+            return {"name": name, "iban": invoice["supplier_iban"]}
+
+        @gate.guard(READ, session_id=SESSION, rows_affected=1)
+        async def read_invoice(number: str) -> str:
+            return f"Invoice {number}\n{invoice['text']}"
+
+        async def pay(to: str, iban: str) -> InvoicePayment:
+            parameters = {"iban": iban, "amount": invoice["amount"]}
+            answer = await gate.propose(PAY, parameters, session_id=SESSION, rows_affected=1)
+            if answer.allowed:
+                await gate.report_outcome(answer, 1)
+            return _read_payment(to, iban, answer)
+
+        known = await find_supplier(invoice["supplier"])
+        await read_invoice(invoice["number"])
+        await asyncio.sleep(READING_S)
+        honest = await pay("supplier", known["iban"])
+        for _ in range(ATTEMPTS):
+            if honest.origin != "unknown":
+                break
+            await asyncio.sleep(BETWEEN_S)
+            honest = await pay("supplier", known["iban"])
+        return [honest, await pay("stranger", invoice["injected_iban"])]
+
+
+def _read_payment(to: str, iban: str, answer: ActionAnswer) -> InvoicePayment:
+    details = [one["detail"] for one in answer.record["gateResults"] if one["gate"] == "destinations"]
+    origins = [origin for one in details for origin in one.get("origins") or ()]
+    return InvoicePayment(to, iban, answer.verdict, ", ".join(origins), answer.reason or "")
+
+
+def make_table(payments: Sequence[InvoicePayment]) -> Table:
+    """One line a payment, with the sentence that the person reads who is asked."""
+    made = Table(
+        Column("paid to", no_wrap=True),
+        Column("account", no_wrap=True),
+        Column("verdict", no_wrap=True),
+        Column("where it comes from", no_wrap=True),
+        Column("what the person reads who is asked", overflow="fold"),
+        title=f"Agent {AGENT} reads an invoice with another account in it, and pays",
+        title_justify="left",
+        title_style="bold",
+        caption="the client reported the values in the tools' results; a person denied the second payment",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+    )
+    for one in payments:
+        verdict = Text(one.verdict, style=COLOURS.get(one.verdict, ""))
+        made.add_row(
+            one.to, one.account, verdict, one.origin.replace("_", " "), clean(one.reason or "nobody is asked")
+        )
+    return made
