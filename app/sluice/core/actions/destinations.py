@@ -244,6 +244,10 @@ class NamedValue(NamedTuple):
     value: Value
 
 
+NamedValues = tuple[list[NamedValue], bool]
+"""The values that an action names, and whether these are all."""
+
+
 def find_named_values(plan: ActionPlan, action: ProposedAction) -> tuple[list[NamedValue], bool]:
     """The destinations and objects that an action names, and whether these are all. A text without a role
     that is an address, a link or an account is a destination too: else a parameter that nobody thought of

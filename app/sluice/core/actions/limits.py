@@ -34,6 +34,7 @@ from sluice_topics.values import Value, find_values, fingerprint, read_json_valu
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sluice.core.actions.destinations import NamedValues
     from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.foundation.arrival import Arrival
     from sluice.core.policy.bundles import Bundle
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.limits import Limit
     from sluice.core.state.book import Book
     from sluice.core.state.limit_usage import LimitSeen
+    from sluice.core.state.seen_values import ValuesSeen
     from sluice.core.state.session_view import SessionView
     from sluice_topics.records import ProposedAction
 
@@ -122,18 +124,18 @@ def find_limits(plan: ActionPlan) -> tuple[Limit, ...]:
 
 
 def see_limits(
-    parts: PointParts, book: Book, plan: ActionPlan, action: ProposedAction, arrival: Arrival
+    parts: PointParts, book: Book, plan: ActionPlan, counted: Mapping[str, tuple[str, ...]], arrival: Arrival
 ) -> dict[str, LimitSeen]:
-    """By their ids what the partition has counted for the limits of a plan at this moment. `arrival`: of the
-    action, or of the answer to it."""
-    return look_at_limits(parts, book, plan, action, (arrival.partition, arrival.timestamp_ms, None))
+    """By their ids what the partition has counted for the limits of a plan at this moment. `counted`: the
+    action's values, as of `fingerprint_counted`; `arrival`: of the action, or of the answer to it."""
+    return look_at_limits(parts, book, plan, counted, (arrival.partition, arrival.timestamp_ms, None))
 
 
 def look_at_limits(
     parts: PointParts,
     book: Book,
     plan: ActionPlan,
-    action: ProposedAction,
+    counted: Mapping[str, tuple[str, ...]],
     place: tuple[int, int, int | None],
 ) -> dict[str, LimitSeen]:
     """The same. `place`: the partition, the moment in ms, and the offset of an action that may have counted
@@ -143,7 +145,7 @@ def look_at_limits(
     for limit in plan.limits:
         meter = _make_meter(limit, plan)
         share = limit.share(partition, parts.limits.partitions)
-        prints = _fingerprint_values(limit, plan, action, parts.values_key)
+        prints = counted.get(limit.id)
         seen = book.limits.see(meter, share, at_ms, prints, own)
         found[limit.id] = seen if prints is None else seen._replace(values=prints)
     return found
@@ -184,7 +186,8 @@ def _measure(limit: Limit, context: ActionContext) -> int | None:
     if spec.sum is not None:
         return sum_numbers(_read_numbers(spec.sum, context.plan, context.action))
     if spec.distinct is not None:
-        known = read_distinct(spec.distinct, context.plan, context.action) is not None
+        named = _find_named(context.seen.values)
+        known = read_distinct(spec.distinct, context.plan, context.action, named) is not None
         return (context.seen.limits or {})[limit.id].new if known else None
     return 1
 
@@ -260,14 +263,17 @@ def _is_absent(parameters: Mapping[str, Any], path: str) -> bool:
     return False
 
 
-def read_distinct(path: str, plan: ActionPlan, action: ProposedAction) -> list[Value] | None:
-    """The values in their normal form that a limit of distinct values counts; None: they are not known."""
+def read_distinct(
+    path: str, plan: ActionPlan, action: ProposedAction, named: NamedValues | None = None
+) -> list[Value] | None:
+    """The values in their normal form that a limit of distinct values counts; None: they are not known.
+    `named`: what the action names, where it was read already."""
     if path in ("destination", "object"):
         if plan.tool is None or plan.tool.roles is None:
             return None
         texts = [one.value for one in plan.tool.roles.read(action.parameters) if one.role == path]
-        named, whole = find_named_values(plan, action)
-        values = [one.value for one in named if one.role == path]
+        every, whole = named or find_named_values(plan, action)
+        values = [one.value for one in every if one.role == path]
         return values if whole and values and _are_clear(texts, values) else None
     at_path, values = find_at(action.parameters, path), []
     if at_path is None:
@@ -296,16 +302,28 @@ def _may_be_several(value: Value) -> bool:
     return value.kind == "path" and sum(one.kind == "iban" for one in set(find_values(value.text))) > 1
 
 
-def _fingerprint_values(
-    limit: Limit, plan: ActionPlan, action: ProposedAction, master: bytes | None
-) -> tuple[str, ...] | None:
-    """Of the values that a limit counts, each once; None where it counts none. Where the installation has no
-    key of values, people who may read the state can try out what a value is."""
-    if limit.spec.distinct is None:
-        return None
-    values = read_distinct(limit.spec.distinct, plan, action) or []
+def _find_named(seen: ValuesSeen | None) -> NamedValues | None:
+    """What an action names, where the gate of destinations has read it."""
+    named: NamedValues | None = None if seen is None else seen.named
+    return named
+
+
+def fingerprint_counted(
+    parts: PointParts, plan: ActionPlan, action: ProposedAction, seen: ValuesSeen | None
+) -> dict[str, tuple[str, ...]]:
+    """By the ids of the limits that count distinct values: the fingerprints of the action's, each once.
+    `seen`: what the session has seen of them. Where the installation has no key of values, people who may
+    read the state can try out what a value is."""
+    limits, master = [one for one in plan.limits if one.spec.distinct is not None], parts.values_key
+    if not limits:
+        return {}
     key = NO_KEY + plan.tenant.encode() if master is None else find_tenant_key(master, plan.tenant)
-    return tuple(dict.fromkeys(fingerprint(key, one)[:FINGERPRINT_BYTES].hex() for one in values))
+    counted = {}
+    for limit in limits:
+        values = read_distinct(limit.spec.distinct or "", plan, action, _find_named(seen)) or []
+        prints = (fingerprint(key, one)[:FINGERPRINT_BYTES].hex() for one in values)
+        counted[limit.id] = tuple(dict.fromkeys(prints))
+    return counted
 
 
 def must_judge_again(context: ActionContext, now: Mapping[str, LimitSeen], *, asked: bool) -> bool:

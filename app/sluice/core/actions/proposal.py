@@ -18,6 +18,7 @@ from sluice.core.actions.destinations import (
     look_up_values,
 )
 from sluice.core.actions.limits import (
+    fingerprint_counted,
     is_spent,
     list_corrections,
     make_charge,
@@ -187,8 +188,9 @@ def evaluate(
         return find_grant(parts, shared.book, plan, action, arrival) if grants else None
 
     def look() -> Mapping[str, LimitSeen]:
-        return see_limits(parts, shared.book, plan, action, arrival)
+        return see_limits(parts, shared.book, plan, counted, arrival)
 
+    counted = fingerprint_counted(parts, plan, action, seen.values) if plan.limits else {}
     if plan.limits:
         seen = seen._replace(limits=look())
     judged = yield from judge(parts, arrival, action, plan, seen, Lookups(find, look))

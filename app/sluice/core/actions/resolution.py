@@ -14,7 +14,7 @@ from sluice.core.actions.assessment import object_to, unregistered
 from sluice.core.actions.authority import OBLIGATIONS, find_required_role
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.destinations import choose_lesson, look_up_values
-from sluice.core.actions.limits import look_at_limits, make_charge, must_judge_again
+from sluice.core.actions.limits import fingerprint_counted, look_at_limits, make_charge, must_judge_again
 from sluice.core.actions.plan import collect_gate_memories
 from sluice.core.actions.proposal import SESSION_CAPACITY, assess
 from sluice.core.actions.stage import Decided
@@ -109,7 +109,8 @@ def read_resolving(
         seen = seen._replace(values=look_up_values(view, plan, action, shared.uses))
     if plan.limits:
         place = escalation.partition, view.now, escalation.offset
-        seen = seen._replace(limits=look_at_limits(parts, shared.book, plan, action, place))
+        counted = fingerprint_counted(parts, plan, action, seen.values)
+        seen = seen._replace(limits=look_at_limits(parts, shared.book, plan, counted, place))
     others_counted = known is not None and known.shared and not repeated(known.mark, plan.mode).carried
     if known is None or not own or known.carried == 0 or others_counted:
         return SeenAtApproval(seen, counted=False)
