@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
-from sluice.core.decide.replay import Replay, decide
+from sluice.core.decide.replay import Replay, decide, nobody
 from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.requests import HELD_INPUT, Answer, Request
@@ -56,6 +56,8 @@ class Weeks:
         self.replay = Replay(self.point, self._read_input)
 
     def _read_input(self, asked: Request) -> Answer:
+        if asked.port != HELD_INPUT:
+            return nobody(asked)
         place: Any = asked.payload
         if asked.port != HELD_INPUT:
             return Answer("unavailable", detail="no port")
