@@ -24,6 +24,7 @@ from sluice.detection.commands.program_lines import (
     LONGEST_VALUE,
     MOST_WORDS,
     find_program,
+    holds_arguments,
     lines_of,
     speaks_of_line,
 )
@@ -372,13 +373,13 @@ def _is_plain_word(word: str) -> bool:
 
 def _is_in_line(leaf: Leaf, lines: Sequence[str], walk: Walk) -> bool:
     """Whether a text is read as a part of a line already: of one that a tool of one program is given, or as
-    options behind a program that another parameter names, which are no command by themselves."""
+    the options of a program that another parameter names, which are no command by themselves."""
     if speaks_of_line(leaf.key) and any(leaf.text in line for line in lines):
         return True
-    options = forms.OPTIONS.fullmatch(leaf.text) is not None and speaks_of_line(leaf.key)
-    return options and any(
-        other.key == "command" and other.text.endswith(f" {leaf.text}") for other in walk.leaves
-    )
+    options = holds_arguments(leaf.key) and forms.OPTIONS.fullmatch(leaf.text) is not None
+    alone = sum(map(holds_arguments, walk.keys)) == 1
+    joined = any(other.key == "command" and other.text.endswith(f" {leaf.text}") for other in walk.leaves)
+    return options and alone and joined
 
 
 def _read_edit(tool_name: str, parameters: dict[str, Any]) -> Effect | None:

@@ -281,8 +281,8 @@ _GROUPS = vocabulary(
     "functions vm group network disk webapp aks acr account monitor instance cluster bucket",
     "dataset topic subscription database server zone record domain customer charge invoice index flag",
     "toggle feature segment deployment context traffic-type catalog dns-record product plan collection table",
-    "pool replica firewall subnet address route router rule certificate distribution origin region location",
-    "package artifact load-balancer machine-type instance-group public-ip",
+    "pool replica firewall subnet address route router certificate region location load-balancer",
+    "machine-type instance-group public-ip",
 )
 
 

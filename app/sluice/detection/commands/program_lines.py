@@ -149,6 +149,11 @@ def speaks_of_line(key: str) -> bool:
     return _role(key) in ("line", "words") and key.lower() not in _ALSO_REQUESTS
 
 
+def holds_arguments(key: str) -> bool:
+    """Whether a parameter of that key holds the arguments of a command, without the command."""
+    return _role(key) == "words"
+
+
 def _unwrap(parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters themselves, where they are wrapped in one field: `{"input": {...}}`."""
     for _ in range(_DEPTH):
