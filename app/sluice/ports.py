@@ -132,6 +132,6 @@ class AnalysisOff:
         return self.recall(payload)
 
     def recall(self, payload: object) -> object:
-        """The same answer, at once."""
+        """The answer that the core reads as "off", at once."""
         del payload
         return {"off": self._reason}

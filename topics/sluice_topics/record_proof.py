@@ -71,7 +71,7 @@ class RecordProof(NamedTuple):
 
 
 def make_key_id(public: bytes) -> str:
-    """As a proof names the key with these 32 bytes."""
+    """The id by which a proof names the key with these 32 bytes."""
     return sha256(public).hexdigest()[:16]
 
 

@@ -815,7 +815,7 @@ class _Collector:
         return SeenValues(values[:MAX_VALUES], self.truncated or len(values) > MAX_VALUES)
 
     def _take_first(self, nodes: Iterable[Any]) -> list[Any]:
-        """As many as there are characters left: each costs one at least."""
+        """The first nodes, as many as there are characters left: each costs one at least."""
         taken = list(islice(nodes, self.characters_left + 1))
         self.truncated |= len(taken) > self.characters_left
         return taken

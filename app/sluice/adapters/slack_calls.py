@@ -85,7 +85,7 @@ class _EveryStatus(HTTPErrorProcessor):
     """Each status is an answer as any other: no redirect is followed, and no error's body left to others."""
 
     def http_response(self, request: Request, response: HTTPResponse) -> HTTPResponse:
-        """As it came."""
+        """Return the response unchanged, whatever its status."""
         del request
         return response
 

@@ -68,8 +68,8 @@ def build_analysis_ports(settings: Settings) -> dict[str, Port]:
 
 
 def _build_judges(settings: Settings, port: PromptedPort, in_context: PromptedPort) -> dict[str, Port]:
-    """The same question is asked once, alone or together with others. `in_context`: about actions with a task
-    or origins."""
+    """The judges' ports by name; they share answers, so that a question is asked once, alone or with others.
+    `in_context`: about actions with a task or origins."""
     kept = CachedAnswers(port, settings.analysis.max_kept)
     return {
         judge.PORT: kept,

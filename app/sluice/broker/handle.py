@@ -195,5 +195,5 @@ def write_properties(properties: dict[str, str]) -> str:
 
 
 def write_environment(properties: dict[str, str]) -> dict[str, str]:
-    """The same as the official image takes it: KAFKA_ and the name in capitals, dots as underscores."""
+    """The environment of the official image: KAFKA_ and the name in capitals, dots as underscores."""
     return {f"KAFKA_{name.upper().replace('.', '_')}": value for name, value in properties.items()}

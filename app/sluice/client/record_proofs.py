@@ -67,8 +67,8 @@ class RecordProofs:
         return said
 
     def read_record(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
-        """The same for a reader of the ledger, for whom a record without what a worker writes counts
-        neither: where no key is known, whoever may write to a topic could end the reader with one."""
+        """Read the fields of a record of the ledger; None too for one without what a worker writes: where no
+        key is known, whoever may write to a topic could end the reader with one."""
         from sluice_topics.record_reading import read_ledger_record  # noqa: PLC0415 - most clients load no records
 
         said = self.read_fields(topic, record)

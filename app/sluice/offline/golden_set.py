@@ -83,7 +83,7 @@ class GoldenCase(StrictModel):
         return {"constraints": numbered, **shown}
 
     def dump(self) -> dict[str, Any]:
-        """As the set's digest takes it: a context that is not there is left out."""
+        """The fields that the set's digest takes: a context that is not there is left out."""
         left_out = {name for name in ("task", "origins") if not getattr(self, name)}
         return self.model_dump(mode="json", exclude=left_out)
 

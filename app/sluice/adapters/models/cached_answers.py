@@ -182,7 +182,7 @@ class CachedAnswers:
             self._looked_up.discard(name)
 
     async def ask(self, payload: object) -> object:
-        """As the inner port answers. Raises PortUnavailable and PortBusy."""
+        """Return the remembered answer, or the inner port's. Raises PortUnavailable and PortBusy."""
         known = self.recall(payload)
         if known is not None:
             return known
@@ -234,7 +234,7 @@ class CachedAnswers:
             self._kept.popitem(last=False)
 
     async def start(self) -> None:
-        """As the inner port."""
+        """Start the store and the inner port."""
         if self._store is not None:
             await self._store.start()
         await self._inner.start()

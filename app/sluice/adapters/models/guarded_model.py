@@ -124,7 +124,7 @@ class GuardedModel:
         )
 
     async def judge(self, prompt: Prompt[Any], question: object) -> ModelAnswer:
-        """As the inner model, in turn, for nobody in particular. Raises PortUnavailable and PortBusy."""
+        """Return the inner model's answer, in a turn of nobody's. Raises PortUnavailable and PortBusy."""
         async with self.turn(NOBODY):
             return await self.judge_in_turn(prompt, question)
 
@@ -138,7 +138,7 @@ class GuardedModel:
             yield waited_s
 
     async def judge_in_turn(self, prompt: Prompt[Any], question: object) -> ModelAnswer:
-        """As `judge`, for whoever has a turn."""
+        """Return the inner model's answer to whoever has a turn. Raises PortUnavailable and PortBusy."""
         try:
             with self._breaker.attempt():
                 return await self._inner.judge(prompt, question)

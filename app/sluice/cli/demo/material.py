@@ -80,7 +80,7 @@ def make_input(kind: AnyKind, fields: dict[str, Any], time: str, role: str = "")
 
 
 def serialize(fields: dict[str, Any]) -> bytes:
-    """The same fields in the same order give the same bytes."""
+    """Write JSON; equal fields in one order give equal bytes."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -125,7 +125,7 @@ def _list_held(answers: DemoAnswers) -> set[str]:
 
 
 def _repeat(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """The same in a session of its own."""
+    """The action once more, in a session of its own."""
     return {**fields, name: f"{fields[name]}-again", "session_id": f"{fields['session_id']}-again"}
 
 

@@ -117,7 +117,7 @@ def write_line(record: StoredRecord, topic: str) -> str:
 
 
 def write_columns(record: StoredRecord, topic: str, width: int) -> Text:
-    """The same in columns that hold in `width` characters; what is too long ends in "…"."""
+    """The record's line in columns that hold in `width` characters; what is too long ends in "…"."""
     line = read_line(record, topic)
     word = line.word + line.again or "unreadable"
     session, subject = _divide_width(width)

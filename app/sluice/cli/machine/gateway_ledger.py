@@ -65,7 +65,7 @@ def _report_quality(settings: Settings, proofs: RecordProofs, *asked: str | None
 
 
 def _write_quality_page(settings: Settings, proofs: RecordProofs, tenant: str) -> str:
-    """The same as a page. Raises LedgerUnreadable."""
+    """The quality report on one tenant as a page. Raises LedgerUnreadable."""
     from sluice.cli.policy.api_key_verbs import read_clock  # noqa: PLC0415 - as above
     from sluice.cli.quality.page import write_page  # noqa: PLC0415 - as above
 

@@ -109,7 +109,7 @@ def answer_fault_again(
     verdict: Mapping[str, Any],
     dead_letter: OutRecord,
 ) -> Decision:
-    """The same on what `verdict` says of the session; no session changes."""
+    """Answer an action that made the core raise, on what `verdict` says of the session, which stays."""
     waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
     principal = parts.policy.find_principal(action.agent_id)
     judged = _judge(parts, waited, action, principal, read_recorded_seen(verdict))

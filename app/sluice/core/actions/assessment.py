@@ -58,7 +58,7 @@ def object_to(context: ActionContext, evaluation: Evaluation, waited_ms: int) ->
 
 
 def object_to_lateness(context: ActionContext, evaluation: Evaluation, waited_ms: int) -> None:
-    """The same of an action that comes too late, and of nothing else."""
+    """Make of what the gates found what it comes to where the action comes too late."""
     if context.action.deadline_ms is None or evaluation.outcome == "BLOCK":
         return
     late = find_lateness(context.action, waited_ms)

@@ -412,7 +412,8 @@ def list_origins(context: ActionContext) -> list[JudgedValue]:
 
 
 def _list_named(context: ActionContext) -> tuple[list[NamedValue], bool]:
-    """As `find_named_values`: what was looked up, read again only where a verdict says what was seen."""
+    """An action's named values, as `find_named_values` has them: those that were looked up, or read again
+    where a verdict says what was seen."""
     seen = context.seen.values
     named: tuple[list[NamedValue], bool] | None = None if seen is None else seen.named
     return named or find_named_values(context.plan, context.action)

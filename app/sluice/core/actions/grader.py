@@ -212,7 +212,7 @@ def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionC
 
 
 def _entry(rule: QualitativeRule, passed: bool | None) -> dict[str, Any]:
-    """As rule_results have the rules of Stage 1."""
+    """The entry of `rule_results` for a qualitative rule."""
     said: dict[str, Any] = {"rule": rule.id, "type": "qualitative", "passed": passed}
     if passed is not True:
         said["severity"] = rule.severity

@@ -158,7 +158,7 @@ class Graded(NamedTuple):
     prompt_version: str
 
     def entry(self) -> dict[str, Any]:
-        """As a verdict's details have it."""
+        """The fields of a verdict's details."""
         return self._asdict()
 
 

@@ -138,8 +138,9 @@ def look_at_limits(
     counted: Mapping[str, tuple[str, ...]],
     place: tuple[int, int, int | None],
 ) -> dict[str, LimitSeen]:
-    """The same. `place`: the partition, the moment in ms, and the offset of an action that may have counted
-    already, of which nothing is taken for used; None: none has."""
+    """By their ids what the partition has counted for the limits of a plan. `place`: the partition, the
+    moment in ms, and the offset of an action that may have counted already, of which nothing is taken for
+    used; None: none has."""
     partition, at_ms, own = place
     found = {}
     for limit in plan.limits:

@@ -88,7 +88,7 @@ class QuestionContext(NamedTuple):
         return {**said, "origins": [*self.origins]} if self.origins else said
 
     def recorded(self) -> dict[str, Any]:
-        """As a gate's detail has it, as `shown`; empty where there was nothing."""
+        """The member `shown` of a gate's detail; empty where there was nothing."""
         said: dict[str, Any] = {}
         if self.task_hash is not None:
             said = {"task_hash": self.task_hash, "task_text": self.task is not None}
@@ -198,6 +198,6 @@ _Answer = TypeVar("_Answer", bound=ModelAnswer)
 
 
 def put_in_context(prompt: Prompt[_Answer], name: str, behind: str = UNTRUSTED) -> Prompt[_Answer]:
-    """The same question where the context of the action is shown: a prompt with a name and a version of its
+    """The prompt for questions that show the action's context: it has a name and a version of its
     own, so that the other stays to the letter what it was. `behind`: what it says of data."""
     return replace(prompt, name=name, system=prompt.system.replace(behind, f"{behind}\n\n{IN_CONTEXT}"))

@@ -180,7 +180,7 @@ class _Clock:
     def ask(
         self, gate: str, request: Request, outputs: list[dict[str, Any]]
     ) -> Generator[Request, Answer, Answer]:
-        """As `requests.ask`, within the time that is left."""
+        """Ask as `requests.ask` does, within the time that is left."""
         began_ns = self._now_ns()
         answer = yield from ask(gate, self.bound(request), outputs)
         spent_ns = self._now_ns() - began_ns

@@ -216,7 +216,7 @@ class Policies(RememberingGate):
         return None if plan.bundle.parts[self.name].part.policies else PASSED
 
     def may_remember(self, bundle: Bundle) -> bool:
-        """As the grader's: the two share one state."""
+        """Whether the grader can come to remember something: the two share one state."""
         return may_grade(bundle)
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:

@@ -123,7 +123,7 @@ class Lookups(NamedTuple):
 
 
 def seen_by(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
-    """The same, of what gates remember only what these do."""
+    """What was seen, with only what these gates remember."""
     remembered = {name: one for name, one in seen.remembered.items() if name in gates}
     return seen._replace(remembered=remembered)
 

@@ -87,7 +87,7 @@ class PlannedRules:
         return tuple(name for name, _ in self._split.reads)
 
     def evaluate(self, context: ActionContext) -> StageResult:
-        """As the gate's."""
+        """Judge an action of the plan by the rules that the plan has not settled."""
         split, settled, variables = self._split, self.settled, {}
         for name, value in split.reads:
             variables[name] = value(context)

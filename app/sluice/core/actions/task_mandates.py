@@ -76,7 +76,7 @@ class _Scope(NamedTuple):
     entries: tuple[Entry, ...]
 
     def as_seen(self) -> dict[str, Any]:
-        """As ScopeSeen writes it."""
+        """The fields of a ScopeSeen."""
         seen: dict[str, Any] = {
             "digest": self.digest,
             "agent_id": self.mandate.agent_id,
@@ -135,7 +135,7 @@ def record_mandate(
 
 
 def _describe(scopes: Sequence[_Scope]) -> dict[str, Any]:
-    """As MandateSeen writes it; the first scope is the mandate's own."""
+    """The fields of a MandateSeen; the first scope is the mandate's own."""
     own, *above = scopes
     seen: dict[str, Any] = {"digest": own.digest, "task_hash": own.task_hash, "until_ms": own.until_ms}
     if own.task is not None:

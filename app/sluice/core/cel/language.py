@@ -179,7 +179,7 @@ class ExpressionList:
         return found if type(found) is list else None
 
     def values_on(self, variables: Mapping[str, Any]) -> list[Any] | None:
-        """As `evaluate`, on values that are within the bounds."""
+        """The plain values in order, or None as in `evaluate`; `variables` are within the bounds."""
         try:
             found = self.program.eval(self.environment.Activation(variables)).plain_value()
         except _RAISED:

@@ -178,7 +178,7 @@ def checked(parts: PointParts, arrival: Arrival, signer: str, state: SessionStat
 def checked_again(
     parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any]
 ) -> Arrival:
-    """The same where a record says whether the session knew the nonce."""
+    """The arrival with what came of its signature, where a record says whether the session knew the nonce."""
     kind = BY_MODEL[type(message)]
     agent = parts.policy.registry.signing_agent(getattr(message, kind.signer)) if kind.signer else None
     if agent is None:
@@ -233,7 +233,7 @@ def fault(
 def fault_again(
     parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
 ) -> Decision:
-    """The same for a decision that was recorded, on what it says that was seen of state."""
+    """The decision on an input that made the core raise, on what a recorded one says was seen of state."""
     dead_letter = make_dead_letter(arrival, INTERNAL_ERROR, "$", escape_surrogates(reason))
     return DECISIONS[recorded["schema"]].fault_again(parts, arrival, message, recorded, dead_letter)
 

@@ -187,7 +187,7 @@ class Arrival:
     _digest: str = field(init=False, default="", repr=False, compare=False)
 
     def checked(self, signature: InputSignature) -> Arrival:
-        """The same with what came of its signature."""
+        """The arrival with what came of its signature."""
         return Arrival(
             self.topic,
             self.partition,

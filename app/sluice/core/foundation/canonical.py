@@ -58,7 +58,7 @@ def canonical(value: Any, *, finite: bool = False) -> bytes:
 
 
 def digest_alike(value: Any) -> tuple[str, bool]:
-    """As `digest`, of a finite value; and whether orjson writes its numbers and sorts its keys as RFC 8785
+    """The `digest` of a finite value, and whether orjson writes its numbers and sorts its keys as RFC 8785
     does, for `write_alike`."""
     try:
         written = orjson.dumps(value, option=_OPTIONS)
@@ -101,7 +101,7 @@ def extract_hex(digest_text: str) -> str:
 
 
 def wire_safe(value: Any) -> Any:
-    """The same value with every integer beyond 2^53-1 as a decimal string, as ledger records carry them."""
+    """The value with every integer beyond 2^53-1 as a decimal string, as ledger records carry them."""
     if isinstance(value, dict):
         return {key: wire_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

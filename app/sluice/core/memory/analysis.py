@@ -59,7 +59,7 @@ class Analysis:
     detail: str = ""
 
     def record(self) -> dict[str, Any]:
-        """As the decision's record holds it."""
+        """The fields of the decision's record."""
         if self.ceiling is None:
             return {"status": self.standing, "detail": self.detail}
         listed = {**asdict(self.ceiling), "categories": list(self.ceiling.categories)}

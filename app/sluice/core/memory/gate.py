@@ -179,7 +179,7 @@ def _ask_analysis(
 
 
 def _is_in_doubt(context: WriteContext, facts: Facts) -> bool:
-    """As AnalysisPolicy defines it."""
+    """Whether the write is in doubt, as AnalysisPolicy defines it."""
     if facts.inconclusive or facts.inspection.inconclusive is not None:
         return True
     similar = [one for one in facts.findings if one.form == VECTOR]

@@ -213,7 +213,7 @@ class Scorer:
 
 
 def score_facts(policy: TrustPolicy, facts: Facts) -> Scored:
-    """As a Scorer, which remembers."""
+    """Score facts without a Scorer, which remembers."""
     trust = score(policy, facts)
     return Scored(trust, route(policy, trust), explain(policy, trust), list_trust_fields(trust))
 

@@ -69,7 +69,7 @@ class ApprovalRoute(StrictModel):
 
     @cached_property
     def route(self) -> Route:
-        """As the state keeps it with an escalation."""
+        """The route that the state keeps with an escalation."""
         return Route(tuple(self.groups), self.remind_after_ms, self.next_after_ms)
 
     def takes(self, tier: str, tenant: str) -> bool:

@@ -87,7 +87,7 @@ class LibraryAction(StrictModel):
 
     @cached_property
     def rendered(self) -> str:
-        """As it is compared."""
+        """The text that is compared."""
         return render_call(self.tool, self.parameters) if self.tool is not None else self.text or ""
 
 

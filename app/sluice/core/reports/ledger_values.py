@@ -50,7 +50,7 @@ class Basis(NamedTuple):
     heads: tuple[Head, ...]
 
     def fields(self) -> dict[str, Any]:
-        """As JSON: {source, environments, heads: [{partition, sequence, event_hash}]}."""
+        """The JSON: {source, environments, heads: [{partition, sequence, event_hash}]}."""
         return {
             "source": self.source,
             "environments": list(self.environments),

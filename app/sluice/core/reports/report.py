@@ -37,7 +37,7 @@ class Rate(NamedTuple):
         return self.part / self.whole if self.whole else None
 
     def fields(self) -> dict[str, Any]:
-        """As JSON."""
+        """The JSON: {part, whole, rate}."""
         return {**self._asdict(), "rate": self.rate}
 
 
@@ -147,7 +147,7 @@ class Figures:
         return self.outcomes[outcome] / self.decisions if self.decisions else 0.0
 
     def fields(self) -> dict[str, Any]:
-        """As JSON: counts, and {part, whole, rate} for each rate."""
+        """The JSON: counts, and {part, whole, rate} for each rate."""
         return {
             "decisions": self.decisions,
             "outcomes": self.outcomes,
@@ -198,7 +198,7 @@ class Coverage:
         return self.target is not None and found is not None and found < self.target
 
     def fields(self) -> dict[str, Any]:
-        """As JSON; rate is null where no store reported."""
+        """The JSON of one tier; rate is null where no store reported."""
         return {
             "tier": self.tier,
             "covered": self.rate.part,
@@ -227,7 +227,7 @@ class QualityReport:
         return (min(self.by_day), max(self.by_day)) if self.by_day else None
 
     def fields(self) -> dict[str, Any]:
-        """As JSON: {period, tenant, ledger, overall, by_class, by_day, by_day_and_class, coverage, …}."""
+        """The JSON: {period, tenant, ledger, overall, by_class, by_day, by_day_and_class, coverage, …}."""
         first, last = self.days or (None, None)
         return {
             "period": {"since": self.scope.since, "until": self.scope.until, "first": first, "last": last},

@@ -58,7 +58,7 @@ def describe_values(
 
 
 def add_texts(values: Sequence[Mapping[str, Any]], parameters: Any) -> list[dict[str, Any]]:
-    """The same values, each with its `text` in an action's parameters, to be described without these."""
+    """The values, each with its `text` in an action's parameters, to be described without these."""
     texts = (_read_value(one, parameters) if isinstance(parameters, dict) else None for one in values)
     return [{**one, "text": text} for one, text in zip(values, texts, strict=True)]
 

@@ -68,7 +68,7 @@ class PointsUnder:
         self._installation = installation
 
     def get_point(self, recorded: dict[str, Any]) -> DecisionPoint:
-        """The same for every record. Raises UnknownStageError."""
+        """The one decision point, whatever the record names. Raises UnknownStageError."""
         del recorded
         return self._point
 

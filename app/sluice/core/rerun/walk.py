@@ -217,7 +217,7 @@ class PartitionWalk:
         )
 
     def _find_second(self, one: LedgerEntry) -> tuple[Difference, ...]:
-        """The same input decided before, by the decision's id."""
+        """A difference where the input was decided before, by the decision's id."""
         id_field = ANSWERS[one.fields["schema"]].id_field
         name = str(one.fields.get(id_field))
         first = self._decisions.setdefault(name, one.fields["sequence"])

@@ -86,7 +86,7 @@ def _read(said: object) -> ContentJudgement | None:
 
 
 def _weigh(policy: ContentJudge, read: ContentJudgement) -> tuple[ContentWeight | None, str]:
-    """As which finding an answer counts, and why; None: as none."""
+    """The weight of the finding that an answer counts as, and why; None: it counts as none."""
     reason = f"judged: trust {read.trust:.2f}: {', '.join(read.categories) or 'no category'}"
     if read.trust < policy.definite_below:
         return "definite", reason

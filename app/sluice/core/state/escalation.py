@@ -48,7 +48,7 @@ class Vote(NamedTuple):
     delegate: AnswerDelegate | None = None
 
     def told(self) -> dict[str, Any]:
-        """As a resolved verdict has it."""
+        """The fields in a resolved verdict."""
         told = self._asdict()
         if self.delegate is None:
             return {name: one for name, one in told.items() if name != "delegate"}
@@ -84,7 +84,7 @@ class Route(NamedTuple):
     next_after_ms: int | None
 
     def told(self) -> dict[str, Any]:
-        """As a resolved verdict has it."""
+        """The fields in a resolved verdict."""
         return {**self._asdict(), "groups": list(self.groups)}
 
     @classmethod

@@ -54,7 +54,7 @@ class History:
     revision: int
 
     def encode(self) -> bytes:
-        """As it stands in the table."""
+        """The bytes in the table."""
         return orjson.dumps([self.type, self.positive, self.negative, self.revision])
 
     @classmethod

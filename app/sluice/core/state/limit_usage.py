@@ -113,7 +113,7 @@ class LimitSeen(NamedTuple):
     values: tuple[str, ...] = ()
 
     def recorded(self) -> dict[str, int | None]:
-        """As a verdict has it."""
+        """The fields in a verdict."""
         seen = {"used": self.used, "share": self.share}
         return seen if self.new is None else {**seen, "new": self.new}
 

@@ -80,7 +80,7 @@ class SeenValue(NamedTuple):
     written: bool = False
 
     def recorded(self) -> dict[str, Any]:
-        """As a verdict has it."""
+        """The fields in a verdict."""
         origin = {"trusted": self.trusted, "source": self.source, "at_ms": self.at_ms}
         return {**origin, "written": True} if self.written else origin
 
@@ -101,7 +101,7 @@ class SeenUse(NamedTuple):
     until_ms: int = 0
 
     def recorded(self) -> dict[str, Any]:
-        """As a verdict has it."""
+        """The fields in a verdict."""
         fields = self._asdict()
         if not self.until_ms:
             del fields["answered_ms"], fields["until_ms"]
@@ -128,7 +128,7 @@ class ValuesSeen(NamedTuple):
     untainted: bool = False
 
     def recorded(self) -> dict[str, Any]:
-        """As a verdict has it."""
+        """The fields in a verdict."""
         seen: dict[str, Any] = {
             "complete": self.complete,
             "values": {path: one.recorded() for path, one in self.values.items()},
@@ -158,7 +158,7 @@ def unpack_fingerprints(prints: str) -> list[bytes]:
 
 
 def pack_fingerprints(fingerprints: Iterable[bytes]) -> str:
-    """As an entry holds them, each once."""
+    """The text that an entry holds of fingerprints, each once."""
     return b64encode(b"".join(dict.fromkeys(one[:FINGERPRINT_BYTES] for one in fingerprints))).decode()
 
 

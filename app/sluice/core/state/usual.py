@@ -86,7 +86,7 @@ class Lesson(NamedTuple):
     until_ms: int = 0
 
     def store(self, at_ms: int) -> tuple[Any, ...]:
-        """As a session keeps it; the time is in third place."""
+        """The entry that a session keeps; the time is in third place."""
         return (self.tool, self.used, at_ms, *((self.answered, self.until_ms) if self.until_ms else ()))
 
     @classmethod

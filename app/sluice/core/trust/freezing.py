@@ -41,7 +41,7 @@ class FreezeSubject:
     id: str
 
     def __str__(self) -> str:
-        """As people write it, and the id of its freeze's entry where that fits."""
+        """The subject as people write it; the id of its freeze's entry where that fits."""
         return ALL if self.kind == ALL else f"{self.kind}/{self.id}"
 
 

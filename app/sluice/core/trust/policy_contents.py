@@ -99,7 +99,7 @@ class PolicyContents:
         return replace(self, used=dict(used))
 
     def encode(self) -> bytes:
-        """As a partition keeps it: without the accepted losses, which count only once."""
+        """The bytes that a partition keeps: without the accepted losses, which count only once."""
         return orjson.dumps(
             {
                 "digest": self.digest,
@@ -110,7 +110,7 @@ class PolicyContents:
 
     @classmethod
     def decode(cls, value: bytes) -> PolicyContents:
-        """As it was encoded."""
+        """The contents that were encoded."""
         tree = orjson.loads(value)
         editions = {name: Edition(*one) for name, one in tree["editions"].items()}
         return cls(editions, tree["digest"], used=tree["used"])

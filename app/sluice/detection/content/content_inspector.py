@@ -193,7 +193,7 @@ class ContentInspector:
         return inspect_text(self, text)
 
     def inspect_anew(self, text: str) -> ContentInspection:
-        """The same, though it is remembered."""
+        """Everything found in the text, read anew though it is remembered."""
         unfolding = self._forms.of(text)
         found: dict[str, Finding] = {}
         seen = set[bytes]()

@@ -120,7 +120,7 @@ class Patterns:
         return self._of_texts.begin_by(met, MOST_SEARCHED_FOR, text.folded())
 
     def _search_by_automata(self, text: Text, seen: set[bytes]) -> Generator[PatternPlace, None, _Begins]:
-        """The same of any text; of one that is not read as a whole, all places."""
+        """Search any text; of one that is not read as a whole, yield all places."""
         long = len(text.raw) > WHOLE_BYTES
         for start, end, folded in _new(text, seen):
             written = words_and_signs(folded)
@@ -183,8 +183,8 @@ class _Begun:
         return [self._begins[number] for number in self._prefilter.candidates(written)]
 
     def begin_by(self, met: int, most: int, folded: bytes) -> _Begins:
-        """The same of a casefolded text of ASCII, by the requirements that its words meet if these are few:
-        of more, the automata leave fewer."""
+        """The other patterns that a casefolded text of ASCII may hold, by the requirements that its words
+        meet if these are few: of more, the automata leave fewer."""
         bits = met & ((1 << self.count) - 1)
         return self.of(bits) if bits.bit_count() <= most else self.begun(words_and_signs(folded))
 

@@ -143,7 +143,7 @@ class Names:
         return self._across([(content, text) for text in sorted(texts)], f"{named} + {_fields(words)}")
 
     def before(self, words: Sequence[Spoken], content: str, named: str) -> tuple[Finding, ...]:
-        """The same of words that stand before a content."""
+        """What is in neither the words nor the content that they stand before, and is where they meet."""
         texts = {" ".join(one.words for one in words), " ".join(one.text for one in words)}
         return self._across([(text, content) for text in sorted(texts)], f"{_fields(words)} + {named}")
 

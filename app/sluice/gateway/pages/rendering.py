@@ -70,7 +70,7 @@ def write_visible(value: object) -> Markup:
 
 
 def write_plain(value: object) -> str:
-    """The same as `seen` where no markup can be: in an attribute or an option."""
+    """The value as `seen` shows it, where no markup can be: in an attribute or an option."""
     return "".join(one if is_seen(one) else f"U+{ord(one):04X}" for one in str(value)[:LONGEST])
 
 
@@ -98,7 +98,7 @@ def write_dated(at: object, now_ms: int) -> str:
 
 
 def write_aged(at: object, now_ms: int) -> Markup:
-    """The same for a table: the age above the time."""
+    """A time for a table: the age above it."""
     text = str(at)
     return (
         Markup('{} <span class="at">{} UTC</span>').format(_describe_age(text, now_ms), write_moment(text))

@@ -60,7 +60,7 @@ class TimeRange(NamedTuple):
 
     @property
     def step(self) -> str:
-        """The same in words."""
+        """The length of a bar's time, in words."""
         return span(self.step_ms)
 
 

@@ -246,7 +246,7 @@ class InputInProgress:
         return step
 
     def step(self, answer: Answer | None = None) -> Request | Decision:
-        """The same up to the next pause."""
+        """Start, or resume with the answer, up to the next pause, request or decision."""
         try:
             generator = self._generator
             return self._start() if generator is None else generator.send(answer)  # type: ignore[arg-type]

@@ -178,7 +178,7 @@ def _is_end(column: exp.Expr, query: exp.Expr, table: Table, end: type[exp.Expr]
 
 
 def _is_same(left: exp.Expr, right: exp.Expr, table: Table) -> bool:
-    """The same column of the same table, under two of its names."""
+    """Whether both are one column of the table, under two of its names."""
     return (
         isinstance(left, exp.Column)
         and isinstance(right, exp.Column)
