@@ -131,7 +131,7 @@ class Recomputation:
 
     def _compare(self, answered: _Group, key: bytes) -> list[Recomputed]:
         state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
-        _believe_time(state, [one.fields for one in group])
+        _believe_time(state, [one.fields for one in group], answered.arrival.timestamp_ms)
         decision = self._decide_as_recorded(answered, state)
         if decision is None:
             self._lose(key, NO_POLICY)
@@ -294,13 +294,13 @@ def _find_memory(state: SessionState, recorded: dict[str, Any]) -> Remembered | 
     return account.agents.get(who(recorded["tenant_id"], recorded["agent_id"]).agent)
 
 
-def _believe_time(state: SessionState, records: Sequence[dict[str, Any]]) -> None:
-    """Let the session be as late as a record says: an outcome may have come that still waits for its action,
-    and only makes mandates end earlier."""
+def _believe_time(state: SessionState, records: Sequence[dict[str, Any]], at_ms: int) -> None:
+    """Let the session be as late as a record says, and later than the input: an outcome may have come that
+    still waits for its action, and only makes mandates end earlier."""
     for one in records:
         mandate = one["session"].get("mandate") if one["schema"] in (VERDICT, RESOLVED) else None
         if mandate is not None and mandate.get("void", "").endswith(HAS_BEEN_LATER):
-            state.last_at = max(state.last_at, mandate["until_ms"])
+            state.last_at = max(state.last_at, mandate["until_ms"], at_ms + 1)
 
 
 def _believe(state: SessionState, recorded: dict[str, Any], held: Any) -> None:

@@ -108,7 +108,10 @@ def test_nothing_is_learnt_of_the_values_of_an_outcome_that_came_before_its_acti
     assert site.examine(site.records) == []
 
 
-def test_a_mandate_is_over_where_an_outcome_that_waits_has_come_later(site: RecordedSite) -> None:
+@pytest.mark.parametrize("back_ms", [11_000, 4000])
+def test_a_mandate_is_over_where_an_outcome_that_waits_has_come_later(
+    site: RecordedSite, back_ms: int
+) -> None:
     """The outcome stands in the ledger only with its action, behind what was decided meanwhile."""
     pem = Ed25519PrivateKey.generate()
     written = pem.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -123,7 +126,7 @@ def test_a_mandate_is_over_where_an_outcome_that_waits_has_come_later(site: Reco
     site.take(ACTIONS, action("a"))
     site.now += 10_000
     site.take(OUTCOMES, outcome("c", 300))
-    site.now -= 11_000
+    site.now -= back_ms
     site.take(ACTIONS, action("b", mandate_digest=compute_mandate_digest(mandate)))
     last = json.loads([one for one in site.records if one.topic == VERDICTS][-1].value)
     assert "has been later" in last["session"]["mandate"]["void"]
