@@ -627,7 +627,8 @@ class Judge:
     def learn(self, task: JudgedTask) -> None:
         """Take the values of an honest task into history, as past uses are counted: those that the registry
         or the task names, and, where answers teach, all of the calls about which a person was asked, by this
-        gate or, as shipped, for their tier T3 or T4. Trusted results and history itself teach nothing."""
+        gate or, as shipped, for their tier T3; of T4 no answer makes anything known. Trusted results and
+        history itself teach nothing."""
         named = find_named_in(self.deployment, task.task.text)
         self.history |= {
             (self._name_tool(call), value.role, value.mark)
@@ -639,7 +640,8 @@ class Judge:
         }
 
     def _asks(self, call: JudgedCall, named: frozenset[bytes]) -> bool:
-        return call.tier >= "T3" or self.answer(call, named) in ("ask", "deny")
+        asked = call.tier == "T3" or self.answer(call, named) in ("ask", "deny")
+        return asked and call.tier != "T4"
 
 
 def count_known(judged: Judged, deployments: Sequence[Deployment], knowledge: Knowledge) -> Shares:
