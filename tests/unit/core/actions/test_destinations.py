@@ -356,7 +356,7 @@ def test_a_session_goes_through_its_stored_form_with_its_values() -> None:
 
 
 def test_roles_cost_a_plain_action_few_calls() -> None:
-    """Of Python functions, which are the same in number each time, as the time is not. It was 111."""
+    """Of Python functions, which are the same in number each time, as the time is not."""
     plain = make_counted("plain", tier="T2", action_type="PAYMENT", reversible=False)
     session = make_session(plain, entry("org", "acme", destinations=[HONEST]))
     for _ in range(6):
