@@ -93,6 +93,9 @@ DAY_MS = 86_400_000
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 HISTORY = (0, 5, 10, 14)
 """Tasks of an agent from which it is known where its calls usually go."""
+LONG_HISTORY, LAST_TASKS = (0, 5, 10, 20, 35, 50), 15
+"""The same where a deployment has routine tasks: for attacks after all of them, and for the last tasks."""
+POISONED_SESSIONS = 20
 AIM = 0.9
 Fault = Literal["unreported", "truncated", "late", "unsigned", "other tenant", "forged before"]
 FAULTS: tuple[Fault, ...] = (
@@ -129,12 +132,14 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Deployment:
-    """A file of the corpus. `tools`: what is registered of each."""
+    """A file of the corpus. `tools`: what is registered of each; `routine`: the honest tasks of the months
+    that follow, where there are some."""
 
     name: str
     tools: Mapping[str, dict[str, Any]]
     honest: tuple[Task, ...]
     attacks: tuple[Task, ...]
+    routine: tuple[Task, ...]
 
 
 def load_deployment(name: str) -> Deployment:
@@ -142,10 +147,11 @@ def load_deployment(name: str) -> Deployment:
     lines = (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     tools = {one["id"]: one["registered"] for one in rows if one["kind"] == "tool"}
-    honest, attacks = (
-        tuple(_read_task(one) for one in rows if one["kind"] == kind) for kind in ("honest", "attack")
+    tasks = (
+        tuple(_read_task(one) for one in rows if one["kind"] == kind)
+        for kind in ("honest", "attack", "routine")
     )
-    return Deployment(name, tools, honest, attacks)
+    return Deployment(name, tools, *tasks)
 
 
 def _read_task(row: Mapping[str, Any]) -> Task:
@@ -160,7 +166,7 @@ class Configuration:
     the organisation's entry names its own addresses. `gives_task`: each task comes with a mandate, which
     names the values in its text. `is_in_order`: the honest tasks come after one another, and the attacks each
     after all of them, so that what is usual is known; a person approves each honest call that waits, also for
-    its tier."""
+    its tier; `approves_all`: also those of attacks."""
 
     name: str
     tiers: Mapping[str, Mapping[str, Answer]] | None = None
@@ -171,6 +177,7 @@ class Configuration:
     registers_domain: bool = False
     gives_task: bool = False
     is_in_order: bool = False
+    approves_all: bool = False
 
     def make_bundle(self) -> bytes:
         """The shipped bundle with the gate enforced."""
@@ -237,6 +244,7 @@ class Judged:
     configuration: Configuration
     honest: dict[str, list[JudgedTask]] = field(default_factory=dict)
     attacks: dict[str, list[JudgedTask]] = field(default_factory=dict)
+    routine: dict[str, list[JudgedTask]] = field(default_factory=dict)
 
     def count(self) -> Shares:
         """Over all deployments."""
@@ -341,14 +349,21 @@ class BranchingReplay(Replay):
     def branch(self) -> BranchingReplay:
         """Another one that knows what is usual by now, and no session."""
         other = BranchingReplay(self.point, self._answer)
-        other._uses = dict(self._uses)
+        other.take_uses(self)
         return other
+
+    def take_uses(self, other: BranchingReplay) -> None:
+        """Know what is usual by another one."""
+        self._uses = dict(other._uses)
 
 
 class Driver:
     """Puts the tasks of one deployment to a decision point under one configuration."""
 
-    def __init__(self, deployment: Deployment, configuration: Configuration) -> None:
+    def __init__(
+        self, deployment: Deployment, configuration: Configuration, after: Driver | None = None
+    ) -> None:
+        """`after`: it knows what is usual by then."""
         self._deployment, self._configuration = deployment, configuration
         self._fault = configuration.fault
         bundle = _load_bundle(configuration.make_bundle())
@@ -363,25 +378,27 @@ class Driver:
             environment="flows",
             values_key=MASTER,
         )
-        self._replay = BranchingReplay(point, self._answer)
+        self.replay = BranchingReplay(point, self._answer)
+        if after is not None:
+            self.replay.take_uses(after.replay)
         self._inputs: dict[tuple[str, int], bytes] = {}
         self._key = derive_tenant_key(MASTER, deployment.name)
         self._offsets = Counter[str]()
-        self._now_ms = BEGAN_MS
+        self.now_ms: int = BEGAN_MS if after is None else after.now_ms
 
     def judge_attacks(self) -> list[JudgedTask]:
         """Each after what was judged before, and after no other attack."""
-        before, judged = self._replay, []
+        before, judged = self.replay, []
         for task in self._deployment.attacks:
-            self._replay = before.branch()
+            self.replay = before.branch()
             judged.append(self.judge(task))
-        self._replay = before
+        self.replay = before
         return judged
 
     def judge(self, task: Task) -> JudgedTask:
         """Drive a task through, in a session of its own."""
         judged, late = [], list[dict[str, Any]]()
-        self._now_ms += DAY_MS
+        self.now_ms += DAY_MS
         mandate = self._give(task) if self._configuration.gives_task else None
         for number, call in enumerate(task.calls):
             action_id = f"{task.id}-{number}"
@@ -398,7 +415,7 @@ class Driver:
             arrival = self._make_arrival(ACTIONS, action)
             verdict = self._propose(arrival)
             judged.append(JudgedCall(call, verdict["tier"], _read_answers(verdict), self._gate.looked_up))
-            if self._configuration.is_in_order and not task.harmful:
+            if self._configuration.approves_all or (self._configuration.is_in_order and not task.harmful):
                 self._approve(verdict, arrival)
             waiting, late = late, []
             if self._fault == "forged before" and verdict["outcome"] != "BLOCK":
@@ -408,12 +425,12 @@ class Driver:
                 if self._fault != "late":
                     waiting, late = late, []
             for outcome in waiting:
-                self._replay.take(self._make_arrival(OUTCOMES, outcome))
+                self.replay.take(self._make_arrival(OUTCOMES, outcome))
         return JudgedTask(task, tuple(judged))
 
     def _propose(self, arrival: Arrival) -> dict[str, Any]:
         self._gate.looked_up = ()
-        (record,) = [one for one in self._replay.take(arrival).records if one.kind == "Verdict"]
+        (record,) = [one for one in self.replay.take(arrival).records if one.kind == "Verdict"]
         verdict: dict[str, Any] = record.body
         return verdict
 
@@ -422,9 +439,9 @@ class Driver:
         named = dict.fromkeys(one.text for one in find_values(task.text))
         terms = MandateTerms(task=task.text, destinations=[*named][:MOST_DESTINATIONS], mandate_id=task.id)
         signer = MandateIssuer(ISSUER, InputSigner(_write_pem(ISSUER), UNNAMED))
-        until = datetime.fromtimestamp((self._now_ms + DAY_MS) / 1000, UTC)
+        until = datetime.fromtimestamp((self.now_ms + DAY_MS) / 1000, UTC)
         mandate = issue_mandate(signer, AGENT, task.id, until, terms)
-        self._replay.take(self._make_arrival(MANDATES, mandate))
+        self.replay.take(self._make_arrival(MANDATES, mandate))
         return compute_mandate_digest(mandate)
 
     def _approve(self, verdict: Mapping[str, Any], arrival: Arrival) -> None:
@@ -441,7 +458,7 @@ class Driver:
             **({} if verdict["tier"] == "T4" else {"remember_days": 30}),
         }
         review = sign_review(fields, SigningKey(_make_key(APPROVER)), UNNAMED)
-        self._replay.take(self._make_arrival(REVIEWS, review.model_dump(mode="json", exclude_unset=True)))
+        self.replay.take(self._make_arrival(REVIEWS, review.model_dump(mode="json", exclude_unset=True)))
 
     def _answer(self, request: Request) -> PortAnswer:
         """An input that waits for its review, as it lies on the broker."""
@@ -452,11 +469,11 @@ class Driver:
 
     def _make_arrival(self, topic: str, record: Mapping[str, Any]) -> Arrival:
         self._offsets[topic] += 1
-        self._now_ms += STEP_MS
+        self.now_ms += STEP_MS
         raw = json.dumps(record).encode()
         key = str(record["session_id"]).encode()
         self._inputs[topic, self._offsets[topic]] = raw
-        return Arrival(topic, 0, self._offsets[topic], self._now_ms, key, raw)
+        return Arrival(topic, 0, self._offsets[topic], self.now_ms, key, raw)
 
     def _make_outcome(self, arrival: Arrival, action_id: str, session: str, result: Any) -> dict[str, Any]:
         signer: str | None = POINT
@@ -477,7 +494,7 @@ class Driver:
         values = self._make_values([one.parameters for one in task.calls[number + 1 :]])
         for signer in (None, STRANGER):
             outcome = _sign_outcome(arrival, action_id, task.id, values, signer)
-            self._replay.take(self._make_arrival(OUTCOMES, outcome))
+            self.replay.take(self._make_arrival(OUTCOMES, outcome))
 
 
 def find_named_in(deployment: Deployment, text: str) -> frozenset[bytes]:
@@ -515,6 +532,28 @@ def _read_answers(verdict: Mapping[str, Any]) -> dict[str, Answer]:
     return answers
 
 
+class PoisonCount(NamedTuple):
+    """Attacks that are stopped, after sessions in which the agent did the same."""
+
+    before: int
+    unanswered: int
+    approved: int
+    attacks: int
+
+
+def judge_poisoned(deployment: Deployment) -> PoisonCount:
+    """Each attack at first, and after POISONED_SESSIONS sessions with the same calls, which the gate only
+    observed: calls that wait for their tier alone are answered by nobody, or approved."""
+    stopped = Counter[str]()
+    for task in deployment.attacks:
+        for answered in ("before", "unanswered", "approved"):
+            lenient = Driver(deployment, replace(LOOKED_AT, approves_all=answered == "approved"))
+            for number in range(POISONED_SESSIONS if answered != "before" else 0):
+                lenient.judge(task._replace(id=f"{task.id}-{number}"))
+            stopped[answered] += Driver(deployment, GATE, after=lenient).judge(task).is_held(NAME)
+    return PoisonCount(stopped["before"], stopped["unanswered"], stopped["approved"], len(deployment.attacks))
+
+
 def judge(configuration: Configuration, deployments: Sequence[Deployment]) -> Judged:
     """What a configuration makes of the tasks and attacks of some deployments."""
     judged = Judged(configuration)
@@ -522,6 +561,7 @@ def judge(configuration: Configuration, deployments: Sequence[Deployment]) -> Ju
         driver = Driver(one, configuration)
         judged.honest[one.name] = [driver.judge(task) for task in one.honest]
         judged.attacks[one.name] = driver.judge_attacks()
+        judged.routine[one.name] = [driver.judge(task) for task in one.routine]
     return judged
 
 
@@ -659,6 +699,21 @@ def count_known(judged: Judged, deployments: Sequence[Deployment], knowledge: Kn
     return shares
 
 
+def count_long(judged: Judged, deployments: Sequence[Deployment], knowledge: Knowledge) -> Shares:
+    """Of deployments with routine tasks: attacks stopped after the last `history` honest and routine tasks,
+    and the last LAST_TASKS tasks without a question, each after as many before it as there are up to
+    `history`. The tasks are the same for every `history`."""
+    shares = Shares(0, 0, 0, 0)
+    for one in (each for each in deployments if each.routine):
+        every, attacks = judged.honest[one.name] + judged.routine[one.name], judged.attacks[one.name]
+        after_all = learn(one, knowledge, every)
+        stopped = sum(after_all.holds_task(task) for task in attacks)
+        places = range(len(every) - LAST_TASKS, len(every))
+        held = sum(learn(one, knowledge, every[:place]).holds_task(every[place]) for place in places)
+        shares = shares.add(Shares(stopped, len(attacks), LAST_TASKS - held, LAST_TASKS))
+    return shares
+
+
 def learn(deployment: Deployment, knowledge: Knowledge, before: Sequence[JudgedTask]) -> Judge:
     """A judge who knows the last `history` of the honest tasks before."""
     roles = ("destination", "object") if knowledge.objects else ("destination",)
@@ -725,6 +780,8 @@ def report(deployments: Sequence[Deployment], misses: int) -> Iterator[str]:
     yield from _report_gates(deployments, rule, gate, looked_at, with_domain)
     yield from _report_tiers(rule, gate)
     yield from _report_history(deployments, looked_at, with_domain)
+    yield from _report_long_history(deployments, looked_at)
+    yield from _report_poison(deployments)
     yield from _report_parts(deployments, rule, gate, looked_at)
     yield from _report_left_out(deployments, gate, looked_at)
     yield from _report_faults(deployments, gate)
@@ -805,6 +862,29 @@ def _report_history(
                 for count in HISTORY
             )
             yield f"| {name} | {' | '.join(str(one).replace(' | ', ' / ') for one in each)} |"
+
+
+def _report_long_history(deployments: Sequence[Deployment], looked_at: Judged) -> Iterator[str]:
+    names = ", ".join(one.name for one in deployments if one.routine)
+    if not names:
+        return
+    columns = (f"{count} earlier tasks" for count in LONG_HISTORY)
+    yield "\n" + _head(f"{names}: stopped / without a question, with people's answers; known from", *columns)
+    for name, knowledge in KNOWLEDGE.items():
+        taught = knowledge._replace(answers_teach=True)
+        each = (count_long(looked_at, deployments, taught._replace(history=count)) for count in LONG_HISTORY)
+        yield f"| {name} | {' | '.join(str(one).replace(' | ', ' / ') for one in each)} |"
+
+
+def _report_poison(deployments: Sequence[Deployment]) -> Iterator[str]:
+    sessions = f"after {POISONED_SESSIONS} sessions with the same calls"
+    yield "\n" + _head(
+        "attacks", "stopped at first", f"{sessions}, carried out or answered by nobody",
+        "and approved where they wait, to be known for 30 days",
+    )  # fmt: skip
+    counts = [judge_poisoned(one) for one in deployments]
+    before, unanswered, approved, attacks = (sum(column) for column in zip(*counts, strict=True))
+    yield f"| {attacks} | {before} | {unanswered} | {approved} |"
 
 
 MOST = Knowledge(trusted=True, task=True, history=10, answers_teach=True)

@@ -77,3 +77,23 @@ def test_more_that_is_known_asks_less_and_what_is_taught_by_answers_is_more() ->
     assert shares[0] == judge("gate").count()
     assert [one.free for one in shares] == sorted(one.free for one in shares)
     assert [one.stopped for one in shares] == sorted((one.stopped for one in shares), reverse=True)
+
+
+def test_longer_history_counts_the_same_tasks_for_each_length() -> None:
+    known = Knowledge(trusted=True, task=True, answers_teach=True)
+    counts = [
+        flows.count_long(judge("looked at"), DEPLOYMENTS, known._replace(history=length))
+        for length in flows.LONG_HISTORY
+    ]
+    assert {(one.attacks, one.honest) for one in counts} == {(20, 2 * flows.LAST_TASKS)}
+    stopped, free = ([getattr(one, name) for one in counts] for name in ("stopped", "free"))
+    assert stopped == sorted(stopped, reverse=True)
+    assert free == sorted(free)
+    assert free[-1] > free[0]
+
+
+def test_only_a_persons_answer_lets_repeated_calls_teach() -> None:
+    mail = flows.load_deployment("mail")
+    few = flows.Deployment(mail.name, mail.tools, (), mail.attacks[:3], ())
+    poisoned = flows.judge_poisoned(few)
+    assert poisoned.before == poisoned.unanswered >= poisoned.approved
