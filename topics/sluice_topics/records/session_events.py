@@ -96,6 +96,9 @@ class DestinationUsed(Record):
         Field(description="fingerprints by role that are known until `known_until`; absent: none"),
     ] = None
     known_until: Annotated[_Whole | None, Field(description="ms since 1970, by the approver's answer")] = None
+    answered_at: Annotated[
+        _Whole | None, Field(description="broker time of that answer, ms since 1970; absent: `used_at`")
+    ] = None
     used_at: Annotated[_Whole, Field(description="broker time of its outcome, ms since 1970")]
     decided_at: Moment
 

@@ -262,10 +262,12 @@ def count_use(
     records: list[OutRecord] = []
     changes: list[UseCounted] = []
     counting, whose = UseChanges(shared.book.uses), (used.tenant_id, used.agent_id, used.tool)
-    for by_role, until_ms in ((used.used, None), (used.answered or {}, used.known_until or 0)):
+    answered_ms = used.used_at if used.answered_at is None else used.answered_at
+    uses = (used.used, used.used_at, None), (used.answered or {}, answered_ms, used.known_until or 0)
+    for by_role, at_ms, until_ms in uses:
         for role, fingerprint in _list_fingerprints(by_role):
             name = UsualName(*whose, role, fingerprint)
-            for one, after in counting.change(name, used.used_at, until_ms):
+            for one, after in counting.change(name, at_ms, until_ms):
                 records.append(record_usual(one, after, arrival.timestamp_ms))
                 changes.append(UseCounted(one, after))
     return Decision((), records, tuple(changes))

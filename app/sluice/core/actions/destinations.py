@@ -13,6 +13,7 @@ The gate holds, and never rejects by itself as shipped. It has its say only over
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
@@ -359,23 +360,34 @@ def _find_uses(
     return found
 
 
-def choose_lesson(context: ActionContext, known_until_ms: int = 0) -> Lesson | None:
+def choose_lesson(context: ActionContext, known_until_ms: int = 0, opened_ms: int = 0) -> Lesson | None:
     """What a carried-out action will teach once its outcome is signed: by role the fingerprints of its values
     that the registry or the mandate names. Where a person approved it and said until when its values are
-    known (ms; 0: nobody did), the others are known until then."""
+    known (ms; 0: nobody did), those of the others that the person was asked about are known until then.
+    `opened_ms`: when the person was asked."""
     seen = context.seen.values
     if seen is None or not seen.prints:
         return None
     plan, lesson, answered = context.plan, dict[str, list[str]](), dict[str, list[str]]()
     registered, mandated = find_registered(plan), find_mandated(context)
+    asked = _list_asked(context, opened_ms) if known_until_ms else ()
     for one in _list_named(context)[0]:
         if registered.names(one.value) or mandated.names(one.value):
             lesson.setdefault(one.role, []).append(seen.prints[one.path].hex())
-        elif known_until_ms:
+        elif one.path in asked:
             answered.setdefault(one.role, []).append(seen.prints[one.path].hex())
     if answered:
         return Lesson(plan.tool_name, lesson, answered, known_until_ms)
     return Lesson(plan.tool_name, lesson) if lesson else None
+
+
+def _list_asked(context: ActionContext, opened_ms: int) -> frozenset[str]:
+    """The paths of the values of an approved action that do not simply pass, neither now nor by what was
+    known when the person was asked: one that was known then, and ceased to be while the action waited, was
+    not shown."""
+    now, then = list_origins(context), list_origins(replace(context, now_ms=opened_ms))
+    passed = {one.named.path for one in (*now, *then) if one.answer == "pass"}
+    return frozenset(one.named.path for one in now) - passed
 
 
 class JudgedValue(NamedTuple):

@@ -228,7 +228,7 @@ def resolve(
     )
     lesson = charge = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
-        lesson = choose_lesson(context, approval.known_until_ms)
+        lesson = choose_lesson(context, approval.known_until_ms, escalation.opened_ms)
     if plan.limits and (adds or missing):
         until_ms = context.now_ms + parts.limits.action_window_ms
         charge = make_charge(context, escalation.offset, until_ms, carried=True, waits=False)

@@ -78,21 +78,23 @@ _NOTHING_ANSWERED: Mapping[str, Sequence[str]] = {}
 
 class Lesson(NamedTuple):
     """What an action teaches once its outcome is signed: its tool, and by role the fingerprints of what it
-    used, hex; and those that a person's answer makes known until a time (ms)."""
+    used, hex; and those that a person's answer makes known until a time (ms), and when it did (ms)."""
 
     tool: str
     used: Mapping[str, Sequence[str]]
     answered: Mapping[str, Sequence[str]] = _NOTHING_ANSWERED
     until_ms: int = 0
+    answered_ms: int = 0
 
     def store(self, at_ms: int) -> tuple[Any, ...]:
-        """The entry that a session keeps; the time is in third place."""
+        """The entry that a session keeps; the time, which is that of the answer if there is one, is in third
+        place."""
         return (self.tool, self.used, at_ms, *((self.answered, self.until_ms) if self.until_ms else ()))
 
     @classmethod
     def read(cls, stored: Sequence[Any]) -> Lesson:
         """What `store` gave."""
-        return cls(stored[0], stored[1], *stored[3:])
+        return cls(stored[0], stored[1], *stored[3:], *([stored[2]] if stored[3:] else []))
 
 
 class UseCount(NamedTuple):
@@ -169,7 +171,7 @@ def record_use(owner: AgentName, lesson: Lesson, action_id: str, at_ms: int) -> 
     }
     if lesson.until_ms:
         body["answered"] = {role: list(fingerprints) for role, fingerprints in lesson.answered.items()}
-        body["known_until"] = lesson.until_ms
+        body |= {"known_until": lesson.until_ms, "answered_at": lesson.answered_ms}
     return OutRecord(DESTINATION_USES, "DestinationUsed", body, owner.key())
 
 
@@ -257,8 +259,8 @@ class UseChanges:
         self._changed: dict[UsualName, UseCount] = {}
 
     def change(self, name: UsualName, at_ms: int, until_ms: int | None) -> list[tuple[UsualName, UseCount]]:
-        """The count of this name with one use more, or with an answer that counts `until_ms`; before it that
-        of another one, where that makes room for it."""
+        """The count of this name with one use more, or with an answer of `at_ms` that counts `until_ms`;
+        before it that of another one, where that makes room for it."""
         before, changes = self._get(name), list[tuple[UsualName, UseCount]]()
         gone = self._find_crowding(name) if before.is_forgotten else None
         if gone is not None:

@@ -26,7 +26,15 @@ from sluice_topics.catalog import ACTIONS, DESTINATION_USES, REVIEWS
 from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 from tests.unit.core.actions.escalation_scene import APPROVERS, KEYS, Office, answer_to
 from tests.unit.core.actions.test_approvals import refusal
-from tests.unit.core.actions.test_destinations import ENFORCED, HONEST, HOSTILE, MASTER, TOOLS, origin_of
+from tests.unit.core.actions.test_destinations import (
+    ENFORCED,
+    HONEST,
+    HOSTILE,
+    MASTER,
+    TOOLS,
+    make_values,
+    origin_of,
+)
 from tests.unit.core.scene import (
     LIMITS,
     START,
@@ -34,6 +42,7 @@ from tests.unit.core.scene import (
     bundle,
     entry,
     kinds,
+    make_counted,
     only,
     outcome,
     public_key,
@@ -43,7 +52,15 @@ from tests.unit.core.scene import (
 )
 
 DAY = 86_400_000
+MINUTE = 60_000
 KNOWN_TO_ACME = entry("org", "acme", destinations=[HONEST])
+SENDING = make_counted(
+    "send",
+    tier="T2",
+    action_type="MESSAGE",
+    reversible=True,
+    roles={"destination": ["$.to"], "object": ["$.file"]},
+)
 
 
 class Weeks:
@@ -66,7 +83,7 @@ class Weeks:
     def judge(self, *entries: dict[str, Any], **part: Any) -> None:
         """From here on under these entries."""
         judging = bundle(destinations={**ENFORCED, **part})
-        known = {(one["kind"], one["id"]): one for one in (*APPROVERS, *TOOLS, *entries)}
+        known = {(one["kind"], one["id"]): one for one in (*APPROVERS, *TOOLS, SENDING, *entries)}
         policy = Policy({judging.id: judging}, registry(*known.values()), judging.id)
         self.point = DecisionPoint(
             policy, list_shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="t", values_key=MASTER
@@ -108,13 +125,56 @@ class Weeks:
             _, self.end = self.take(REVIEWS, answer_to(opened, said.pop("by", "ann"), **said))
             may_run = "EscalationResolved" in kinds(self.end) and said["decision"] == "approve"
         if may_run and ends:
-            report = outcome(action_id=name, session_id=name, **more)
-            if signed:
-                bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
-                report = sign({**report, "reported_by": "door", **bound})
-            self.take("gate.outcomes", report)
+            self.carry_out(arrival, name, name, signed=signed, **more)
         self.now += DAY
         return verdict
+
+    def carry_out(
+        self, arrival: Arrival, name: str, session: str, *, signed: bool = True, **more: Any
+    ) -> None:
+        """The outcome of an action."""
+        report = outcome(action_id=name, session_id=session, **more)
+        if signed:
+            bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
+            report = sign({**report, "reported_by": "door", **bound})
+        self.take("gate.outcomes", report)
+
+    def propose_sending(
+        self, to: list[str], session: str | None = None, **more: str
+    ) -> tuple[Arrival, Any, str]:
+        """A message by the tool `send`, in a session of its own unless that is named: its arrival, the
+        decision, and its id."""
+        name = f"m-{self.offset}"
+        session = name if session is None else session
+        proposed = action(
+            action_id=name,
+            session_id=session,
+            toolName="send",
+            parameters={"to": to, **more},
+            rows_affected=0,
+        )
+        return *self.take(ACTIONS, proposed), name
+
+    def try_sending(self, to: list[str], **more: str) -> dict[str, Any]:
+        """The verdict on a message that is not sent."""
+        return verdict_of(self.propose_sending(to, **more)[1])
+
+    def send(
+        self,
+        to: list[str],
+        *,
+        session: str | None = None,
+        waits_ms: int = 0,
+        remember_days: int,
+        **more: str,
+    ) -> dict[str, Any]:
+        """A message that an approver is asked about, and that is sent: what the approver was shown."""
+        arrival, decision, name = self.propose_sending(to, session, **more)
+        opened = only(decision, "EscalationOpened")
+        self.now += waits_ms
+        self.take(REVIEWS, answer_to(opened, "ann", remember_days=remember_days))
+        self.carry_out(arrival, name, name if session is None else session)
+        return opened
 
 
 def test_what_was_known_otherwise_and_carried_out_is_usual_from_then_on() -> None:
@@ -300,6 +360,78 @@ def test_with_other_parameters_an_answer_makes_these_known() -> None:
     weeks.pay(HOSTILE, answered={**FOR_A_WEEK, "parameters": other})
     assert weeks.pay(HOSTILE)["outcome"] == "ESCALATE"
     assert weeks.pay(HONEST)["outcome"] == "ALLOW"
+
+
+def list_asked(opened: dict[str, Any]) -> list[str]:
+    return [one["path"] for one in opened["values"]]
+
+
+def test_an_answer_is_for_what_was_asked_about_and_not_for_what_was_known_beside_it() -> None:
+    weeks = Weeks()
+    first, second = "x@new.example", "y@new.example"
+    weeks.send([first], remember_days=1)
+    weeks.now += DAY // 2
+    assert list_asked(weeks.send([first, second], remember_days=30)) == ["$.to[1]"]
+    weeks.now += DAY
+    assert origin_of(weeks.try_sending([second])) == {"history": 1}
+    assert weeks.try_sending([first])["outcome"] == "ESCALATE"
+
+
+def test_what_ceased_to_be_known_while_the_action_waited_was_not_asked_about() -> None:
+    weeks = Weeks()
+    first, second = "x@new.example", "y@new.example"
+    weeks.send([first], remember_days=1)
+    weeks.now += DAY - MINUTE
+    assert list_asked(weeks.send([first, second], waits_ms=2 * MINUTE, remember_days=30)) == ["$.to[1]"]
+    assert origin_of(weeks.try_sending([second])) == {"history": 1}
+    assert weeks.try_sending([first])["outcome"] == "ESCALATE"
+
+
+def test_a_value_that_passed_by_a_mere_result_becomes_no_usual_one() -> None:
+    weeks = Weeks()
+    first, second = "x@new.example", "y@new.example"
+    name = f"s-{weeks.offset}"
+    called = action(action_id="look", session_id=name, toolName="contacts", parameters={}, rows_affected=0)
+    arrival, _ = weeks.take(ACTIONS, called)
+    weeks.carry_out(arrival, "look", name, values=make_values([first]))
+    assert list_asked(weeks.send([first, second], session=name, remember_days=30)) == ["$.to[1]"]
+    assert weeks.try_sending([first])["outcome"] == "ESCALATE"
+    assert weeks.try_sending([second])["outcome"] == "ALLOW"
+
+
+def test_an_object_that_nobody_was_asked_about_stays_new() -> None:
+    weeks = Weeks()
+    assert list_asked(weeks.send(["y@new.example"], file="/srv/secret", remember_days=30)) == ["$.to[0]"]
+    weeks.judge(roles=["destination", "object"])
+    verdict = weeks.try_sending(["y@new.example"], file="/srv/secret")
+    assert (verdict["outcome"], origin_of(verdict)) == ("ESCALATE", {"history": 1, "untainted": 1})
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["in order", "reversed"])
+def test_the_later_answer_counts_in_whichever_order_the_actions_are_carried_out(reverse: bool) -> None:
+    weeks = Weeks()
+    waiting = [weeks.propose_sending(["x@new.example"]) for _ in range(2)]
+    for days, by, (_, decision, _) in zip((30, 1), ("ann", "ben"), waiting, strict=True):
+        weeks.take(REVIEWS, answer_to(only(decision, "EscalationOpened"), by, remember_days=days))
+        weeks.now += MINUTE
+    for arrival, _, name in reversed(waiting) if reverse else waiting:
+        weeks.carry_out(arrival, name, name)
+        weeks.now += MINUTE
+    assert weeks.try_sending(["x@new.example"])["outcome"] == "ALLOW"
+    weeks.now += 2 * DAY
+    assert weeks.try_sending(["x@new.example"])["outcome"] == "ESCALATE"
+
+
+def test_an_answer_from_before_all_was_forgotten_teaches_nothing_after_it() -> None:
+    weeks = Weeks()
+    arrival, decision, name = weeks.propose_sending(["x@new.example"])
+    weeks.take(REVIEWS, answer_to(only(decision, "EscalationOpened"), "ann", remember_days=30))
+    weeks.now += MINUTE
+    since = {"tenant_id": "acme", "tier": "T3", "usual_since": rfc3339(weeks.now)}
+    weeks.judge(entry("agent", "operator", 2, **since))
+    weeks.now += MINUTE
+    weeks.carry_out(arrival, name, name)
+    assert weeks.try_sending(["x@new.example"])["outcome"] == "ESCALATE"
 
 
 def count_uses(book: Book, *, fingerprints: list[str], at_ms: int, tool: str = "transfer") -> list[Any]:
