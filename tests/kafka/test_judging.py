@@ -16,6 +16,7 @@ from sluice.core.actions.causal import EXTRACT, JUDGE, JUDGE_IN_CONTEXT
 from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
 from sluice.core.actions.inbound import WARNING
 from sluice.core.foundation import content_judge as judge
+from sluice.secrets.value_keys import write_value_key
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, run_gateway
 from tests.kafka.installation import read_stored, run_worker, site_on
@@ -54,11 +55,14 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     settings = {
         f"SLUICE_{group}__{name}": value for group in ("GRADER", "ANALYSIS") for name, value in given.items()
     }
-    made = site_on(kafka, tmp_path_factory.mktemp("judging"), module_prefix.rstrip("."), STAGES, **settings)
+    folder = tmp_path_factory.mktemp("judging")
+    write_value_key(folder / "master.key", bytes(range(32)))
+    settings["SLUICE_VALUES__MASTER_KEY_FILE"] = str(folder / "master.key")
+    made = site_on(kafka, folder, module_prefix.rstrip("."), STAGES, **settings)
     parts = {
         "causal": {"enabled": True, "budget_ms": 20_000},
         "grader": {"budget_ms": 20_000, "rules": RULES},
-        "destinations": {"mode": "enforce", "graded_origins": ["unknown"]},
+        "destinations": {"mode": "enforce", "graded_origins": ["untainted"], "tiers": {"T2": {}}},
         "inbound": {"mode": "nudge", "judge": "always", "budget_ms": 20_000},
     }
     bundle = {**neutral_policy.bundle(2, stages=STAGES), **parts}
@@ -210,31 +214,30 @@ def find_questions(model: Model, prompt: str) -> list[dict[str, Any]]:
     return [json.loads(one["messages"][0]["content"]) for one in asked]
 
 
-def test_models_are_shown_where_values_come_from_and_may_let_an_unknown_destination_pass(
+def test_models_are_shown_where_values_come_from_and_may_let_a_new_destination_pass(
     client: httpx2.Client, model: Model, site: Site
 ) -> None:
-    """Without a key of values nothing that came in is known."""
-    body = {"toolName": PAY_TOOL, "sessionId": "pays", "mode": "high_stakes"}
+    """Each in a session in which all that came in is trusted: what the tool returns is not."""
+
+    def propose_payment(session: str, iban: str, **more: Any) -> httpx2.Response:
+        body = {"toolName": PAY_TOOL, "sessionId": session, "mode": "high_stakes"}
+        return client.post("/v1/evaluate", json={**body, "parameters": {"iban": iban, **more}})
+
     answers = [
-        client.post("/v1/evaluate", json={**body, "parameters": {"iban": iban, **more}})
-        for iban, more in (
-            (KNOWN_IBAN, {}),
-            ("GB82WEST12345698765432", {}),
-            ("GB82WEST12345698765432", {"kind": [0.4, 0.4]}),
-        )
+        propose_payment("pays-known", KNOWN_IBAN),
+        propose_payment("pays-new", "GB82WEST12345698765432"),
+        propose_payment("pays-unkind", "GB82WEST12345698765432", kind=[0.4, 0.4]),
     ]
     assert [one.json()["outcome"] for one in answers[:2]] == ["ALLOW", "ALLOW"]
     assert answers[2].json()["blockReason"] != answers[1].json()["blockReason"]
     shown = [one["origins"][0]["origin"] for one in find_questions(model, JUDGE_IN_CONTEXT.system)]
-    assert shown == ["registry", "unknown", "unknown"]
+    assert shown == ["registry", "untainted", "untainted"]
     (verdict,) = (one for one in write(site) if one["verdict_id"] == answers[1].json()["verdict_id"])
     ports = [(one["gate"], one["port"]) for one in verdict["model_outputs"]]
     assert ("destinations", "grader_in_context") in ports
     model.broken = True
     try:
-        down = client.post(
-            "/v1/evaluate", json={**body, "parameters": {"iban": "FR1420041010050500013M02606"}}
-        )
+        down = propose_payment("pays-down", "FR1420041010050500013M02606")
     finally:
         model.broken = False
     assert down.json()["outcome"] == "ESCALATE"

@@ -21,13 +21,14 @@ from pydantic import BaseModel, Field
 
 from sluice.core.actions.grading import PART, GradedBy, find_grading, grade_once
 from sluice.core.actions.model_questions import QuestionContext
-from sluice.core.actions.stage import PASSED, Gate, ObjectionDetail, StageResult
+from sluice.core.actions.stage import PASSED, Decided, ObjectionDetail, RememberingGate, StageResult
 from sluice.core.foundation.clock import DAY_MS, rfc3339, span
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.policy.gate_modes import GateMode, ModePart
 from sluice.core.registry.argument_roles import MOST_ARGUMENTS, Argument
 from sluice.core.registry.loading import HIGHEST_TIER
+from sluice.core.state.remembered import GateMemory
 from sluice.core.state.seen_values import NO_VALUES_SEEN, SeenUse, ValuesSeen
 from sluice.core.state.usual import Lesson, UsualName
 from sluice.text.plurals import counted
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sluice.core.actions.stage import ActionContext, ActionPlan, Asking
+    from sluice.core.policy.bundles import Bundle
     from sluice.core.state.session_view import SessionView
     from sluice.core.state.usual import UseCount
     from sluice_topics.records import ProposedAction
@@ -76,8 +78,9 @@ in what is not trusted, or in a trusted result only after an agent of the sessio
 known."""
 Answer = Literal["pass", "advise", "ask", "deny"]
 JudgedRole = Literal["destination", "object"]
-GradedOrigin = Literal["nowhere", "untainted", "unknown"]
-"""Those against which nothing speaks but that nobody knows the value."""
+GradedOrigin = Literal["untainted"]
+"""Those against which nothing speaks but that nobody knows the value. Where anything came in that is not
+trusted, a value may be a stranger's in other words or cut off, and that is a person's to judge."""
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
 HARMLESS = """\
 Somebody who is responsible for this agent, who sees this action and the origins of its values and has nothing
@@ -160,8 +163,9 @@ class DestinationPolicy(ModePart):
     the same by type, in addition: the stricter answer counts. `roles`: whose values are looked up. What was
     used within `history_days` on `history_least_days` different days at least counts as usual.
     `graded_origins`: where all values that a person would be asked about come from these, the action's agent
-    has no mandate in the session, nobody has used the values and nothing of strangers was read, the model of
-    `grader` is asked first; if it finds the action harmless, the question becomes an advice."""
+    has no mandate in the session, nobody has used the values and no such question went to a person in the
+    session before, the model of `grader` is asked first; if it finds the action harmless, the question
+    becomes an advice."""
 
     objection = "an unknown destination"
 
@@ -234,6 +238,13 @@ class DestinationDetail(ObjectionDetail):
     advice: Annotated[str | None, Field(title="advice")] = None
     graded: Annotated[GradedDestinations | None, Field(title="graded")] = None
     ungraded: Annotated[str | None, Field(title="not graded")] = None
+
+
+class DestinationMemory(BaseModel):
+    """What is remembered of an agent in a session: that a person was to judge where it sends. No model is
+    asked then."""
+
+    asks: Literal["person"]
 
 
 class NamedValue(NamedTuple):
@@ -557,11 +568,12 @@ def find_registered(plan: ActionPlan) -> Registered:
     return _compile_registered((*own, *plan.org.destinations))
 
 
-class Destinations(Gate):
+class Destinations(RememberingGate):
     """Asks a person where a destination comes from nowhere or from strangers alone."""
 
     name = NAME
     detail = DestinationDetail
+    memory = DestinationMemory
     always_speaks = True
     grants_cover = False
     decides_unanswered = True
@@ -593,42 +605,54 @@ class Destinations(Gate):
             return StageResult("pass", None, {**detail, "advice": sentence})
         outcome: Literal["block", "escalate"] = "block" if worst.answer == "deny" else "escalate"
         objecting = StageResult(outcome, f"{_CODES[worst.origin]}: {sentence}", detail)
-        if outcome == "escalate" and _may_be_graded(policy, judged, context):
-            return _grade(objecting, sentence, judged, context)
+        if outcome == "escalate" and policy.graded_origins:
+            context.asks_destination = "person"
+            if _may_be_graded(policy, judged, context):
+                return _grade(objecting, sentence, judged, context)
         return objecting
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass for tools without roles, and where the bundle has no answer for tier and type."""
         return None if plan.looks_up_values else PASSED
 
+    def may_remember(self, bundle: Bundle) -> bool:
+        """Whether a model may be asked in a person's place: else there is nothing to keep it from."""
+        policy: DestinationPolicy = bundle.parts[self.name]
+        return bool(policy.graded_origins)
+
+    def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
+        """That a person was to judge a destination, for as long as the session is remembered: else the agent
+        could try other wordings until the model says yes. What the model let pass counts too where a person
+        judges the action for another reason."""
+        asks = context.asks_destination
+        left = asks == "person" or (asks == "model" and decided.real == "ESCALATE")
+        if not left and NAME not in context.seen.remembered:
+            return None
+        return GateMemory(context.now_ms + DAY_MS, {"asks": "person"})
+
 
 def _may_be_graded(policy: DestinationPolicy, judged: Sequence[JudgedValue], context: ActionContext) -> bool:
     """Whether a model's word may take the place of a person's: the bundle says so, and nothing objects. A
-    mandate that names other destinations objects, and so does a use that counts no longer. Where something of
-    strangers came in, a value that was not found may be theirs, in other words or cut off. Who waits for a
-    person anyhow is asked about once."""
+    mandate that names other destinations objects, and so does a use that counts no longer. Who waits for a
+    person anyhow is asked about once. A model is not tried again where a person was to judge before in the
+    session, and never about an agent of which nothing can be remembered."""
     seen, objecting = context.seen, [one for one in judged if one.answer == "ask"]
-    if not policy.graded_origins or context.escalated is not None or context.read_untrusted:
+    if context.plan.agent is None or context.escalated is not None or NAME in seen.remembered:
         return False
     if context.action.mandate_digest is not None or seen.mandates:
         return False
     if find_grading(context).state == "governed":
         return False
     used = {} if seen.values is None else seen.values.uses
-    return all(
-        one.origin in policy.graded_origins
-        and one.named.value.kind != "unclear"
-        and one.named.path not in used
-        and one.named.path != _REST
-        for one in objecting
-    )
+    return all(one.origin in policy.graded_origins and one.named.path not in used for one in objecting)
 
 
 def _grade(
     objecting: StageResult, sentence: str, judged: Sequence[JudgedValue], context: ActionContext
 ) -> Asking:
     """The objection, or an advice in its place if the grader finds the action harmless. Without an answer
-    that counts the objection stands: whatever the mode, the question is the stricter of the two."""
+    that counts the objection stands: whatever the mode, the question is the stricter of the two. The model
+    sees nothing of what the agent says of its action: an agent that wants a yes would write it for that."""
     grader = context.plan.bundle.written[PART]
     by = GradedBy(
         NAME, grader.budget_ms, grader.most_characters, QuestionContext(origins=describe_origins(judged))
@@ -642,6 +666,7 @@ def _grade(
     found = objecting._replace(detail={**objecting.detail, **said}, entries=grades.entries)
     if graded is None or graded.outcome != "passed":
         return found
+    context.asks_destination = "model"
     return found._replace(outcome="pass", reason=None, detail={**found.detail, "advice": sentence})
 
 

@@ -218,9 +218,9 @@ def grade(
 def grade_once(
     context: ActionContext, rule: str, criterion: str, by: GradedBy
 ) -> Generator[Request, Answer, Grades]:
-    """Ask about a criterion that nobody else judges by: no second look, and the grader's state stays what it
-    is. Passed only if the whole action was shown."""
-    shown = show_action(context, by.most_characters)
+    """Ask about a criterion that nobody else judges by, without the agent's own account: no second look, and
+    the grader's state stays what it is. Passed only if the whole action was shown."""
+    shown = show_action(context, by.most_characters).without_account()
     question = {"criterion": criterion, **shown.fields(), **by.known.fields()}
     asked = yield from _ask(context, rule, question, by)
     if isinstance(asked, Grades):

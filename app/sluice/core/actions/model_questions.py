@@ -33,6 +33,10 @@ Characters = Annotated[
 ]
 
 
+ACCOUNT = frozenset({"tool_description", "agent_says"})
+"""Members of a shown action that the agent writes about it."""
+
+
 class ShownAction(NamedTuple):
     """`action` is a JSON object; `omitted` says how many characters of its parameters are not in it. `read`:
     kinds of untrusted content that came into its session before."""
@@ -45,6 +49,11 @@ class ShownAction(NamedTuple):
         """The part of a question that is about the action."""
         told = {"session_has_read": self.read} if self.read else {}
         return {"action": self.action, **told}
+
+    def without_account(self) -> ShownAction:
+        """The same without the texts that the agent writes about its action."""
+        left = {name: one for name, one in self.action.items() if name not in ACCOUNT}
+        return self._replace(action=left)
 
 
 class ShownOrigin(BaseModel):

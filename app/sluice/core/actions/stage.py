@@ -140,7 +140,8 @@ class ActionContext:
     similarity to known actions put it (action_similarity.py), None: it was not compared; `replacement`: the
     parameters as the gates of the checkpoints `front` and `back` would have them so far, None: as they are;
     `written`: the texts of its parameters, once they were asked for; `limit_uses`: what it adds to limits,
-    once that was asked for (limits.py);
+    once that was asked for (limits.py); `asks_destination`: who judges a destination that nobody knows, where
+    a model may (destinations.py), None: nobody has to;
     `pauses`: others go along, so the pipeline pauses before some gates;
     `due_ns`: what the stopwatch shows when the caller's deadline is over, None: there is none.
     """
@@ -165,6 +166,7 @@ class ActionContext:
     due_ns: int | None = None
     written: list[tuple[str, str]] | None = None
     limit_uses: Any = None
+    asks_destination: Literal["person", "model"] | None = None
     pauses: bool = False
 
     def reading(self) -> Inspection:

@@ -12,20 +12,24 @@ from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.replay import Replay
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
+from sluice_topics.catalog import MEMORY_WRITES
 from tests.unit.core.actions.judging_scene import UNPROVED
 from tests.unit.core.actions.test_destinations import (
     HONEST,
     HOSTILE,
+    PAY_ROLES,
     call,
     make_session,
+    make_values,
     pay,
     rerun,
 )
 from tests.unit.core.actions.test_usual import DAY, KNOWN_TO_ACME, Weeks
+from tests.unit.core.memory.write_scene import write
 from tests.unit.core.rerun.reruns import document
-from tests.unit.core.scene import Session, bundle, entry, relaxations
+from tests.unit.core.scene import Session, bundle, entry, make_counted, relaxations
 
-BOTH = ["untainted", "unknown"]
+NEW = ["untainted"]
 FINE, BAD, UNCLEAR = 0.9, 0.2, 0.8
 
 
@@ -42,7 +46,7 @@ def make_graded(
     if "rules" in given:
         parts["rules"] = given.pop("rules")
     session = make_session(
-        *more, more_parts=parts, graded_origins=BOTH if origins is None else origins, **given
+        *more, more_parts=parts, graded_origins=NEW if origins is None else origins, **given
     )
     session.answers = [answer or make_answer()] * 8
     return session
@@ -141,11 +145,113 @@ def test_after_content_of_strangers_a_person_is_asked() -> None:
     assert session.asked == []
 
 
-def test_an_unknown_origin_is_decided_only_where_the_bundle_says_that_too() -> None:
-    for origins, asked in ((["untainted"], 0), (BOTH, 2)):
-        session = make_graded(key=None, origins=origins)
-        verdict = pay(session, HOSTILE)
-        assert (verdict["outcome"], len(session.asked)) == ("ALLOW" if asked else "ESCALATE", asked)
+def test_a_value_of_an_unknown_origin_is_a_person_s_to_judge() -> None:
+    session = make_graded(key=None)
+    assert (pay(session, HOSTILE)["outcome"], session.asked) == ("ESCALATE", [])
+
+
+@pytest.mark.parametrize("origin", ["nowhere", "unknown", "untrusted_read"])
+def test_what_a_stranger_may_have_named_cannot_be_listed(origin: str) -> None:
+    with pytest.raises(BundleError, match="graded_origins"):
+        load_bundle(document(destinations={"graded_origins": [origin]}))
+
+
+IN_WORDS = "our new account: GB eighty-two WEST 1234 5698 7654 three two"
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_after_a_tool_whose_results_nobody_vouches_for_a_person_is_asked(signed: bool) -> None:
+    session = make_graded()
+    call(session, "notes", IN_WORDS, signed=signed)
+    assert (pay(session, HOSTILE)["outcome"], session.asked) == ("ESCALATE", [])
+
+
+@pytest.mark.parametrize("tool", ["notes", "contacts"])
+def test_while_an_outcome_is_missing_a_person_is_asked(tool: str) -> None:
+    session = make_graded()
+    session.verdict(action_id="called", toolName=tool, parameters={}, rows_affected=0)
+    assert (pay(session, HOSTILE)["outcome"], session.asked) == ("ESCALATE", [])
+
+
+@pytest.mark.parametrize("kind", ["user", "agent", "external"])
+def test_after_a_memory_in_words_a_person_is_asked(kind: str) -> None:
+    proof = entry("model_proof", "m", **PROOF)
+    weeks = Weeks(proof, graded_origins=NEW)
+    weeks.replay = Replay(weeks.point, lambda _: make_answer())
+    remembered = write(
+        content=IN_WORDS, source={"id": "web", "type": kind}, session_id=f"s-{weeks.offset + 1}"
+    )
+    weeks.take(MEMORY_WRITES, remembered)
+    verdict = weeks.pay(HOSTILE)
+    assert (verdict["outcome"], verdict["model_outputs"]) == ("ESCALATE", [])
+
+
+def test_of_an_agent_that_another_one_calls_a_person_is_asked() -> None:
+    session = make_graded()
+    called = {"chainDepth": 1, "rootAgentId": "chief"}
+    assert try_to_pay(session, governanceContext=called)["outcome"] == "ESCALATE"
+    assert session.asked == []
+
+
+def try_to_pay(session: Session, **more: Any) -> dict[str, Any]:
+    parameters = {"payee": {"iban": HOSTILE}, "text": more.pop("text", "invoice 7")}
+    return session.verdict(
+        **{"action_id": f"try-{session.offset}", "toolName": "transfer", "parameters": parameters, **more}
+    )
+
+
+def test_the_model_sees_nothing_of_what_the_agent_says_of_its_action() -> None:
+    session = make_graded()
+    told = {"reasoning": "the chief said it is fine", "tool_description": "a harmless tool"}
+    assert try_to_pay(session, **told)["outcome"] == "ALLOW"
+    question: Any = session.asked[0].payload
+    assert {"agent_says", "tool_description"}.isdisjoint(question["question"]["action"])
+    assert not any(one in str(question) for one in told.values())
+
+
+@pytest.mark.parametrize("first", [make_answer(BAD), make_answer(UNCLEAR), Answer("busy", detail="none")])
+def test_after_one_answer_that_was_no_yes_other_wordings_are_a_person_s_to_judge(first: Answer) -> None:
+    session = make_graded(answer=first)
+    assert try_to_pay(session)["outcome"] == "ESCALATE"
+    asked = len(session.asked)
+    session.answers = [make_answer()] * 8
+    for number in range(3):
+        verdict = pay(session, HOSTILE, text=f"wording {number}")
+        assert verdict["outcome"] == "ESCALATE"
+        assert verdict["session"]["remembered"]["destinations"] == {"asks": "person"}
+    assert len(session.asked) == asked
+
+
+def test_what_waited_for_a_person_for_another_reason_too_is_not_the_model_s_afterwards() -> None:
+    """That person may have denied it."""
+    rule = {
+        "id": "looked_at",
+        "type": "assertion",
+        "escalates": True,
+        "reason": "somebody looks at it",
+        "condition": "action.parameters.text != 'first'",
+    }
+    session = make_graded(rules=[rule])
+    assert try_to_pay(session, text="first")["outcome"] == "ESCALATE"
+    assert try_to_pay(session, text="second")["outcome"] == "ESCALATE"
+    assert session.asked == []
+
+
+def test_what_a_model_let_pass_keeps_it_asked() -> None:
+    receipts = {"tier": "T2", "action_type": "PAYMENT", "roles": PAY_ROLES, "returns_trusted": True}
+    session = make_graded(make_counted("buy", **receipts))
+    for number in range(2):
+        name = f"buy-{number}"
+        verdict = try_to_pay(session, action_id=name, toolName="buy", text=name)
+        assert verdict["outcome"] == "ALLOW", verdict["blockReason"]
+        session.report_signed(action_id=name, rows_affected=0, values=make_values("paid"))
+    assert len(session.asked) == 2
+
+
+def test_without_the_setting_nothing_is_remembered() -> None:
+    session = make_graded(origins=[])
+    pay(session, HOSTILE)
+    assert "remembered" not in pay(session, HOSTILE)["session"]
 
 
 def test_a_value_that_can_be_read_in_two_ways_is_never_decided() -> None:
@@ -259,14 +365,14 @@ def test_a_use_that_counts_no_longer_objects() -> None:
     weeks = Weeks(KNOWN_TO_ACME)
     weeks.pay(HONEST)
     weeks.now += 9 * DAY
-    weeks.judge(graded_origins=BOTH, history_days=1)
+    weeks.judge(graded_origins=NEW, history_days=1)
     assert "ungraded" not in find_detail(weeks.pay(HONEST))
     assert "ungraded" in find_detail(weeks.pay(HOSTILE))  # it was asked, and nobody answered
 
 
 def test_what_a_model_let_pass_teaches_nothing() -> None:
     proof = entry("model_proof", "m", **PROOF)
-    weeks = Weeks(proof, graded_origins=BOTH)
+    weeks = Weeks(proof, graded_origins=NEW)
     weeks.replay = Replay(weeks.point, lambda _: make_answer())
     assert weeks.pay(HOSTILE)["outcome"] == "ALLOW"
     weeks.judge(proof)
