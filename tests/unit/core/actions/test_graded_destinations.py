@@ -237,6 +237,17 @@ def test_what_waited_for_a_person_for_another_reason_too_is_not_the_model_s_afte
     assert session.asked == []
 
 
+def test_what_it_let_pass_and_another_gate_asked_about_is_not_the_model_s_afterwards() -> None:
+    """The person whom the other gate asked may have denied it."""
+    session = make_graded(grader={"rules": [{"id": "r", "reason": "no", "criterion": "It is polite."}]})
+    session.answers = [make_answer(), make_answer(UNCLEAR), make_answer(UNCLEAR)]
+    first = try_to_pay(session)
+    assert (first["outcome"], find_detail(first)["graded"]["outcome"]) == ("ESCALATE", "passed")
+    session.answers = [make_answer()] * 8
+    again = try_to_pay(session)
+    assert (again["outcome"], "graded" in find_detail(again)) == ("ESCALATE", False)
+
+
 def test_what_a_model_let_pass_keeps_it_asked() -> None:
     receipts = {"tier": "T2", "action_type": "PAYMENT", "roles": PAY_ROLES, "returns_trusted": True}
     session = make_graded(make_counted("buy", **receipts))
