@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import BaseModel, Field
 
 from sluice.core.actions.grading import PART, GradedBy, find_grading, grade_once
+from sluice.core.actions.mandate import lies_within_mandate
 from sluice.core.actions.model_questions import QuestionContext
 from sluice.core.actions.stage import PASSED, Decided, ObjectionDetail, RememberingGate, StageResult
 from sluice.core.foundation.clock import DAY_MS, rfc3339, span
@@ -67,9 +68,9 @@ Origin = Literal[
     "unknown",
     "nowhere",
 ]
-"""Where a value comes from. `task`: the action's mandate names it. `registry`: an entry of the agent or its
-tenant names it. `history`: the agent has sent there before, and it was known otherwise then, or a person who
-approved that said for how long it is known.
+"""Where a value comes from. `task`: the action's mandate names it, and the action lies within the mandate.
+`registry`: an entry of the agent or its tenant names it. `history`: the agent has sent there before, and it
+was known otherwise then, or a person who approved that said for how long it is known.
 `trusted_result`: a tool whose results are trusted returned it, under an enforcement point's signature.
 `peers`: an agent with the same registered role has sent there. `untainted`: in nothing that came into the
 session, and no stranger can have named it there: all that came in is trusted. `untrusted_read`: it stood only
@@ -536,13 +537,14 @@ class Registered:
 
 
 def find_mandated(context: ActionContext) -> Registered:
-    """The destinations that the action's mandate names, and every mandate above it with it."""
+    """The destinations that the action's mandate names, and every mandate above it with it; none where the
+    action lies outside it: a mandate for one tool says nothing of where another goes."""
     mandate = context.seen.mandate
-    if mandate is None or "void" in mandate or context.now_ms >= mandate["until_ms"]:
+    if mandate is None:
         return _NONE_NAMED
     scopes = [frozenset(scope["destinations"]) for scope in mandate["scopes"]]
     named = tuple(sorted(frozenset.intersection(*scopes)))
-    return _compile_registered(named) if named else _NONE_NAMED
+    return _compile_registered(named) if named and lies_within_mandate(context) else _NONE_NAMED
 
 
 def judges_destinations(plan: ActionPlan) -> bool | None:

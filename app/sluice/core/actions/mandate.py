@@ -168,7 +168,7 @@ class MandateGate(RememberingGate):
         detail: dict[str, Any] = {}
         if mandate is not None:
             detail = {"mandate": mandate["digest"], "issuer_id": mandate["scopes"][0]["issuer_id"]}
-        found = _object_to_mandate(context) or _find_places(context, _list_uses(context)).objection
+        found = _object_to_action(context)
         if found is None:
             return StageResult("pass", None, detail)
         detail["outside"] = found.why
@@ -206,6 +206,17 @@ _NOTHING = TierMandate()
 def find_mandate(context: ActionContext) -> Mapping[str, Any] | None:
     """The mandate that an action names, as MandateSeen writes it, if it counts."""
     return context.seen.mandate if _object_to_mandate(context) is None else None
+
+
+def lies_within_mandate(context: ActionContext) -> bool:
+    """Whether an action lies within the mandate that it names, also where the gate does not ask for one.
+    Where the bundle does not run the gate nothing is counted, so that no count is used up."""
+    return _object_to_action(context) is None
+
+
+def _object_to_action(context: ActionContext) -> _Objection | None:
+    """In what an action lies outside its mandate; None if it lies within."""
+    return _object_to_mandate(context) or _find_places(context, _list_uses(context)).objection
 
 
 def _object_to_mandate(context: ActionContext) -> _Objection | None:

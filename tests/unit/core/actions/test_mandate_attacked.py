@@ -8,12 +8,31 @@ from typing import Any
 
 import pytest
 
-from sluice_topics.catalog import MANDATES
-from tests.unit.core.actions.escalation_scene import Office
-from tests.unit.core.actions.mandate_scene import ISSUERS, STAGES, digest_of, make_mandate
+from sluice.core.actions.stages import list_shipped_stages
+from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.policy.policy import Policy
+from sluice_topics.catalog import ACTIONS, MANDATES, OUTCOMES, REVIEWS
+from tests.unit.core.actions.context_scene import NAMED, TRANSFER
+from tests.unit.core.actions.escalation_scene import Office, answer_to
+from tests.unit.core.actions.mandate_scene import ISSUERS, STAGES, Mandated, digest_of, make_mandate
+from tests.unit.core.actions.test_destinations import ENFORCED, HOSTILE, MASTER, origin_of
 from tests.unit.core.actions.test_limits import OURS
 from tests.unit.core.actions.test_mandate import DENIES, act, change, detail, scene
-from tests.unit.core.scene import LIMITS, MINUTE, START, entry, only
+from tests.unit.core.actions.test_usual import DAY, Weeks
+from tests.unit.core.rerun.reruns import SMALL, document
+from tests.unit.core.scene import (
+    LIMITS,
+    MINUTE,
+    START,
+    action,
+    bundle,
+    entry,
+    kinds,
+    only,
+    outcome,
+    sign,
+    verdict_of,
+)
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 ONCE = [{"tool": "change", "count": 1}]
@@ -221,6 +240,124 @@ def test_an_approval_under_a_clock_that_went_back_finds_no_mandate_that_was_over
     office.propose("a-2", toolName="find")
     office.now -= 2 * MINUTE
     assert only(office.answer(opened, "ann"), "ResolvedVerdict")["outcome"] == "BLOCK"
+
+
+LOOKS = ["controls", "fast_reject", "rules", "destinations", "consequence", "topology", "tier_auth"]
+MANDATED = [*LOOKS[:3], "mandate", *LOOKS[3:]]
+OBSERVES = {"T2": {"need": "counted", "outside": "observe"}}
+WAYS = pytest.mark.parametrize(
+    ("stages", "tiers"),
+    [(LOOKS, {}), (MANDATED, {}), (MANDATED, OBSERVES)],
+    ids=["no gate", "not needed", "observe"],
+)
+SMALL_SUMS = {"tool": "transfer", "condition": "action.parameters.amount <= 10"}
+
+
+def find_origin(case: Mandated, mandate: dict[str, Any], amount: int = 5, **more: Any) -> str:
+    """Where the account of a payment under a mandate comes from; every verdict so far reruns the same."""
+    parameters = {"iban": NAMED, "amount": amount}
+    named = {"action_id": f"a-{len(case.verdicts)}", "toolName": "transfer", "parameters": parameters}
+    verdict = case.propose(**named, mandate_digest=digest_of(mandate), **more)
+    assert case.rerun_states() == {"identical"}
+    (origin,) = origin_of(verdict)
+    return origin
+
+
+def make_looking(stages: list[str], tiers: dict[str, Any], *mandates: dict[str, Any]) -> Mandated:
+    """A case whose gate `destinations` observes, with mandates of its session."""
+    parts = {"stages": stages, "destinations": {"mode": "observe"}, "mandate": {"tiers": tiers}}
+    case = Mandated(entries=(*ISSUERS, TRANSFER), bundle=document(**SMALL, **parts))
+    for one in mandates:
+        assert case.issue(one)["schema"] == "sluice/mandate_recorded/v1"
+    return case
+
+
+@WAYS
+@pytest.mark.parametrize(
+    "tools", [[], [{"tool": "find"}], [{"tool": "find"}, SMALL_SUMS]], ids=["none", "other", "condition"]
+)
+def test_a_mandate_names_no_destination_for_what_lies_outside_it(
+    stages: list[str], tiers: dict[str, Any], tools: list[dict[str, Any]]
+) -> None:
+    mandate = make_mandate(tools=tools, destinations=[NAMED])
+    assert find_origin(make_looking(stages, tiers, mandate), mandate, 500) != "task"
+
+
+@WAYS
+def test_a_mandate_names_its_destinations_within_all_above_it_and_its_task(
+    stages: list[str], tiers: dict[str, Any]
+) -> None:
+    parent = make_mandate(mandate_id="m-0", tools=[SMALL_SUMS], destinations=[NAMED])
+    child = make_child(parent, "m-1", tools=[{"tool": "transfer"}], destinations=[NAMED])
+    case = make_looking(stages, tiers, child)
+    assert find_origin(case, child) == "task"
+    assert find_origin(case, child, 500) != "task"
+    other = {"originalIntentHash": "sha256:" + 64 * "1"}
+    assert find_origin(case, child, governanceContext=other) != "task"
+
+
+@pytest.mark.parametrize("tiers", [{}, OBSERVES], ids=["not needed", "observe"])
+def test_a_mandate_whose_count_is_used_up_names_no_destination(tiers: dict[str, Any]) -> None:
+    mandate = make_mandate(tools=[{"tool": "transfer", "count": 1}], destinations=[NAMED])
+    case = make_looking(MANDATED, tiers, mandate)
+    assert find_origin(case, mandate) == "task"
+    assert find_origin(case, mandate) != "task"
+
+
+@pytest.mark.control
+@WAYS
+def test_a_mandate_for_every_tool_names_its_destinations(stages: list[str], tiers: dict[str, Any]) -> None:
+    mandate = make_mandate(destinations=[NAMED])
+    assert find_origin(make_looking(stages, tiers, mandate), mandate, 500) == "task"
+
+
+def begin_weeks(stages: list[str], tiers: dict[str, Any], *more: dict[str, Any]) -> Weeks:
+    """Sessions with mandates, under a bundle with these stages."""
+    weeks = Weeks(*ISSUERS, *more)
+    judging = bundle(destinations=ENFORCED, stages=stages, mandate={"tiers": tiers})
+    policy = Policy({judging.id: judging}, weeks.point.policy.registry, judging.id)
+    weeks.point = weeks.replay.point = DecisionPoint(
+        policy, list_shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="t", values_key=MASTER
+    )
+    return weeks
+
+
+def pay_under(weeks: Weeks, tools: list[dict[str, Any]]) -> str:
+    """A payment under a mandate of these tools, approved where it waits, and its signed outcome. Returns the
+    first verdict's outcome."""
+    mandate = make_mandate(tools=tools, destinations=[HOSTILE])
+    weeks.take(MANDATES, mandate)
+    parameters = {"payee": {"iban": HOSTILE}, "amount": 500}
+    proposed = action(action_id="a", toolName="transfer", parameters=parameters)
+    arrival, decision = weeks.take(ACTIONS, {**proposed, "mandate_digest": digest_of(mandate)})
+    if "EscalationOpened" in kinds(decision):
+        _, end = weeks.take(REVIEWS, answer_to(only(decision, "EscalationOpened"), "ann"))
+        assert only(end, "ResolvedVerdict")["outcome"] == "ALLOW"
+    report = {**outcome(action_id="a"), "reported_by": "door", "action_digest": arrival.digest}
+    weeks.take(OUTCOMES, sign({**report, "input": arrival.coordinates()}))
+    weeks.now += DAY
+    first: str = verdict_of(decision)["outcome"]
+    return first
+
+
+@pytest.mark.parametrize("outside", ["observe", "ask"])
+@pytest.mark.parametrize("tools", [[{"tool": "find"}], [SMALL_SUMS]], ids=["other", "condition"])
+def test_what_lies_outside_its_mandate_teaches_none_of_its_destinations(
+    tools: list[dict[str, Any]], outside: str
+) -> None:
+    weeks = begin_weeks(MANDATED, {"T2": {"need": "counted", "outside": outside}})
+    pay_under(weeks, tools)
+    assert "history" not in origin_of(weeks.pay(HOSTILE))
+
+
+@pytest.mark.control
+@pytest.mark.parametrize(("tier", "first"), [("T2", "ALLOW"), ("T3", "ESCALATE")])
+def test_the_call_that_uses_the_last_of_a_count_teaches_also_where_it_waited(tier: str, first: str) -> None:
+    roles = {"destination": ["$.payee.iban"]}
+    tool = entry("tool", "transfer", 2, tier=tier, action_type="PAYMENT", reversible=True, roles=roles)
+    weeks = begin_weeks(MANDATED, {tier: {"need": "counted", "outside": "deny"}}, tool)
+    assert pay_under(weeks, [{"tool": "transfer", "count": 1}]) == first
+    assert origin_of(weeks.pay(HOSTILE)) == {"history": 1}
 
 
 @pytest.mark.control
