@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,3 +216,16 @@ def test_the_documented_headers_are_those_that_are_sent() -> None:
         assert sent >= set(said["required"])
     sent = {name for name, _ in make_input_headers("a", "ProposedAction", "agents", "2026-11-21T10:00:00Z")}
     assert sent == schemas["InputHeaders"]["properties"].keys()
+
+
+def test_every_link_of_a_page_leads_to_a_file() -> None:
+    root = DOCS.parent
+    pages = [root / "README.md", *DOCS.rglob("*.md"), *(root / "load").rglob("*.md")]
+    broken = [
+        f"{page.relative_to(root)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+        if not target.startswith(("http", "mailto:")) and not (page.parent / target).exists()
+    ]
+    assert broken == []
+    assert len(pages) > 40
