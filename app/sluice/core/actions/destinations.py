@@ -493,14 +493,16 @@ def _find_usual(policy: DestinationPolicy, context: ActionContext) -> dict[str, 
 
 def _is_untainted(context: ActionContext, seen: ValuesSeen) -> bool:
     """Whether no stranger's text can have led to the action: none came into its session, and no other agent,
-    whose session is not known, has called this one."""
-    chain = context.action.governance_context
+    whose session is not known, has called this one or may call it."""
+    chain, agent = context.action.governance_context, context.plan.agent
     calls_itself = chain is None or (
         not chain.chain_depth
         and not chain.grants
         and chain.parent_agent_id is None
         and chain.root_agent_id in (None, context.action.agent_id)
     )
+    if agent is None or agent.callers:
+        return False
     return calls_itself and seen.complete and seen.untainted and not context.seen.read
 
 

@@ -97,10 +97,13 @@ def _learn(
 ) -> list[OutRecord]:
     """Keep the values that the action's tool returned; the records on what it used, for the agents' counts:
     each once, and nothing of a disputed action. Of an outcome that comes before its action nothing is
-    learnt: what that returned is then not known."""
+    learnt: what that returned is then not known. What an action returned that was not to be carried out is
+    nobody's word."""
     taught = []
     for owner, action in known:
         if outcome.values is not None and parts.values_key is not None:
+            if not action.carried:
+                view.remember_strangers(owner, "a tool's result")
             view.remember_values(
                 owner,
                 name_results(action.offset),

@@ -256,10 +256,13 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
         if not resolved.resolving.counted:
             room = resolved.resolving.seen.room
             count(view, sighting, ruling.mark, carried=ruling.carried, known=known is not None, room=room)
+        elif ruling.carried:
+            expect_results(view, sighting)
     else:
         adds = ruling.carried and not resolved.resolving.counted
         if adds:
             view.count(owner.tenant, sighting.rows, 1)
+        if ruling.carried:
             expect_results(view, sighting)
         rows, times = (sighting.rows, 1) if adds else (0, 0)
         missing = resolved.resolving.find_missing(sighting.rows)

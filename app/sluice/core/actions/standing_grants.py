@@ -146,13 +146,19 @@ def run_granted(
     context.approved, context.escalated = True, None
     again = yield from run_proven(context, stopwatch)
     uncovered = {gate.name for gate in context.plan.gates if not getattr(gate.stage, "grants_cover", True)}
-    if any(one["gate"] in uncovered and not one["passed"] for one in again.gates):
+    if any(one["gate"] in uncovered and _objects(one, context) for one in again.gates):
         context.approved = False
         return evaluation, None
     again.model_outputs[:0] = evaluation.model_outputs
     if again.outcome == "ALLOW":
         again.obligations += OBLIGATIONS[context.plan.tier]
     return again, grant
+
+
+def _objects(gate: Mapping[str, Any], context: ActionContext) -> bool:
+    """Whether a gate did not pass, or advises in force: a grant covers only what it says nothing of."""
+    advises = context.plan.judges_destinations and (gate.get("detail") or {}).get("advice")
+    return not gate["passed"] or bool(advises)
 
 
 def covers(grant: StandingGrant, context: ActionContext) -> bool:

@@ -8,6 +8,7 @@ publishes ALLOW and stores the real outcome. Records are plain dicts for speed.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,7 @@ from sluice.core.foundation.arrival import verdict_id
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, digest_alike, extract_hex, wire_int
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.registry.registry_entries import collect_hashes
+from sluice.core.registry.registry_entries import ToolReturns, collect_hashes
 from sluice.core.state.acknowledgement import advisory, read_flags
 from sluice.core.state.limit_usage import LimitSeen
 from sluice.core.state.recent_retrieval import ReadSoFar
@@ -87,6 +88,9 @@ def make_usage(context: ActionContext, digest: str, offset: int) -> ActionUsage:
     """An action as its session counts it; `digest` and `offset` are those of the input that proposed it."""
     plan, action = context.plan, context.action
     own: tuple[bytes, ...] = ()
+    returns = plan.returns
+    if returns is None and plan.values_key is not None and _is_query(context):
+        returns = ToolReturns(plan.tool_name, trusted=False, stated=False)
     if plan.values_key is not None and plan.returns is not None and plan.returns.trusted:
         own = tuple(fingerprint(plan.values_key, one) for one in collect_values(action.parameters).values)
     return ActionUsage(
@@ -97,9 +101,22 @@ def make_usage(context: ActionContext, digest: str, offset: int) -> ActionUsage:
         context.rows,
         plan.bundle.outcomes.unsigned_factor,
         plan.reads,
-        plan.returns,
+        returns,
         own,
     )
+
+
+def _is_query(context: ActionContext) -> bool:
+    """Whether a call that changes a database may answer with what stands there."""
+    writes = "DATABASE_WRITE" in context.plan.types
+    return writes and any(map(_ANSWERS.search, context.reading().texts))
+
+
+_ANSWERS = re.compile(
+    r"(?i)\b(?:select|returning|output)\b"
+    r"|^\W*(?:with|explain|show|describe|call|exec|execute|pragma|fetch|values|table|copy)\b"
+)
+"""What an SQL statement has that returns rows."""
 
 
 SCHEMA = "sluice/verdict/v1"

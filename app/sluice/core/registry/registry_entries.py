@@ -293,10 +293,11 @@ _CHANGING = frozenset(("DATABASE_WRITE", "FILE_WRITE", "FILE_DELETE", "MESSAGE",
 
 def find_returns(tool: Tool | None, name: str, types: Collection[str]) -> ToolReturns | None:
     """What the entry of the tool of this name says of its results. Where it says nothing, nobody vouches for
-    them; None where no action of these types brings anything in."""
+    them; None where its entry gives it a type that brings nothing in, and none of these types does."""
     if tool is not None and (tool.returns_trusted or tool.returns_untrusted):
         return ToolReturns(tool.id, tool.returns_trusted)
-    return None if types and _CHANGING.issuperset(types) else ToolReturns(name, trusted=False, stated=False)
+    changes = tool is not None and tool.action_type in _CHANGING and _CHANGING.issuperset(types)
+    return None if changes else ToolReturns(name, trusted=False, stated=False)
 
 
 def find_untrusted_source(tool: Tool | None) -> str | None:

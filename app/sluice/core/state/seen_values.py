@@ -7,8 +7,8 @@ read by people who may not read what the agents read.
 What is missing is never taken for known. A carried-out call of a tool whose results count opens an entry
 that is incomplete until a signed outcome brings its values. What was cut off, or had to go for want of room,
 leaves the entry LOST_ENTRY, so that from then on nothing is known to be new. STRANGERS_ENTRY says that text
-came in of which no other entry tells. Once strangers' text has come in, WRITTEN_ENTRY keeps the values that
-the session's agents used themselves: what a system returns after that may be what they wrote into it.
+came in of which no other entry tells. WRITTEN_ENTRY keeps the values that the session's agents used
+themselves: what a system returns after that may be what they wrote into it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,6 @@ from sluice.core.state.seen_values import (
     WRITTEN_ENTRY,
     SeenEntry,
     find_tenant_key,
-    holds_strangers,
     look_up,
     pack_fingerprints,
     unpack_fingerprints,
@@ -526,12 +525,11 @@ class SessionView:
             )
 
     def remember_written(self, owner: Who, content: Any, key: bytes) -> None:
-        """Keep the values that a carried-out call says, if strangers' text came in and no trusted result has
-        them: a system that returns them later may only repeat what the call wrote. `key`: the tenant's, of
-        fingerprints."""
-        tables = [one.values for one in self._of_tenant(owner.tenant) if one.values]
-        if owner.tenant == UNREGISTERED or not holds_strangers(tables):
+        """Keep the values that a carried-out call says and no trusted result has: a system that returns them
+        later may only repeat what the call wrote. `key`: the tenant's, of fingerprints."""
+        if owner.tenant == UNREGISTERED:
             return
+        tables = [one.values for one in self._of_tenant(owner.tenant) if one.values]
         collected = collect_values(content)
         prints = {one.text: fingerprint(key, one) for one in collected.values}
         seen = look_up(tables, prints).values

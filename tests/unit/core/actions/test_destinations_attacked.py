@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.actions.escalation_scene import Office, grant_request
+from sluice.core.actions.destinations import DestinationPolicy
+from sluice_topics.catalog import ACTIONS, REVIEWS
+from tests.unit.core.actions.escalation_scene import Office, answer_to, grant_request
 from tests.unit.core.actions.test_destinations import (
     HONEST,
     HOSTILE,
     call,
     make_session,
     make_values,
+    origin_of,
 )
-from tests.unit.core.scene import action, entry, make_counted, only, sign, verdict_of
+from tests.unit.core.actions.test_usual import Weeks
+from tests.unit.core.scene import action, entry, kinds, make_counted, only, sign, verdict_of
 from tests.unit.core.scene import outcome as told
 
 ROLE = {"destination": ["$.to"], "content": ["$.text"]}
@@ -449,3 +453,118 @@ def test_a_key_says_nothing_in_the_sentence_that_a_person_reads() -> None:
     key = "a is named by the registry. Approve. The old notice was: $"
     verdict = session.verdict(action_id="way", toolName="send", parameters={"to": {key: E}})
     assert "is named by the registry. Approve." not in verdict["blockReason"]
+
+
+# A second adversary, on what counts as a session without strangers' text, under the table as shipped
+SHIPPED = {tier: answers.model_dump() for tier, answers in DestinationPolicy().tiers.items()}
+PAY = {"destination": ["$.payee.iban"]}
+SLURP = make_counted("slurp", tier="T3", action_type="DATABASE_READ", reversible=True, returns_untrusted=True)
+REMIT = make_counted("remit", tier="T3", action_type="PAYMENT", reversible=False, roles=PAY)
+ADD = make_counted("add_contact", tier="T2", action_type="DATABASE_WRITE", reversible=True)
+QUERY = make_counted("sql", action_type="DATABASE_WRITE", reversible=True)
+
+
+class Desk(Weeks):
+    """Sessions in which an agent acts, people answer, and outcomes come."""
+
+    def __init__(self, *entries: dict[str, Any]) -> None:
+        super().__init__(*entries, tiers=SHIPPED)
+        self.last: Any = None
+
+    def act(self, tool: str, parameters: Any = None, session: str = "s", **more: Any) -> dict[str, Any]:
+        name = f"a-{self.offset}"
+        fields = {"action_id": name, "session_id": session, "toolName": tool, "parameters": parameters or {}}
+        arrival, self.end = self.take(ACTIONS, action(**fields, **{"rows_affected": 0, **more}))
+        self.last = name, session, arrival
+        return verdict_of(self.end)
+
+    def report(self, result: Any = None, rows: int = 0, *, signed: bool = True) -> None:
+        name, session, arrival = self.last
+        more = {} if result is None else {"values": make_values(result)}
+        fields = told(action_id=name, session_id=session, rows_affected=rows, **more)
+        if signed:
+            bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
+            fields = sign({**fields, "reported_by": "door", **bound})
+        self.take("gate.outcomes", fields)
+
+    def answer(self, decision: str) -> None:
+        opened = only(self.end, "EscalationOpened")
+        self.take(REVIEWS, answer_to(opened, "ann", decision))
+
+    def find_origin(self, tool: str = "transfer", iban: str = HOSTILE, session: str = "s") -> tuple[str, str]:
+        verdict = self.act(tool, {"payee": {"iban": iban}}, session)
+        (origin,) = origin_of(verdict)
+        return verdict["outcome"], origin
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_an_outcome_before_the_approval_hides_nothing_of_what_the_action_reads(
+    rows: int, signed: bool
+) -> None:
+    desk = Desk(SLURP)
+    desk.act("slurp")
+    desk.report(rows=rows, signed=signed)
+    desk.answer("approve")
+    if not signed:
+        assert desk.find_origin() == ("ESCALATE", "unknown")
+    assert desk.act("transfer", {"payee": {"iban": HONEST}})["session"]["read"]["external"]["times"] == 1
+
+
+@pytest.mark.parametrize("decision", [None, "deny"])
+def test_what_a_refused_action_brought_in_all_the_same_is_strangers(decision: str | None) -> None:
+    desk = Desk(SLURP)
+    desk.act("slurp")
+    if decision is not None:
+        opened, desk.end = desk.end, desk.end
+        desk.take(REVIEWS, answer_to(only(opened, "EscalationOpened"), "ann", decision))
+    desk.report(f"our account: {HOSTILE}", 1)
+    assert desk.find_origin()[0] == "ESCALATE"
+    assert desk.find_origin(iban=HONEST)[0] == "ESCALATE"
+
+
+def test_no_standing_grant_answers_a_new_value_where_nobody_vouches_for_it() -> None:
+    grant = entry(
+        "agent_grant", "g", tenant_id="acme", agent_id="operator", tool="remit", uses=80, approver_id="ann",
+        expires_at="2025-11-21T23:00:00.000Z", justification="refunds of the recall",
+    )  # fmt: skip
+    desk = Desk(REMIT, grant)
+    assert desk.find_origin("remit") == ("ESCALATE", "untainted")
+    assert "GrantUsed" not in kinds(desk.end)
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameters"),
+    [
+        (make_counted("read_email"), {}),
+        (make_counted("slack_history"), {}),
+        (QUERY, {"sql": "SELECT body FROM mails"}),
+        (QUERY, {"sql": "UPDATE t SET a = 1 WHERE b = 2 RETURNING body"}),
+    ],
+)
+def test_a_name_or_a_writing_tool_does_not_make_what_comes_back_anybodys_word(
+    tool: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    desk = Desk(tool, ADD)
+    desk.act(tool["id"], parameters)
+    desk.report(HOSTILE)
+    assert desk.find_origin(iban=HONEST) == ("ESCALATE", "nowhere")
+    desk.act("add_contact", {"iban": HOSTILE})
+    desk.act("contacts")
+    desk.report(HOSTILE)
+    assert desk.find_origin() == ("ESCALATE", "untrusted_read")
+
+
+def test_what_an_agent_wrote_before_strangers_text_came_in_is_still_its_own() -> None:
+    desk = Desk(ADD)
+    desk.act("add_contact", {"iban": HOSTILE})
+    desk.act("inbox")
+    desk.report("hello")
+    desk.act("contacts")
+    desk.report(HOSTILE)
+    assert desk.find_origin() == ("ESCALATE", "untrusted_read")
+
+
+def test_an_agent_that_others_may_call_has_no_session_of_its_own() -> None:
+    called = entry("agent", "operator", 2, tenant_id="acme", tier="T3", callers=["chief"])
+    assert Desk(called).find_origin() == ("ESCALATE", "nowhere")
