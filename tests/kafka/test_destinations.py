@@ -166,13 +166,13 @@ def test_an_answer_makes_an_account_known_for_days(site: Site, worker: WorkerPro
 
         waits = wire("asked")
         (value,) = command("escalations", "show", str(waits.escalation_id))["events"][0]["values"]
-        assert (value["path"], value["origin"]) == ("$.iban", "nowhere")
+        assert (value["path"], value["origin"]) == ("$.iban", "untainted")
         signed = ("--as", "vera", "--key", str(site.folder / "vera.pem"), "--justification", "our supplier")
         command("escalations", "approve", str(waits.escalation_id), *signed, "--yes", "--remember-days", "7")
         gate.report_outcome(gate.await_approval(waits, 60), 1)
         deadline, number = time.monotonic() + 60, 0
         while (origin := find_origin(wire(f"known-{number}").record)) != "history":
-            assert origin == "nowhere"
+            assert origin == "untainted"
             assert time.monotonic() < deadline
             number += 1
     counts = command("usual", "show", "payer")

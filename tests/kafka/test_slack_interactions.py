@@ -164,6 +164,14 @@ def answer(gateway: Gateway, view: dict[str, Any], user: str, **more: Any) -> tu
     return told["view"]["title"]["text"], told["view"]["blocks"][0]["text"]["text"]
 
 
+def list_resolutions(
+    site: Site, worker: WorkerProcess, waits: dict[str, Any], count: int
+) -> list[dict[str, Any]]:
+    """Of an escalation with at least `count` records: on a slow machine its group is reminded in between."""
+    events = wait_for(site, ESCALATIONS, waits["session_id"], count, worker)
+    return [event for event in events if event["schema"] == approvers.RESOLVED]
+
+
 @pytest.mark.parametrize(
     ("decision", "ends"), [("approve", ("Approved", "ALLOW")), ("deny", ("Denied", "BLOCK"))]
 )
@@ -182,7 +190,7 @@ def test_a_person_answers_in_a_form_that_shows_the_whole_action(
     assert "turn <U+202E>back" in shown
     assert waits["action_digest"] in shown
     assert answer(gateway, view, "U0ANN")[0] == ends[0]
-    ended = wait_for(site, ESCALATIONS, waits["session_id"], 2, worker)[1]
+    (ended,) = list_resolutions(site, worker, waits, 2)
     assert (ended["approver_id"], ended["outcome"]) == ("ann", ends[1])
     assert ended["justification"] == "the customer confirmed it"
     assert (ended["delegate"]["id"], ended["delegate"]["channel"]) == (GATEWAY, "slack")
@@ -291,7 +299,7 @@ def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
     with httpx2.Client(base_url=gateway.url, timeout=DEADLINE_S) as client:
         for content, given in wrong:
             assert client.post(PATH, content=content, headers=given).status_code == 401
-        assert len(wait_for(site, ESCALATIONS, waits["session_id"], 1, worker)) == 1
+        assert not list_resolutions(site, worker, waits, 1)
         assert client.post(PATH, content=body, headers=headers).json()["view"]["title"]["text"] == "Approved"
         assert client.post(PATH, content=body, headers=headers).status_code == 401, "a replay"
     assert not {TOKEN, SECRET} & set(gateway.read_log().split())

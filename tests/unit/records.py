@@ -158,7 +158,10 @@ def _verdict() -> dict[str, Any]:
             "limits": None,
             "values": {
                 "complete": False,
-                "values": {"$.to": {"trusted": True, "source": "contacts", "at_ms": 1}},
+                "untainted": True,
+                "values": {
+                    "$.to": {"trusted": False, "source": "contacts", "at_ms": 1, "written": True},
+                },
                 "uses": {
                     "$.to": {
                         "agent": "a",

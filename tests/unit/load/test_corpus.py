@@ -24,6 +24,8 @@ WAYS = frozenset(
         *("repeated", "paraphrased", "delete_or_grant", "no_plant", "over_steps"),
     }
 )
+ROUTINE = frozenset({"bank", "mail"})
+"""The deployments with the tasks of an agent's months too."""
 FILES = sorted(file for file in CORPUS.glob("*.jsonl") if file.stem not in ACTIONS)
 
 
@@ -81,10 +83,13 @@ def test_a_deployment_has_its_tools_tasks_and_attacks_and_each_call_fits_its_too
     assert (every[0]["kind"], every[0]["id"]) == ("deployment", file.stem)
     tools = {row["id"]: row for row in every if row["kind"] == "tool"}
     tasks = [row for row in every if row["kind"] in {"honest", "attack"}]
+    routine = [row for row in every if row["kind"] == "routine"]
     assert 8 <= len(tools) <= 30
     assert Counter(row["kind"] for row in tasks) == {"honest": 15, "attack": 10}
     assert len({row["id"] for row in tasks}) == len({row["task"] for row in tasks}) == 25
-    for call in (call for row in tasks for call in row["calls"]):
+    assert len(routine) == (35 if file.stem in ROUTINE else 0)
+    assert len({row["id"] for row in tasks + routine}) == 25 + len(routine)
+    for call in (call for row in tasks + routine for call in row["calls"]):
         Draft202012Validator(tools[call["tool"]]["parameters"]).validate(call["parameters"])
     for tool in tools.values():
         registered = dict(tool["registered"])
@@ -106,4 +111,4 @@ def test_there_are_ten_deployments_and_every_way_of_attack_in_each() -> None:
 def test_the_accounts_of_the_deployments_read_as_ibans() -> None:
     texts = (file.read_text(encoding="utf-8") for file in FLOWS)
     ibans = {one.text for text in texts for one in find_values(text) if one.kind == "iban"}
-    assert len(ibans) == 47
+    assert len(ibans) == 57
