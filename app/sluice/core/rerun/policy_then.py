@@ -152,7 +152,7 @@ class PolicyThen:
             between = line.list_between(first, last)
             said = [one for one in between if one is not None and one.hash in named]
             seen |= {one.hash for one in said}
-            ends = (said[-1], said[-1]) if said else (between[0], between[-1])
+            ends = (said[-1], said[-1]) if said else (self._choose_first(between), between[-1])
             changed = changed or (not said and len(between) > FIRST_AND_LAST)
             for chosen, one in zip((early, late), ends, strict=True):
                 if one is not None:
@@ -161,6 +161,14 @@ class PolicyThen:
         policies = [policy for policy in map(self._make_policy, tried) if policy is not None]
         points = tuple(PointsUnder(policy, self.installation) for policy in policies)
         return Possible(points, changed, named - seen)
+
+    def _choose_first(self, between: Sequence[Accepted | None]) -> Accepted | None:
+        """What was in force first. Of the default bundle its first revision: without one nothing is decided,
+        and the policy of a young installation came shortly before its first inputs."""
+        first = next((one for one in between if one is not None), None)
+        if first is not None and first.kind == BUNDLE and first.said.id == self.installation.default_bundle:
+            return first
+        return between[0]
 
     def _make_policy(self, chosen: list[Accepted]) -> Policy | None:
         """None as long as there was no default bundle, without which nothing is decided."""

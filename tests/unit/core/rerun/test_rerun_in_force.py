@@ -170,3 +170,16 @@ def test_a_difference_under_another_version_is_told_apart(site: Site) -> None:
     assert site.rerun(old, arrival).status == "identical"
     assert site.rerun({**old, "obligations": ["log"]}, arrival).status == "other_version"
     assert site.rerun({**verdict, "obligations": ["log"]}, arrival).status == "different"
+
+
+def test_in_a_young_installation_what_came_after_an_outcome_is_not_taken_for_its_policy() -> None:
+    """The default bundle came within the workers' lag, and the record names none."""
+    made = Site()
+    made.publish(TRUST.make_approver(), *TRUST.sign_entries(ENTRIES), bundle(1, 10**9))
+    came_ms = made.now + LAG // 10
+    made.now += LAG // 5
+    made.publish(*TRUST.sign_entries([entry("freeze", "f", **FREEZE)]))
+    names_nothing: dict[str, Any] = {"bundle_hash": None, "registry_hashes": {}}
+    possible = PolicyThen(made.control, ROOTS, OF).find_possible(names_nothing, came_ms, came_ms + 5)
+    points = [one.get_point({}) for one in possible.points]
+    assert [bool(one.policy.registry.freezes) for one in points] == [False, True]
