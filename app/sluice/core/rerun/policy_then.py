@@ -26,7 +26,7 @@ from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from sluice.core.actions.stage import Stage
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 REMEMBERED = 256
 FIRST_AND_LAST = 2
+MOST_MOMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,13 @@ class Line(NamedTuple):
         return found
 
 
+def _choose_at(line: Line, moment: int, first: int, last: int, named: set[str | None]) -> Accepted | None:
+    """What the record names of a line, if it was in force in between; else what was at the moment."""
+    between = line.list_between(first, last)
+    said = [one for one in between if one is not None and one.hash in named]
+    return said[-1] if said else line.list_between(moment, moment)[-1]
+
+
 @dataclass(frozen=True, slots=True)
 class Possible:
     """Under what a decision can have been made: each with `points`; `changed`: what it did not name changed
@@ -139,6 +147,20 @@ class PolicyThen:
         }
         first, last = self._count_changes(came_ms - lag), self._count_changes(max(came_ms, written_ms) + lag)
         return self._possible(first, last, frozenset(named - {None}))
+
+    def find_between(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Iterator[PointsUnder]:
+        """What was in force at each moment in between, the last first, with what the record names; at most
+        MOST_MOMENTS. For a decision that neither what was first nor what was last in force explains, because
+        of two changes the one came before it and the other after it."""
+        lag = self.installation.max_lag_ms
+        named = {recorded["bundle_hash"], recorded.get("quality_bundle_hash")}
+        named |= set(recorded["registry_hashes"].values())
+        first, last = self._count_changes(came_ms - lag), self._count_changes(max(came_ms, written_ms) + lag)
+        for moment in range(last - 1, max(first, last - 1 - MOST_MOMENTS), -1):
+            chosen = [one for line in self._lines if (one := _choose_at(line, moment, first, last, named))]
+            policy = self._make_policy(chosen)
+            if policy is not None:
+                yield PointsUnder(policy, self.installation)
 
     def _count_changes(self, at_ms: int) -> int:
         """How many changes there were at this time."""

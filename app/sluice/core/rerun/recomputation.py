@@ -157,7 +157,14 @@ class Recomputation:
         latest_first = [self._decide(answered, state, one) for one in reversed(possible.points)]
         if len(latest_first) <= 1:
             return next(iter(latest_first), None)
-        return max(latest_first, key=lambda one: _count_agreeing(group, one))
+        best = max(latest_first, key=lambda one: _count_agreeing(group, one))
+        if _count_agreeing(group, best)[1] == len(group):
+            return best
+        for points in self.then.find_between(named, arrival.timestamp_ms, group[0].written_ms):
+            between = self._decide(answered, state, points)
+            if _count_agreeing(group, between)[1] == len(group):
+                return between
+        return best
 
     def _decide(self, answered: _Group, state: SessionState, points: PointsUnder) -> Decision:
         group, arrival = answered.records, answered.arrival

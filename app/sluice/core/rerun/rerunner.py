@@ -100,7 +100,9 @@ class Rerunner:
         if not tried or possible.changed:
             named = self._execute(recorded, given, self._points)
             return named, () if named else (CHANGED,)
-        return tried[-1], ()
+        between = self._then.find_between(recorded, given.arrival.timestamp_ms, written_ms)
+        explained = len(tried) > 1 and any(not self._execute(recorded, given, points) for points in between)
+        return () if explained else tried[-1], ()
 
     def _execute(self, recorded: dict[str, Any], given: _InputEvidence, points: Points) -> Differences:
         answers = RecordedAnswers(recorded.get("model_outputs", []), given.inputs)

@@ -16,7 +16,7 @@ from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import Chain
 from sluice.core.registry.keys import Roots
 from sluice.core.rerun.evidence import PolicyEvidence
-from sluice.core.rerun.policy_then import Installation, PolicyThen
+from sluice.core.rerun.policy_then import Installation, PointsUnder, PolicyThen
 from sluice.core.rerun.rerunner import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
 from sluice.core.rerun.walk import read_decision
 from sluice.core.state.session import SessionState, session_key
@@ -26,6 +26,8 @@ from tests.unit.core.rerun.reruns import document
 from tests.unit.core.scene import LIMITS, START, action, entry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.policy.policy import Policy
     from sluice.core.rerun.rerun_result import Rerun
@@ -183,3 +185,24 @@ def test_in_a_young_installation_what_came_after_an_outcome_is_not_taken_for_its
     possible = PolicyThen(made.control, ROOTS, OF).find_possible(names_nothing, came_ms, came_ms + 5)
     points = [one.get_point({}) for one in possible.points]
     assert [bool(one.policy.registry.freezes) for one in points] == [False, True]
+
+
+def test_between_two_changes_the_policy_of_the_moment_is_tried() -> None:
+    """Within the lag the agent was registered, acted, and was frozen."""
+    made = Site()
+    made.publish(TRUST.make_approver(), bundle(1, 10**9))
+    made.now += LAG // 10
+    made.publish(*TRUST.sign_entries(ENTRIES))
+    made.now += LAG // 10
+    came_ms = made.now
+    made.now += LAG // 10
+    made.publish(*TRUST.sign_entries([entry("freeze", "f", **FREEZE)]))
+    then = PolicyThen(made.control, ROOTS, OF)
+
+    def look(every: Iterable[PointsUnder]) -> set[tuple[bool, bool]]:
+        registries = [one.get_point({}).policy.registry for one in every]
+        return {("operator" in one.agents, bool(one.freezes)) for one in registries}
+
+    moment: dict[str, Any] = {"bundle_hash": None, "registry_hashes": {}}
+    assert look(then.find_possible(moment, came_ms, came_ms + 5).points) == {(False, False), (True, True)}
+    assert (True, False) in look(then.find_between(moment, came_ms, came_ms + 5))
