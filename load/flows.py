@@ -415,8 +415,10 @@ class Driver:
             arrival = self._make_arrival(ACTIONS, action)
             verdict = self._propose(arrival)
             judged.append(JudgedCall(call, verdict["tier"], _read_answers(verdict), self._gate.looked_up))
-            if self._configuration.approves_all or (self._configuration.is_in_order and not task.harmful):
-                self._approve(verdict, arrival)
+            known_after = self._configuration.approves_all or (
+                self._configuration.is_in_order and not task.harmful
+            )
+            self._approve(verdict, arrival, days=30 if known_after else 0)
             waiting, late = late, []
             if self._fault == "forged before" and verdict["outcome"] != "BLOCK":
                 self._forge(arrival, action_id, task, number)
@@ -444,8 +446,9 @@ class Driver:
         self.replay.take(self._make_arrival(MANDATES, mandate))
         return compute_mandate_digest(mandate)
 
-    def _approve(self, verdict: Mapping[str, Any], arrival: Arrival) -> None:
-        """A person's answer to an action that waits, which makes its values known where it may."""
+    def _approve(self, verdict: Mapping[str, Any], arrival: Arrival, days: int) -> None:
+        """A person's answer to an action that waits, which makes its values known for so many days where it
+        may."""
         if verdict["outcome"] != "ESCALATE":
             return
         fields = {
@@ -455,7 +458,7 @@ class Driver:
             "approver_id": APPROVER,
             "digest": arrival.digest,
             "justification": "as the task asks",
-            **({} if verdict["tier"] == "T4" else {"remember_days": 30}),
+            **({} if verdict["tier"] == "T4" or not days else {"remember_days": days}),
         }
         review = sign_review(fields, SigningKey(_make_key(APPROVER)), UNNAMED)
         self.replay.take(self._make_arrival(REVIEWS, review.model_dump(mode="json", exclude_unset=True)))
@@ -543,7 +546,7 @@ class PoisonCount(NamedTuple):
 
 def judge_poisoned(deployment: Deployment) -> PoisonCount:
     """Each attack at first, and after POISONED_SESSIONS sessions with the same calls, which the gate only
-    observed: calls that wait for their tier alone are answered by nobody, or approved."""
+    observed: calls that wait for their tier alone are approved, for once or for days."""
     stopped = Counter[str]()
     for task in deployment.attacks:
         for answered in ("before", "unanswered", "approved"):
@@ -879,8 +882,8 @@ def _report_long_history(deployments: Sequence[Deployment], looked_at: Judged) -
 def _report_poison(deployments: Sequence[Deployment]) -> Iterator[str]:
     sessions = f"after {POISONED_SESSIONS} sessions with the same calls"
     yield "\n" + _head(
-        "attacks", "stopped at first", f"{sessions}, carried out or answered by nobody",
-        "and approved where they wait, to be known for 30 days",
+        "attacks", "stopped at first", f"{sessions}, carried out or approved for once",
+        "and approved to be known for 30 days",
     )  # fmt: skip
     counts = [judge_poisoned(one) for one in deployments]
     before, unanswered, approved, attacks = (sum(column) for column in zip(*counts, strict=True))
