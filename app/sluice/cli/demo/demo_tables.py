@@ -14,8 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from sluice.cli.demo.demo_answers import choose_examples, list_settled, read_cause
-from sluice.cli.demo.invoice import make_table as make_invoice_table
-from sluice.cli.demo.judged_actions import make_table
+from sluice.cli.demo.invoice import AGENT as PAYER
 from sluice.cli.demo.refunds import CLERK, REFUND
 from sluice.cli.ledger.ledger import build_report_parts
 from sluice.cli.ledger.quarantine import By, build_counted_parts
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from sluice.cli.demo.demo_answers import DemoAnswers
+    from sluice.cli.demo.invoice import InvoicePayment
+    from sluice.cli.demo.judged_actions import DemoJudgement
     from sluice.cli.demo.material import Material
     from sluice.cli.demo.refunds import Refund
     from sluice.cli.demo.run import Result
@@ -120,8 +121,8 @@ def print_result(console: Console, result: Result) -> None:
     """Every table, and what the commands report of the ledger."""
     shown_last = (
         _build_guarded(result.refunds),
-        make_table(result.judged),
-        make_invoice_table(result.payments),
+        _build_judged(result.judged),
+        _build_payments(result.payments),
     )
     for part in (*_build_tables(result.answers, result.material.config.recipe), *shown_last):
         print_parts(("", part), console)
@@ -177,6 +178,43 @@ def _build_tables(answers: DemoAnswers, recipe: SimpleNamespace) -> Iterator[Ren
     )
     title = f"Escalations: {len(answers.escalations)}, and what became of each"
     yield build_counts_table(title, ("tier", "who may approve", "reason", "how it ended"), ended)
+
+
+def _build_judged(judged: Sequence[DemoJudgement]) -> Table:
+    """One line an action, and with what help the gates decided."""
+    models = list(dict.fromkeys(name for one in judged for name in one.models))
+    helped = f"models that answered: {clean(', '.join(models))}" if models else "no hosted model answered"
+    if not all(one.answered for one in judged):
+        helped += "; set ANTHROPIC_API_KEY and they do (some five short questions)"
+    return build_table(
+        "Gates that the shipped bundle lets observe, here in force, each with an action for it",
+        *("gate", make_cut_column("proposed action", 34), "verdict"),
+        Column("what the gate said", overflow="fold"),
+        rows=(
+            (one.gate, " ".join(one.proposed.split()), colour_word(one.verdict), one.said) for one in judged
+        ),
+        caption=f"{helped}; the encoder ran on this machine; the worker kept answers itself, without a Redis",
+    )
+
+
+def _build_payments(payments: Sequence[InvoicePayment]) -> Table:
+    """One line a payment, with the sentence that the person reads who is asked."""
+    return build_table(
+        f"Agent {PAYER} reads an invoice with another account in it, and pays",
+        *("paid to", "account", "verdict", "where it comes from"),
+        Column("what the person reads who is asked", overflow="fold"),
+        rows=(
+            (
+                one.to,
+                one.account,
+                colour_word(one.verdict),
+                one.origin.replace("_", " "),
+                one.reason or "nobody is asked",
+            )
+            for one in payments
+        ),
+        caption="the client reported the values in the tools' results; a person denied the second payment",
+    )
 
 
 def _describe_end(end: dict[str, Any] | None) -> str:

@@ -11,20 +11,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
-from rich.box import SIMPLE_HEAD
-from rich.table import Column, Table
-from rich.text import Text
 
 from sluice.cli.demo.throwaway_trust import POINT
-from sluice.cli.ledger.record_line import COLOURS
-from sluice.cli.output import clean
 from sluice.client import AsyncGateClient, ClientOptions
 from sluice.core.foundation.strict import json_object
 from sluice.secrets.value_keys import read_value_key
 from sluice_topics.values import derive_tenant_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from sluice.cli.demo.run_location import RunLocation
     from sluice.cli.demo.throwaway_trust import ThrowawayTrust
@@ -125,28 +120,3 @@ def _read_payment(to: str, iban: str, answer: ActionAnswer) -> InvoicePayment:
     details = [one["detail"] for one in answer.record["gateResults"] if one["gate"] == "destinations"]
     origins = [origin for one in details for origin in one.get("origins") or ()]
     return InvoicePayment(to, iban, answer.verdict, ", ".join(origins), answer.reason or "")
-
-
-def make_table(payments: Sequence[InvoicePayment]) -> Table:
-    """One line a payment, with the sentence that the person reads who is asked."""
-    made = Table(
-        Column("paid to", no_wrap=True),
-        Column("account", no_wrap=True),
-        Column("verdict", no_wrap=True),
-        Column("where it comes from", no_wrap=True),
-        Column("what the person reads who is asked", overflow="fold"),
-        title=f"Agent {AGENT} reads an invoice with another account in it, and pays",
-        title_justify="left",
-        title_style="bold",
-        caption="the client reported the values in the tools' results; a person denied the second payment",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-    )
-    for one in payments:
-        verdict = Text(one.verdict, style=COLOURS.get(one.verdict, ""))
-        made.add_row(
-            one.to, one.account, verdict, one.origin.replace("_", " "), clean(one.reason or "nobody is asked")
-        )
-    return made

@@ -11,17 +11,12 @@ import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
-from rich.box import SIMPLE_HEAD
-from rich.table import Column, Table
-from rich.text import Text
 
-from sluice.cli.ledger.record_line import COLOURS
-from sluice.cli.output import clean
 from sluice.client import AsyncGateClient, ClientOptions
 from sluice.core.foundation.strict import json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from sluice.cli.demo.run_location import RunLocation
@@ -146,29 +141,3 @@ def _read_verdict(wanted: dict[str, Any], verdict: dict[str, Any]) -> DemoJudgem
         tuple(dict.fromkeys(answers)),
         len(outputs) == len(answers),
     )
-
-
-def make_table(found: Sequence[DemoJudgement]) -> Table:
-    """One line an action, and with what help the gates decided."""
-    models = list(dict.fromkeys(name for one in found for name in one.models))
-    helped = f"models that answered: {clean(', '.join(models))}" if models else "no hosted model answered"
-    if not all(one.answered for one in found):
-        helped += "; set ANTHROPIC_API_KEY and they do (some five short questions)"
-    made = Table(
-        Column("gate", no_wrap=True),
-        Column("proposed action", no_wrap=True, overflow="ellipsis", max_width=34),
-        Column("verdict", no_wrap=True),
-        Column("what the gate said", overflow="fold"),
-        title="Gates that the shipped bundle lets observe, here in force, each with an action for it",
-        title_justify="left",
-        title_style="bold",
-        caption=f"{helped}; the encoder ran on this machine; the worker kept answers itself, without a Redis",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-    )
-    for one in found:
-        verdict = Text(one.verdict, style=COLOURS.get(one.verdict, ""))
-        made.add_row(one.gate, clean(" ".join(one.proposed.split())), verdict, clean(one.said))
-    return made

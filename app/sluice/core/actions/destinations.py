@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, Field
 
-from sluice.core.actions.grading import PART, GradedBy, find_grading, grade_once
+from sluice.core.actions.grading import PART, Graded, GradedBy, find_grading, grade_once
 from sluice.core.actions.mandate import lies_within_mandate
 from sluice.core.actions.model_questions import QuestionContext
 from sluice.core.actions.stage import PASSED, Decided, ObjectionDetail, RememberingGate, StageResult
@@ -216,18 +216,6 @@ class ValueFinding(BaseModel):
     used_by: str | None = None
 
 
-class GradedDestinations(BaseModel):
-    """What the model made of an action to a destination that nobody knows. `score`: its confidence that the
-    action is harmless."""
-
-    outcome: Literal["passed", "failed", "needs_human"]
-    score: float
-    reasoning: str
-    looks: int
-    model: str
-    prompt_version: str
-
-
 class DestinationDetail(ObjectionDetail):
     """`origins` counts the values that were looked up by where they come from; `values`: those that did not
     simply pass. `advice`: what the verdict says of them without holding the action up. `graded`: what a model
@@ -237,7 +225,7 @@ class DestinationDetail(ObjectionDetail):
     origins: Annotated[dict[str, int] | None, Field(title="destinations come from")] = None
     values: list[ValueFinding] | None = None
     advice: Annotated[str | None, Field(title="advice")] = None
-    graded: Annotated[GradedDestinations | None, Field(title="graded")] = None
+    graded: Annotated[Graded | None, Field(title="graded")] = None
     ungraded: Annotated[str | None, Field(title="not graded")] = None
 
 
@@ -261,7 +249,7 @@ NamedValues = tuple[list[NamedValue], bool]
 """The values that an action names, and whether these are all."""
 
 
-def find_named_values(plan: ActionPlan, action: ProposedAction) -> tuple[list[NamedValue], bool]:
+def find_named_values(plan: ActionPlan, action: ProposedAction) -> NamedValues:
     """The destinations and objects that an action names, and whether these are all. A text without a role
     that is an address, a link or an account is a destination too: else a parameter that nobody thought of
     would be a way round."""
@@ -435,12 +423,15 @@ def list_origins(context: ActionContext) -> list[JudgedValue]:
     return _judge(plan, plan.bundle.parts[NAME], context) if plan.looks_up_values else []
 
 
-def _list_named(context: ActionContext) -> tuple[list[NamedValue], bool]:
-    """An action's named values, as `find_named_values` has them: those that were looked up, or read again
-    where a verdict says what was seen."""
-    seen = context.seen.values
-    named: tuple[list[NamedValue], bool] | None = None if seen is None else seen.named
-    return named or find_named_values(context.plan, context.action)
+def get_named_values(seen: ValuesSeen | None) -> NamedValues | None:
+    """What an action names, where it was read to look it up; None where a verdict says what was seen."""
+    named: NamedValues | None = None if seen is None else seen.named
+    return named
+
+
+def _list_named(context: ActionContext) -> NamedValues:
+    """An action's named values, as `find_named_values` has them, read again where they were not yet."""
+    return get_named_values(context.seen.values) or find_named_values(context.plan, context.action)
 
 
 def _find_strictest(answers: Sequence[OriginAnswers], origin: Origin) -> Answer:

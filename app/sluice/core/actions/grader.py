@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from sluice.core.actions.grading import GradedBy, GraderState, find_grading, grade, may_grade
+from sluice.core.actions.grading import Graded, GradedBy, GraderState, find_grading, grade, may_grade
 from sluice.core.actions.model_questions import (
     NOT_IN_DOUBT,
     AnalysisDetail,
@@ -79,17 +79,10 @@ class GraderPolicy(AnalysisPart):
         return frozenset() if self.rules else frozenset({"mode", "ask", "budget_ms"})
 
 
-class GradedRule(BaseModel):
-    """A rule that the model was asked about. `score`: its last confidence of compliance, from 0 to 1;
-    `looks`: how often it was asked."""
+class GradedRule(Graded):
+    """A rule that the model was asked about."""
 
     rule: str
-    outcome: Literal["passed", "failed", "needs_human"]
-    score: float
-    reasoning: str
-    looks: int
-    model: str
-    prompt_version: str
 
 
 class GraderDetail(AnalysisDetail):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from sluice.core.actions.model_questions import UNTRUSTED, put_in_context, scope_of, show_action
 from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered
@@ -45,6 +45,7 @@ SHARING = ("grader", "policies")
 ASKING = frozenset({*SHARING, "causal"})
 """The gates that a model's proof is for."""
 GraderState = Literal["autonomous", "governed"]
+GradeOutcome = Literal["passed", "failed", "needs_human"]
 
 
 class Grade(ModelAnswer):
@@ -92,7 +93,7 @@ class Grading:
     state: GraderState = "autonomous"
     may_look_again: bool = True
 
-    def take(self, score: float) -> Literal["passed", "failed", "needs_human"]:
+    def take(self, score: float) -> GradeOutcome:
         """What a score comes to; the state follows it."""
         if score >= PASS_AT:
             self.state = "autonomous"
@@ -147,10 +148,11 @@ def check_proof(context: ActionContext, port: str, answer: ModelAnswer) -> Check
     return Checked(None if why is None else reason, entries)
 
 
-class Graded(NamedTuple):
-    """A criterion's outcome; `score` is the last one, `looks` how often the model was asked."""
+class Graded(BaseModel):
+    """A criterion that the model was asked about. `score`: its last confidence of compliance, from 0 to 1;
+    `looks`: how often it was asked."""
 
-    outcome: Literal["passed", "failed", "needs_human"]
+    outcome: GradeOutcome
     score: float
     reasoning: str
     looks: int
@@ -159,7 +161,19 @@ class Graded(NamedTuple):
 
     def entry(self) -> dict[str, Any]:
         """The fields of a verdict's details."""
-        return self._asdict()
+        return self.model_dump()
+
+    @classmethod
+    def make(cls, outcome: GradeOutcome, answer: Grade, looks: int) -> Graded:
+        """What an answer comes to."""
+        return cls(
+            outcome=outcome,
+            score=answer.compliance,
+            reasoning=answer.reasoning,
+            looks=looks,
+            model=answer.model,
+            prompt_version=answer.prompt_version,
+        )
 
 
 class Grades(NamedTuple):
@@ -211,8 +225,7 @@ def grade(
         question = second_look(question, read)
     if outcome == "passed" and shown.omitted:
         outcome = "needs_human"
-    graded = Graded(outcome, read.compliance, read.reasoning, looks, read.model, read.prompt_version)
-    return Grades(graded, "", entries)
+    return Grades(Graded.make(outcome, read, looks), "", entries)
 
 
 def grade_once(
@@ -229,9 +242,7 @@ def grade_once(
     outcome = Grading().take(read.compliance)
     if outcome == "passed" and shown.omitted:
         outcome = "needs_human"
-    return Grades(
-        Graded(outcome, read.compliance, read.reasoning, 1, read.model, read.prompt_version), "", entries
-    )
+    return Grades(Graded.make(outcome, read, looks=1), "", entries)
 
 
 def _ask(

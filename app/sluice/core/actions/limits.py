@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from sluice.core.actions.destinations import LONGEST_LIST, find_named_values, read_argument
+from sluice.core.actions.destinations import LONGEST_LIST, find_named_values, get_named_values, read_argument
 from sluice.core.actions.rules import evaluate_by_type
 from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER
@@ -187,7 +187,7 @@ def _measure(limit: Limit, context: ActionContext) -> int | None:
     if spec.sum is not None:
         return sum_numbers(_read_numbers(spec.sum, context.plan, context.action))
     if spec.distinct is not None:
-        named = _find_named(context.seen.values)
+        named = get_named_values(context.seen.values)
         known = read_distinct(spec.distinct, context.plan, context.action, named) is not None
         return (context.seen.limits or {})[limit.id].new if known else None
     return 1
@@ -303,12 +303,6 @@ def _may_be_several(value: Value) -> bool:
     return value.kind == "path" and sum(one.kind == "iban" for one in set(find_values(value.text))) > 1
 
 
-def _find_named(seen: ValuesSeen | None) -> NamedValues | None:
-    """What an action names, where the gate of destinations has read it."""
-    named: NamedValues | None = None if seen is None else seen.named
-    return named
-
-
 def fingerprint_counted(
     parts: PointParts, plan: ActionPlan, action: ProposedAction, seen: ValuesSeen | None
 ) -> dict[str, tuple[str, ...]]:
@@ -321,7 +315,7 @@ def fingerprint_counted(
     key = NO_KEY + plan.tenant.encode() if master is None else find_tenant_key(master, plan.tenant)
     counted = {}
     for limit in limits:
-        values = read_distinct(limit.spec.distinct or "", plan, action, _find_named(seen)) or []
+        values = read_distinct(limit.spec.distinct or "", plan, action, get_named_values(seen)) or []
         prints = (fingerprint(key, one)[:FINGERPRINT_BYTES].hex() for one in values)
         counted[limit.id] = tuple(dict.fromkeys(prints))
     return counted

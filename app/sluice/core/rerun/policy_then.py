@@ -100,7 +100,7 @@ class Line(NamedTuple):
         return found
 
 
-def _choose_at(line: Line, moment: int, first: int, last: int, named: set[str | None]) -> Accepted | None:
+def _choose_at(line: Line, moment: int, first: int, last: int, named: frozenset[str]) -> Accepted | None:
     """What the record names of a line, if it was in force in between; else what was at the moment."""
     between = line.list_between(first, last)
     said = [one for one in between if one is not None and one.hash in named]
@@ -139,6 +139,24 @@ class PolicyThen:
     def find_possible(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Possible:
         """Under what a record can have been decided whose input came and that was written at these times,
         ms."""
+        return self._possible(*self._find_window(recorded, came_ms, written_ms))
+
+    def find_between(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Iterator[PointsUnder]:
+        """What was in force at each moment in between, the last first, with what the record names; at most
+        MOST_MOMENTS. For a decision that neither what was first nor what was last in force explains, because
+        of two changes the one came before it and the other after it."""
+        first, last, named = self._find_window(recorded, came_ms, written_ms)
+        for moment in range(last - 1, max(first, last - 1 - MOST_MOMENTS), -1):
+            chosen = [one for line in self._lines if (one := _choose_at(line, moment, first, last, named))]
+            policy = self._make_policy(chosen)
+            if policy is not None:
+                yield PointsUnder(policy, self.installation)
+
+    def _find_window(
+        self, recorded: dict[str, Any], came_ms: int, written_ms: int
+    ) -> tuple[int, int, frozenset[str]]:
+        """The numbers of the first and the last moment at which a record can have been decided, and the
+        hashes that it names."""
         lag = self.installation.max_lag_ms
         named = {
             recorded["bundle_hash"],
@@ -146,21 +164,7 @@ class PolicyThen:
             *recorded["registry_hashes"].values(),
         }
         first, last = self._count_changes(came_ms - lag), self._count_changes(max(came_ms, written_ms) + lag)
-        return self._possible(first, last, frozenset(named - {None}))
-
-    def find_between(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Iterator[PointsUnder]:
-        """What was in force at each moment in between, the last first, with what the record names; at most
-        MOST_MOMENTS. For a decision that neither what was first nor what was last in force explains, because
-        of two changes the one came before it and the other after it."""
-        lag = self.installation.max_lag_ms
-        named = {recorded["bundle_hash"], recorded.get("quality_bundle_hash")}
-        named |= set(recorded["registry_hashes"].values())
-        first, last = self._count_changes(came_ms - lag), self._count_changes(max(came_ms, written_ms) + lag)
-        for moment in range(last - 1, max(first, last - 1 - MOST_MOMENTS), -1):
-            chosen = [one for line in self._lines if (one := _choose_at(line, moment, first, last, named))]
-            policy = self._make_policy(chosen)
-            if policy is not None:
-                yield PointsUnder(policy, self.installation)
+        return first, last, frozenset(named - {None})
 
     def _count_changes(self, at_ms: int) -> int:
         """How many changes there were at this time."""

@@ -12,6 +12,7 @@ import pytest
 from sluice.core.actions.destinations import DestinationPolicy
 from sluice_topics.catalog import ACTIONS, REVIEWS
 from tests.unit.core.actions.escalation_scene import Office, answer_to, grant_request
+from tests.unit.core.actions.test_agent_grants import grant
 from tests.unit.core.actions.test_destinations import (
     HONEST,
     HOSTILE,
@@ -524,11 +525,7 @@ def test_what_a_refused_action_brought_in_all_the_same_is_strangers(decision: st
 
 
 def test_no_standing_grant_answers_a_new_value_where_nobody_vouches_for_it() -> None:
-    grant = entry(
-        "agent_grant", "g", tenant_id="acme", agent_id="operator", tool="remit", uses=80, approver_id="ann",
-        expires_at="2025-11-21T23:00:00.000Z", justification="refunds of the recall",
-    )  # fmt: skip
-    desk = Desk(REMIT, grant)
+    desk = Desk(REMIT, grant(tool="remit", uses=80))
     assert desk.find_origin("remit") == ("ESCALATE", "untainted")
     assert "GrantUsed" not in kinds(desk.end)
 

@@ -29,6 +29,7 @@ from sluice.core.trust.signing import check_entries
 from sluice_topics.catalog import ACTIONS, OUTCOMES
 from sluice_topics.records import ProposedAction
 from tests.unit.core.actions.escalation_scene import TTL_MS, Office
+from tests.unit.core.actions.test_agent_grants import grant
 from tests.unit.core.scene import LIMITS, START, action, entry, make_counted, only, outcome, sign
 
 if TYPE_CHECKING:
@@ -322,18 +323,7 @@ def test_a_person_cannot_agree_to_what_a_limit_denies() -> None:
 
 
 def test_a_standing_grant_is_no_answer_to_a_spent_share() -> None:
-    grant = entry(
-        "agent_grant",
-        "g-1",
-        tenant_id="acme",
-        agent_id="operator",
-        tool="erase",
-        uses=40,
-        approver_id="ann",
-        expires_at="2025-11-21T15:00:00.000Z",
-        justification="a batch of old orders",
-    )
-    of = office(grant, limit())
+    of = office(grant(uses=40), limit())
     assert [only(of.propose(f"a-{n}", rows_affected=400), "Verdict")["verdict"] for n in range(3)] == [
         "allowed",
         "allowed",

@@ -15,6 +15,7 @@ from sluice_topics.catalog import ACTIONS, MANDATES, OUTCOMES, REVIEWS
 from tests.unit.core.actions.context_scene import NAMED, TRANSFER
 from tests.unit.core.actions.escalation_scene import Office, answer_to
 from tests.unit.core.actions.mandate_scene import ISSUERS, STAGES, Mandated, digest_of, make_mandate
+from tests.unit.core.actions.test_agent_grants import grant
 from tests.unit.core.actions.test_destinations import ENFORCED, HOSTILE, MASTER, origin_of
 from tests.unit.core.actions.test_limits import OURS
 from tests.unit.core.actions.test_mandate import DENIES, act, change, detail, scene
@@ -67,19 +68,8 @@ def test_a_respelled_signature_of_a_parent_makes_no_second_parent() -> None:
 @pytest.mark.parametrize("named", [True, False])
 def test_a_standing_grant_is_no_answer_to_an_action_outside_its_mandate(named: bool) -> None:
     part = {"tiers": {"T3": {"need": "needed", "outside": "ask"}}}
-    grant = entry(
-        "agent_grant",
-        "g-1",
-        tenant_id="acme",
-        agent_id="operator",
-        tool="erase",
-        uses=40,
-        approver_id="ann",
-        expires_at="2025-11-21T15:00:00.000Z",
-        justification="old orders",
-    )
     office = Office(
-        (*ISSUERS, grant), limits=OURS, policy={"patterns": {}, "stages": STAGES, "mandate": part}
+        (*ISSUERS, grant(uses=40)), limits=OURS, policy={"patterns": {}, "stages": STAGES, "mandate": part}
     )
     mandate = make_mandate(tools=[{"tool": "erase", "condition": "action.parameters.id == 7", "count": 2}])
     office.take(MANDATES, mandate)
