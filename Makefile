@@ -60,10 +60,10 @@ model: build/fit/.installed  ## config/models from the weights that gt-all-minil
 	build/fit/bin/python -m load.fit.make_encoder
 
 lock: $(UV)  ## the lock files from pyproject.toml (ARGS=--upgrade for newer versions)
-	$(LOCK) $(ARGS) --extra checkout --extra gateway --output-file requirements.lock pyproject.toml
-	$(LOCK) $(ARGS) --extra checkout --extra documents --extra gateway --extra mcp --extra dev --constraints requirements.lock \
+	$(LOCK) $(ARGS) --extra checkout --extra gateway --extra traces --output-file requirements.lock pyproject.toml
+	$(LOCK) $(ARGS) --extra archive --extra checkout --extra documents --extra gateway --extra mcp --extra traces --extra dev --constraints requirements.lock \
 		--output-file requirements-dev.lock pyproject.toml
-	$(LOCK) $(ARGS) --extra checkout --extra gateway --extra fit --constraints requirements.lock \
+	$(LOCK) $(ARGS) --extra checkout --extra gateway --extra traces --extra fit --constraints requirements.lock \
 		--output-file requirements-fit.lock pyproject.toml
 	echo uv | $(LOCK) $(ARGS) --output-file requirements-uv.lock -
 
