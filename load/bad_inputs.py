@@ -23,7 +23,7 @@ from load.inputs.malformed_inputs import kinds_by_topic
 from load.inputs.publisher import Pace
 from load.inputs.traffic import Traffic
 from load.installations.approvers import is_of_people
-from load.installations.site import MALFORMED, POISON, Mix, gather
+from load.installations.installation import MALFORMED, POISON, Mix, gather
 from load.installations.task_policy import is_of_tasks
 from load.recomputation import figures
 from load.recomputation.input_answers import account
@@ -34,7 +34,7 @@ from load.scene import open_scene
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
-    from load.installations.site import Evidence, InputRecord, Scale
+    from load.installations.installation import Evidence, Scale, TrafficRecord
     from load.recomputation.figures import RunFigure
     from load.recomputation.input_answers import AnswerAccount, Answered
     from load.scene import Bed, Scene
@@ -47,16 +47,16 @@ GATHERING_MS = 100  # the setting linger_max_ms
 async def malformed(bed: Bed, scale: Scale) -> list[RunFigure]:
     """One worker; nothing is asked in the actions' sessions, which alone would part neighbours."""
     name = "malformed"
-    site = await bed.site(name)
+    installation = await bed.installation(name)
     every = kinds_by_topic()
     mix = Mix(sessions=scale.sessions, slow=0.0, apart=True, malformed_every=scale.malformed_every)
     names = f"{name}-{bed.salt}"
-    traffic = Traffic(bed.rng(name), names, mix, site.trust.reviewer, every, site.audience)
-    traffic.tasks = bed.make_tasks(site, name, mix)
+    traffic = Traffic(bed.rng(name), names, mix, installation.trust.reviewer, every, installation.audience)
+    traffic.tasks = bed.make_tasks(installation, name, mix)
     events = max(scale.events, (sum(map(len, every.values())) + 1) * scale.malformed_every)
-    async with open_scene(site, traffic, Pace(scale.malformed_rate, TICK_S), 1) as scene:
+    async with open_scene(installation, traffic, Pace(scale.malformed_rate, TICK_S), 1) as scene:
         await scene.finish(events)
-    evidence = await gather(site)
+    evidence = await gather(installation)
     found = account(evidence)
     tally = scene.fleet.tally
     return [
@@ -165,14 +165,14 @@ CALMER = 3  # fewer inputs: after the second crash all suspects of all partition
 async def poison(bed: Bed, scale: Scale) -> list[RunFigure]:
     """A poisonous action, then a poisonous memory write, in the middle of ordinary traffic."""
     name = "poison"
-    site = await bed.site(name)
-    site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
-    traffic = bed.traffic(site, name, scale, slow=SLOW)
-    async with open_scene(site, traffic, Pace(scale.rate / CALMER, plenty=scale.plenty), 1) as scene:
+    installation = await bed.installation(name)
+    installation.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
+    traffic = bed.traffic(installation, name, scale, slow=SLOW)
+    async with open_scene(installation, traffic, Pace(scale.rate / CALMER, plenty=scale.plenty), 1) as scene:
         for crashes, event in enumerate((traffic.poison(), traffic.poisonous_write()), 1):
             await _take(scene, event, crashes * CRASHES)
         await scene.finish(scale.events // CALMER)
-    evidence = await gather(site)
+    evidence = await gather(installation)
     found = account(evidence)
     return [
         figures.exactly("crashes", scene.fleet.tally.killed, POISONS * CRASHES, "workers"),
@@ -183,7 +183,7 @@ async def poison(bed: Bed, scale: Scale) -> list[RunFigure]:
     ]
 
 
-async def _take(scene: Scene, event: InputRecord, crashes: int) -> None:
+async def _take(scene: Scene, event: TrafficRecord, crashes: int) -> None:
     """Publish a poisonous input and return when the workers have got over it, with so many crashes in all."""
     await scene.busy(0)
     await scene.publisher.insert(event)

@@ -27,9 +27,9 @@ from aiokafka import AIOKafkaProducer
 from load import ROOT
 from load.inputs.task_traffic import sign_outcome
 from load.installations.fleet import Fleet
+from load.installations.installation import gather
 from load.installations.neutral_policy import TENANT
 from load.installations.quality_policy import POINT
-from load.installations.site import gather
 from load.installations.task_policy import CONTACTS, INBOX, PAYERS, PREFIX
 from load.recomputation import figures
 from load.recomputation.stored_sessions import PARTITION_KEY, VALUES, list_sizes
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from aiokafka.structs import RecordMetadata
 
-    from load.installations.site import Evidence, Site
+    from load.installations.installation import Evidence, TestInstallation
     from load.recomputation.figures import RunFigure
     from load.scene import Ends
     from sluice.adapters.kafka.kafka_read import StoredRecord
@@ -62,30 +62,34 @@ SESSION, AGENT = f"{PREFIX}bounds", AgentName(TENANT, PAYERS[0])
 
 async def push_values(bed: Bed, values: int) -> list[RunFigure]:
     """So many values through one session, and so many uses through one agent's table."""
-    site = await bed.site(NAME, with_people=False)
-    fleet = Fleet(site, 0.0)
+    installation = await bed.installation(NAME, with_people=False)
+    fleet = Fleet(installation, 0.0)
     watching = asyncio.create_task(fleet.watch())
     try:
         fleet.spawn(0)
         began = time.monotonic()
-        await _publish(site, values, lambda ends: wait_until_decided(site, ends, fleet, fleet.check))
+        await _publish(
+            installation, values, lambda ends: wait_until_decided(installation, ends, fleet, fleet.check)
+        )
         took = time.monotonic() - began
         await fleet.close()
     finally:
         watching.cancel()
         fleet.kill_all()
-    return [*_check(await gather(site), values), figures.report("seconds", round(took, 1), "s")]
+    return [*_check(await gather(installation), values), figures.report("seconds", round(took, 1), "s")]
 
 
-async def _publish(site: Site, values: int, decided: Callable[[Ends], Awaitable[None]]) -> None:
+async def _publish(
+    installation: TestInstallation, values: int, decided: Callable[[Ends], Awaitable[None]]
+) -> None:
     """Actions, then their outcomes and uses; `decided` waits until all before these ends is decided."""
     ends: Ends = {}
-    producer = AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, enable_idempotence=True)
+    producer = AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers, enable_idempotence=True)
     lists = list(_list_prints(values))
     async with producer:
 
         async def send(base: str, key: str, messages: Iterable[Mapping[str, Any]]) -> list[RecordMetadata]:
-            topic = site.real(base)
+            topic = installation.real(base)
             sent = [await producer.send(topic, json.dumps(one).encode(), key.encode()) for one in messages]
             placed = [await one for one in sent]
             for one in placed:
@@ -96,7 +100,7 @@ async def _publish(site: Site, values: int, decided: Callable[[Ends], Awaitable[
         places = await send(ACTIONS, SESSION, actions)
         await decided(ends)
         told = zip(actions, places, lists, strict=True)
-        await send(OUTCOMES, SESSION, (_make_outcome(site, *one) for one in told))
+        await send(OUTCOMES, SESSION, (_make_outcome(installation, *one) for one in told))
         uses = [_make_use(number) for number in range(values // OF_ONE_USE)]
         await send(DESTINATION_USES, AGENT.key(), uses)
         await decided(ends)
@@ -126,7 +130,7 @@ def _make_action(number: int) -> dict[str, Any]:
 
 
 def _make_outcome(
-    site: Site, action: dict[str, Any], placed: RecordMetadata, prints: list[str]
+    installation: TestInstallation, action: dict[str, Any], placed: RecordMetadata, prints: list[str]
 ) -> dict[str, Any]:
     digest = "sha256:" + hashlib.sha256(json.dumps(action).encode()).hexdigest()
     where = {"topic": ACTIONS, "partition": placed.partition, "offset": placed.offset}
@@ -139,7 +143,7 @@ def _make_outcome(
         "action_digest": digest,
         "input": {**where, "timestamp": placed.timestamp, "digest": digest},
     }
-    return sign_outcome(outcome, site.trust.reviewer, site.audience)
+    return sign_outcome(outcome, installation.trust.reviewer, installation.audience)
 
 
 def _make_use(number: int) -> dict[str, Any]:

@@ -23,9 +23,9 @@ import rfc8785
 from load.inputs.publisher import Pace, change_policy
 from load.installations import neutral_policy, quality_policy
 from load.installations.fleet import RunFailed
+from load.installations.installation import gather, policy_refusals
 from load.installations.neutral_policy import TENANT
 from load.installations.quality_policy import make_standing
-from load.installations.site import gather, policy_refusals
 from load.interruptions import kill_again_and_again
 from load.recomputation import figures
 from load.recomputation.input_answers import account
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from load.inputs.publisher import PolicyPublisher, PublishedChange
-    from load.installations.site import Scale, Site
+    from load.installations.installation import Scale, TestInstallation
     from load.recomputation.figures import RunFigure
     from load.recomputation.input_answers import AnswerAccount
     from load.scene import Bed, Scene
@@ -198,25 +198,30 @@ LOOK_S = 0.5
 async def reload(bed: Bed, scale: Scale) -> list[RunFigure]:
     """Two workers; it is the owner of partition 0, who enters the refusals, that is killed each time."""
     name = "reload"
-    site, rng = await bed.site(name), bed.rng(name)
-    site.settings["SLUICE_POLICY__REFRESH_S"] = str(REFRESH_S)
+    installation, rng = await bed.installation(name), bed.rng(name)
+    installation.settings["SLUICE_POLICY__REFRESH_S"] = str(REFRESH_S)
     async with (
         open_scene(
-            site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS
+            installation,
+            bed.traffic(installation, name, scale),
+            Pace(scale.rate, plenty=scale.plenty),
+            WORKERS,
         ) as scene,
-        change_policy(site, bed.rng(f"{name}:policy"), PAUSE_S) as changes,
+        change_policy(installation, bed.rng(f"{name}:policy"), PAUSE_S) as changes,
     ):
         kills = await kill_again_and_again(scene, rng, scale, lambda: _keeper(scene))
         await scene.publisher.finish(scale.events)
         await changes.finish()
-        await _all_entered(site, scene, changes)
+        await _all_entered(installation, scene, changes)
         await scene.finish(scale.events)
-    tally, evidence = scene.fleet.tally, await gather(site)
+    tally, evidence = scene.fleet.tally, await gather(installation)
     found = account(evidence)
     return [
         figures.require_at_least("kills", tally.killed, kills, "workers"),
         figures.some("moves_of_partition_0", tally.moves[LETTERS_PARTITION], "moves"),
-        *policy_figures(found, changes.placed, make_standing(site.trust, TENANT, site.began_ms)),
+        *policy_figures(
+            found, changes.placed, make_standing(installation.trust, TENANT, installation.began_ms)
+        ),
         *integrity(evidence, found, policy_refused=changes.due),
         *bites(tally, evidence, ("kills_in_flight", "rolled_back", "moved")),
         *await execute_again(evidence),
@@ -229,9 +234,9 @@ def _keeper(scene: Scene) -> int:
     return next(owners, 0)
 
 
-async def _all_entered(site: Site, scene: Scene, changes: PolicyPublisher) -> None:
+async def _all_entered(installation: TestInstallation, scene: Scene, changes: PolicyPublisher) -> None:
     end = time.monotonic() + STALL_S
-    while (entered := await policy_refusals(site)) < changes.due:
+    while (entered := await policy_refusals(installation)) < changes.due:
         scene.check()
         if time.monotonic() > end:
             raise RunFailed(f"of {changes.due} refused policy records {entered} are in the ledger")

@@ -1,8 +1,8 @@
 """Escalations are answered by all channels at once, while a gateway, a worker and the notifier are killed.
 
-Two gateways, two workers and a notifier run on one site; Slack is a server on this machine, and away for a
-while. Each escalation must end once, as the answers on the broker say; each person must be told what the
-ledger says; and Slack must show each escalation once, with its end.
+Two gateways, two workers and a notifier run on one installation; Slack is a server on this machine, and away
+for a while. Each escalation must end once, as the answers on the broker say; each person must be told what
+the ledger says; and Slack must show each escalation once, with its end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from load.installations import neutral_policy
 from load.installations.approvers import PEMS, ROLES
 from load.installations.command_process import CommandProcess, free_port
 from load.installations.fleet import Fleet, RunFailed
-from load.installations.site import gather
+from load.installations.installation import gather
 from load.installations.slack_api import SlackApi, slack_api, slack_settings
 from load.interruptions import WORKERS, both_decide, kill_idle, wait_until
 from load.recomputation import figures
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from load.inputs.answer_channels import AnswerChannel
-    from load.installations.site import Scale, Site
+    from load.installations.installation import Scale, TestInstallation
     from load.recomputation.figures import RunFigure
     from load.scene import Bed
 
@@ -90,17 +90,17 @@ class Edge:
 
 async def channels(bed: Bed, scale: Scale) -> list[RunFigure]:
     """All channels at once, in four shares: a fault comes into each of three."""
-    site, rng = await _site(bed), bed.rng("channels")
+    installation, rng = await _installation(bed), bed.rng("channels")
     count = max(LEAST, min(MOST, scale.events // ACTIONS_PER_ESCALATION))
-    fleet = Fleet(site, SLOW_S)
+    fleet = Fleet(installation, SLOW_S)
     watching = asyncio.create_task(fleet.watch())
     try:
         for slot in range(WORKERS):
             fleet.spawn(slot)
         await wait_until(fleet, lambda: both_decide(fleet), "every partition is owned")
         async with (
-            _edge(site) as edge,
-            _answer_everywhere(site, edge, gateways := Gateways(edge.urls)) as answering,
+            _edge(installation) as edge,
+            _answer_everywhere(installation, edge, gateways := Gateways(edge.urls)) as answering,
         ):
             for number in range(FAULTS):
                 await answering.propose(count // FAULTS)
@@ -115,7 +115,7 @@ async def channels(bed: Bed, scale: Scale) -> list[RunFigure]:
     finally:
         watching.cancel()
         fleet.kill_all()
-    evidence = await gather(site)
+    evidence = await gather(installation)
     label_answers(evidence, given)
     return [
         figures.exactly("processes_killed", killed, 2, "gateways and notifiers"),
@@ -157,20 +157,22 @@ async def _wait_for_buttons(edge: Edge) -> None:
         await asyncio.sleep(AGAIN_S)
 
 
-async def _site(bed: Bed) -> Site:
+async def _installation(bed: Bed) -> TestInstallation:
     """With keys of all its people in files, and a delegate."""
-    site = await bed.site("channels")
+    installation = await bed.installation("channels")
     await publish_policy(
-        site.bootstrap_servers, site.prefix, [site.trust.make_delegate([neutral_policy.TENANT])]
+        installation.bootstrap_servers,
+        installation.prefix,
+        [installation.trust.make_delegate([neutral_policy.TENANT])],
     )
     for name in ROLES:
-        _write(site, name, PEMS[name])
-    _write(site, GATEWAY, site.trust.write_pem(GATEWAY))
-    return site
+        _write(installation, name, PEMS[name])
+    _write(installation, GATEWAY, installation.trust.write_pem(GATEWAY))
+    return installation
 
 
-def _write(site: Site, name: str, pem: bytes) -> None:
-    path = site.folder / f"{name}.pem"
+def _write(installation: TestInstallation, name: str, pem: bytes) -> None:
+    path = installation.folder / f"{name}.pem"
     path.touch(mode=0o600)
     path.write_bytes(pem)
 
@@ -188,31 +190,34 @@ def _account(name: str) -> PersonAccount:
 
 
 @asynccontextmanager
-async def _edge(site: Site) -> AsyncIterator[Edge]:
+async def _edge(installation: TestInstallation) -> AsyncIterator[Edge]:
     """Two gateways, a notifier and a Slack; ended in good order."""
     with slack_api() as api:
         own = slack_settings(api, CHANNELS, approvers={name: name for name in ROLES})
         key, words = make_key(neutral_policy.TENANT, None, "", "2026-11-23T00:00:00.000Z")
-        write_keys(site.folder / "api_keys.json", ApiKeyFile(keys=[key]))
-        (site.folder / "api_key").write_text(words)
-        write_keys(site.folder / "people.json", PeopleFile(people=[_account(name) for name in ROLES]))
+        write_keys(installation.folder / "api_keys.json", ApiKeyFile(keys=[key]))
+        (installation.folder / "api_key").write_text(words)
+        write_keys(installation.folder / "people.json", PeopleFile(people=[_account(name) for name in ROLES]))
         ports = [free_port(), free_port()]
         shared = {
-            "SLUICE_GATEWAY__API_KEYS": str(site.folder / "api_keys.json"),
-            "SLUICE_GATEWAY__PEOPLE": str(site.folder / "people.json"),
-            "SLUICE_GATEWAY__REVIEWERS_KEY": str(site.folder / f"{GATEWAY}.pem"),
+            "SLUICE_GATEWAY__API_KEYS": str(installation.folder / "api_keys.json"),
+            "SLUICE_GATEWAY__PEOPLE": str(installation.folder / "people.json"),
+            "SLUICE_GATEWAY__REVIEWERS_KEY": str(installation.folder / f"{GATEWAY}.pem"),
             "SLUICE_GATEWAY__REQUESTS_PER_S": "10000",
         }
         gateways = [
             CommandProcess(
-                site, "gateway", {**own, **shared, "SLUICE_GATEWAY__PORT": str(port)}, f"gateway-{port}"
+                installation,
+                "gateway",
+                {**own, **shared, "SLUICE_GATEWAY__PORT": str(port)},
+                f"gateway-{port}",
             )
             for port in ports
         ]
         edge = Edge(
             gateways,
             [f"http://127.0.0.1:{port}" for port in ports],
-            CommandProcess(site, "notify", own, "notify"),
+            CommandProcess(installation, "notify", own, "notify"),
             api,
         )
         try:
@@ -230,26 +235,28 @@ async def _edge(site: Site) -> AsyncIterator[Edge]:
 
 
 @asynccontextmanager
-async def _answer_everywhere(site: Site, edge: Edge, gateways: Gateways) -> AsyncIterator[Answering]:
+async def _answer_everywhere(
+    installation: TestInstallation, edge: Edge, gateways: Gateways
+) -> AsyncIterator[Answering]:
     """People at every channel."""
     async with AsyncExitStack() as stack:
         producer = AIOKafkaProducer(
-            bootstrap_servers=site.bootstrap_servers, enable_idempotence=True, acks="all"
+            bootstrap_servers=installation.bootstrap_servers, enable_idempotence=True, acks="all"
         )
         await stack.enter_async_context(producer)
-        terminal = Terminal(site, site.folder)
+        terminal = Terminal(installation, installation.folder)
         stack.push_async_callback(gateways.close)
         stack.push_async_callback(terminal.close)
-        key = (site.folder / "api_key").read_text()
+        key = (installation.folder / "api_key").read_text()
         pages = PageForms(edge.urls, dict.fromkeys(ROLES, PASSWORD))
         stack.push_async_callback(pages.close)
         ways: list[AnswerChannel] = [
             terminal,
-            Api(gateways, key, site.audience),
+            Api(gateways, key, installation.audience),
             SlackButtons(gateways, edge.api),
             pages,
         ]
-        answering = Answering(site, producer, ways)
+        answering = Answering(installation, producer, ways)
         stack.push_async_callback(answering.close)
         answering.begin()
         yield answering

@@ -26,7 +26,7 @@ from load.bad_inputs import malformed, poison
 from load.changing_policy import reload
 from load.channels import channels
 from load.installations.fleet import RunFailed
-from load.installations.site import FULL, SHORT, Scale
+from load.installations.installation import FULL, SHORT, Scale
 from load.interruptions import approvals, kill_one, kill_two, outages, scaling, zombies
 from load.model_outages import models
 from load.recomputation import figures

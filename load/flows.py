@@ -45,8 +45,8 @@ from sluice.core.actions.stage import StageResult
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
-from sluice.core.foundation.arrival import Arrival, escalation_id
 from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.input_record import InputRecord, escalation_id
 from sluice.core.foundation.requests import HELD_INPUT
 from sluice.core.foundation.requests import Answer as PortAnswer
 from sluice.core.policy.policy import Policy
@@ -412,27 +412,27 @@ class Driver:
                 "rows_affected": 1,
                 **({} if mandate is None else {"mandate_digest": mandate}),
             }
-            arrival = self._make_arrival(ACTIONS, action)
-            verdict = self._propose(arrival)
+            input_record = self._make_input_record(ACTIONS, action)
+            verdict = self._propose(input_record)
             judged.append(JudgedCall(call, verdict["tier"], _read_answers(verdict), self._gate.looked_up))
             known_after = self._configuration.approves_all or (
                 self._configuration.is_in_order and not task.harmful
             )
-            self._approve(verdict, arrival, days=30 if known_after else 0)
+            self._approve(verdict, input_record, days=30 if known_after else 0)
             waiting, late = late, []
             if self._fault == "forged before" and verdict["outcome"] != "BLOCK":
-                self._forge(arrival, action_id, task, number)
+                self._forge(input_record, action_id, task, number)
             if verdict["outcome"] != "BLOCK" and self._fault != "unreported":
-                late = [self._make_outcome(arrival, action_id, task.id, call.result)]
+                late = [self._make_outcome(input_record, action_id, task.id, call.result)]
                 if self._fault != "late":
                     waiting, late = late, []
             for outcome in waiting:
-                self.replay.take(self._make_arrival(OUTCOMES, outcome))
+                self.replay.take(self._make_input_record(OUTCOMES, outcome))
         return JudgedTask(task, tuple(judged))
 
-    def _propose(self, arrival: Arrival) -> dict[str, Any]:
+    def _propose(self, input_record: InputRecord) -> dict[str, Any]:
         self._gate.looked_up = ()
-        (record,) = [one for one in self.replay.take(arrival).records if one.kind == "Verdict"]
+        (record,) = [one for one in self.replay.take(input_record).records if one.kind == "Verdict"]
         verdict: dict[str, Any] = record.body
         return verdict
 
@@ -443,25 +443,25 @@ class Driver:
         signer = MandateIssuer(ISSUER, InputSigner(_write_pem(ISSUER), UNNAMED))
         until = datetime.fromtimestamp((self.now_ms + DAY_MS) / 1000, UTC)
         mandate = issue_mandate(signer, AGENT, task.id, until, terms)
-        self.replay.take(self._make_arrival(MANDATES, mandate))
+        self.replay.take(self._make_input_record(MANDATES, mandate))
         return compute_mandate_digest(mandate)
 
-    def _approve(self, verdict: Mapping[str, Any], arrival: Arrival, days: int) -> None:
+    def _approve(self, verdict: Mapping[str, Any], input_record: InputRecord, days: int) -> None:
         """A person's answer to an action that waits, which makes its values known for so many days where it
         may."""
         if verdict["outcome"] != "ESCALATE":
             return
         fields = {
-            "subject_id": escalation_id(arrival.decision_id),
+            "subject_id": escalation_id(input_record.decision_id),
             "session_id": verdict["session_id"],
             "decision": "approve",
             "approver_id": APPROVER,
-            "digest": arrival.digest,
+            "digest": input_record.digest,
             "justification": "as the task asks",
             **({} if verdict["tier"] == "T4" or not days else {"remember_days": days}),
         }
         review = sign_review(fields, SigningKey(_make_key(APPROVER)), UNNAMED)
-        self.replay.take(self._make_arrival(REVIEWS, review.model_dump(mode="json", exclude_unset=True)))
+        self.replay.take(self._make_input_record(REVIEWS, review.model_dump(mode="json", exclude_unset=True)))
 
     def _answer(self, request: Request) -> PortAnswer:
         """An input that waits for its review, as it lies on the broker."""
@@ -470,15 +470,17 @@ class Driver:
             return PortAnswer("unavailable", detail="no port")
         return PortAnswer("answered", self._inputs[place["topic"], place["offset"]])
 
-    def _make_arrival(self, topic: str, record: Mapping[str, Any]) -> Arrival:
+    def _make_input_record(self, topic: str, record: Mapping[str, Any]) -> InputRecord:
         self._offsets[topic] += 1
         self.now_ms += STEP_MS
         raw = json.dumps(record).encode()
         key = str(record["session_id"]).encode()
         self._inputs[topic, self._offsets[topic]] = raw
-        return Arrival(topic, 0, self._offsets[topic], self.now_ms, key, raw)
+        return InputRecord(topic, 0, self._offsets[topic], self.now_ms, key, raw)
 
-    def _make_outcome(self, arrival: Arrival, action_id: str, session: str, result: Any) -> dict[str, Any]:
+    def _make_outcome(
+        self, input_record: InputRecord, action_id: str, session: str, result: Any
+    ) -> dict[str, Any]:
         signer: str | None = POINT
         if self._fault in ("unsigned", "other tenant"):
             signer = None if self._fault == "unsigned" else STRANGER
@@ -486,18 +488,18 @@ class Driver:
         if self._fault == "truncated":
             half = len(values["fingerprints"]) // 2
             values = {"fingerprints": values["fingerprints"][:half], "truncated": True}
-        return _sign_outcome(arrival, action_id, session, values, signer)
+        return _sign_outcome(input_record, action_id, session, values, signer)
 
     def _make_values(self, result: Any) -> dict[str, Any]:
         seen = collect_values(result)
         marks = [base64.b64encode(fingerprint(self._key, one)).decode() for one in seen.values]
         return {"fingerprints": list(dict.fromkeys(marks)), "truncated": seen.truncated}
 
-    def _forge(self, arrival: Arrival, action_id: str, task: Task, number: int) -> None:
+    def _forge(self, input_record: InputRecord, action_id: str, task: Task, number: int) -> None:
         values = self._make_values([one.parameters for one in task.calls[number + 1 :]])
         for signer in (None, STRANGER):
-            outcome = _sign_outcome(arrival, action_id, task.id, values, signer)
-            self.replay.take(self._make_arrival(OUTCOMES, outcome))
+            outcome = _sign_outcome(input_record, action_id, task.id, values, signer)
+            self.replay.take(self._make_input_record(OUTCOMES, outcome))
 
 
 def find_named_in(deployment: Deployment, text: str) -> frozenset[bytes]:
@@ -507,7 +509,7 @@ def find_named_in(deployment: Deployment, text: str) -> frozenset[bytes]:
 
 
 def _sign_outcome(
-    arrival: Arrival, action_id: str, session: str, values: dict[str, Any], signer: str | None
+    input_record: InputRecord, action_id: str, session: str, values: dict[str, Any], signer: str | None
 ) -> dict[str, Any]:
     outcome: dict[str, Any] = {
         "action_id": action_id,
@@ -518,7 +520,7 @@ def _sign_outcome(
     }
     if signer is None:
         return outcome
-    outcome |= {"action_digest": arrival.digest, "input": arrival.coordinates()}
+    outcome |= {"action_digest": input_record.digest, "input": input_record.coordinates()}
     signature = _make_key(signer).sign(record_message(UNNAMED, canonical(outcome)))
     return {**outcome, "signature": base64.b64encode(signature).decode()}
 

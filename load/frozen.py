@@ -28,12 +28,12 @@ from load.bench.fixtures.pure import Pipeline
 from load.inputs.malformed_inputs import kinds_by_topic
 from load.inputs.traffic import Traffic
 from load.installations import neutral_policy, quality_policy
+from load.installations.installation import Mix
 from load.installations.neutral_policy import TENANT
-from load.installations.site import Mix
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, ThrowawayTrust
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.policy.policy import Policy
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import load_registry
@@ -63,7 +63,7 @@ class FrozenSet:
     bundle: bytes
     registry: bytes
     quality: bytes
-    arrivals: list[Arrival]
+    input_records: list[InputRecord]
 
     def point(self, limits: SessionLimits) -> DecisionPoint:
         """A decision point over the set's policy, whose stopwatch stands still."""
@@ -75,8 +75,8 @@ class FrozenSet:
     def decide(self) -> Iterator[list[bytes]]:
         """The records of each input, in their canonical form, chained as a partition chains them."""
         pipeline = Pipeline(self.point(Settings().build_limits()))
-        for arrival in self.arrivals:
-            yield [rfc8785.dumps(body) for body in pipeline.take([arrival])]
+        for input_record in self.input_records:
+            yield [rfc8785.dumps(body) for body in pipeline.take([input_record])]
 
 
 def draw(count: int) -> Iterator[FrozenSet]:
@@ -85,13 +85,15 @@ def draw(count: int) -> Iterator[FrozenSet]:
     shipped = bench_policy.document(), bench_policy.registry(), items.QUALITY.read_bytes()
     messages = action_events.events(count, SESSIONS, SEED)
     yield FrozenSet(
-        "actions", *shipped, [_make_arrival(ACTIONS, number, *one) for number, one in enumerate(messages)]
+        "actions",
+        *shipped,
+        [_make_input_record(ACTIONS, number, *one) for number, one in enumerate(messages)],
     )
     texts = list(memory_writes.texts("mixed", count, random.Random(SEED), 256))
-    yield FrozenSet("memory writes", *shipped, memory_writes.arrivals(texts, SESSIONS))
+    yield FrozenSet("memory writes", *shipped, memory_writes.input_records(texts, SESSIONS))
     bodies = items.Bodies(0.1, random.Random(SEED))
     shape = items.Shape(4, bodies)
-    yield FrozenSet("items", *shipped, items.arrivals(count // shape.items, SESSIONS, SEED, shape))
+    yield FrozenSet("items", *shipped, items.input_records(count // shape.items, SESSIONS, SEED, shape))
     yield _traffic(count)
 
 
@@ -110,19 +112,19 @@ def _traffic(count: int) -> FrozenSet:
         trust.reviewer,
         kinds_by_topic(),
     )
-    arrivals, offsets = [], dict[str, int]()
+    input_records, offsets = [], dict[str, int]()
     for number, event in enumerate(islice(traffic, count)):
         offset = offsets.setdefault(event.topic, 0)
         offsets[event.topic] += 1
         at_ms = began_ms + number * STEP_MS
         traffic.note_placed(event, 0, offset, at_ms)
-        arrivals.append(Arrival(event.topic, 0, offset, at_ms, event.key, event.value))
+        input_records.append(InputRecord(event.topic, 0, offset, at_ms, event.key, event.value))
     return FrozenSet(
         "traffic of the fault runs",
         json.dumps(neutral_policy.bundle(stages=stages)).encode(),
         json.dumps({"entries": standing}).encode(),
         json.dumps(quality_policy.document()).encode(),
-        arrivals,
+        input_records,
     )
 
 
@@ -139,8 +141,8 @@ def _approvers(trust: ThrowawayTrust) -> list[dict[str, Any]]:
     ]
 
 
-def _make_arrival(topic: str, number: int, key: bytes, value: bytes) -> Arrival:
-    return Arrival(topic, 0, number, action_events.AT_MS + number * STEP_MS, key, value)
+def _make_input_record(topic: str, number: int, key: bytes, value: bytes) -> InputRecord:
+    return InputRecord(topic, 0, number, action_events.AT_MS + number * STEP_MS, key, value)
 
 
 def freeze(path: Path, count: int) -> None:
@@ -149,21 +151,21 @@ def freeze(path: Path, count: int) -> None:
         for one in draw(count):
             kinds = Counter[str]()
             policy = {name: getattr(one, name).decode() for name in POLICY}
-            file.write(orjson.dumps({"set": one.name, "inputs": len(one.arrivals), **policy}) + b"\n")
-            for arrival, records in zip(one.arrivals, one.decide(), strict=True):
+            file.write(orjson.dumps({"set": one.name, "inputs": len(one.input_records), **policy}) + b"\n")
+            for input_record, records in zip(one.input_records, one.decide(), strict=True):
                 written = [record.decode() for record in records]
-                file.write(orjson.dumps({**_write_arrival(arrival), "records": written}) + b"\n")
-                kinds.update(json.loads(record).get("schema", arrival.topic) for record in written)
-            print(f"{one.name}: {len(one.arrivals)} inputs frozen, with {dict(kinds)}", flush=True)
+                file.write(orjson.dumps({**_write_input_record(input_record), "records": written}) + b"\n")
+                kinds.update(json.loads(record).get("schema", input_record.topic) for record in written)
+            print(f"{one.name}: {len(one.input_records)} inputs frozen, with {dict(kinds)}", flush=True)
 
 
-def _write_arrival(arrival: Arrival) -> dict[str, Any]:
+def _write_input_record(input_record: InputRecord) -> dict[str, Any]:
     return {
-        "topic": arrival.topic,
-        "offset": arrival.offset,
-        "timestamp_ms": arrival.timestamp_ms,
-        "key": _encode(arrival.key),
-        "value": _encode(arrival.value),
+        "topic": input_record.topic,
+        "offset": input_record.offset,
+        "timestamp_ms": input_record.timestamp_ms,
+        "key": _encode(input_record.key),
+        "value": _encode(input_record.value),
     }
 
 
@@ -182,8 +184,8 @@ def compare(path: Path) -> int:
         while head := file.readline():
             told = orjson.loads(head)
             lines = [orjson.loads(file.readline()) for _ in range(told["inputs"])]
-            arrivals = [
-                Arrival(
+            input_records = [
+                InputRecord(
                     one["topic"],
                     0,
                     one["offset"],
@@ -194,23 +196,23 @@ def compare(path: Path) -> int:
                 for one in lines
             ]
             bundle, registry, quality = (told[name].encode() for name in POLICY)
-            frozen = FrozenSet(told["set"], bundle, registry, quality, arrivals)
+            frozen = FrozenSet(told["set"], bundle, registry, quality, input_records)
             different += _compare(frozen, [one["records"] for one in lines])
     return different
 
 
 def _compare(frozen: FrozenSet, before: Iterable[list[str]]) -> int:
     different = 0
-    for arrival, was, now in zip(frozen.arrivals, before, frozen.decide(), strict=True):
+    for input_record, was, now in zip(frozen.input_records, before, frozen.decide(), strict=True):
         written = [record.decode() for record in now]
         if written == was:
             continue
         different += 1
         if different <= SHOWN:
-            print(f"{arrival.topic}:{arrival.offset}")
+            print(f"{input_record.topic}:{input_record.offset}")
             print(f"  was {_apart(was, written)}\n  is  {_apart(written, was)}")
-    same = len(frozen.arrivals) - different
-    print(f"{frozen.name}: {same} of {len(frozen.arrivals)} inputs have the same records", flush=True)
+    same = len(frozen.input_records) - different
+    print(f"{frozen.name}: {same} of {len(frozen.input_records)} inputs have the same records", flush=True)
     return different
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from load.inputs.people import people_of
 from load.inputs.publisher import Pace
 from load.installations.fleet import Fleet, RunFailed
-from load.installations.site import PARTITIONS, gather
+from load.installations.installation import PARTITIONS, gather
 from load.recomputation import figures
 from load.recomputation.approval_recount import approval_figures
 from load.recomputation.reruns import execute_again
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from load.installations.site import Scale
+    from load.installations.installation import Scale
     from load.installations.worker_process import WorkerProcess
     from load.recomputation.figures import RunFigure
     from load.scene import Bed, Scene
@@ -46,15 +46,15 @@ async def kill_two(bed: Bed, scale: Scale) -> list[RunFigure]:
 
 
 async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[RunFigure]:
-    site, rng = await bed.site(name), bed.rng(name)
+    installation, rng = await bed.installation(name), bed.rng(name)
     async with open_scene(
-        site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), workers
+        installation, bed.traffic(installation, name, scale), Pace(scale.rate, plenty=scale.plenty), workers
     ) as scene:
         kills = await kill_again_and_again(scene, rng, scale, lambda: rng.randrange(workers))
         await scene.finish(scale.events)
     tally = scene.fleet.tally
     required = ("kills_in_flight", "rolled_back", "moved")
-    found = await findings(tally, await gather(site), required)
+    found = await findings(tally, await gather(installation), required)
     return [figures.require_at_least("kills", tally.killed, kills, "workers"), *found]
 
 
@@ -90,10 +90,10 @@ WORKERS = 2
 async def outages(bed: Bed, scale: Scale) -> list[RunFigure]:
     """Stops and kills in turn. The broker must be one that this run may end."""
     name = "outages"
-    site = await bed.site(name)
+    installation = await bed.installation(name)
     bitten = 0
     async with open_scene(
-        site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS
+        installation, bed.traffic(installation, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS
     ) as scene:
         for end in [bed.broker.stop, bed.broker.kill] * scale.outages:
             await scene.calm()
@@ -102,7 +102,7 @@ async def outages(bed: Bed, scale: Scale) -> list[RunFigure]:
         await scene.finish(scale.events)
     return [
         figures.exactly("outages_in_flight", bitten, 2 * scale.outages, "outages"),
-        *await findings(scene.fleet.tally, await gather(site), (), broker_away=True),
+        *await findings(scene.fleet.tally, await gather(installation), (), broker_away=True),
     ]
 
 
@@ -122,9 +122,9 @@ ADDED = 1
 async def scaling(bed: Bed, scale: Scale) -> list[RunFigure]:
     """No fault at all: nobody may be fenced or crash, and partitions must move."""
     name = "scaling"
-    site = await bed.site(name)
+    installation = await bed.installation(name)
     async with open_scene(
-        site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), 1
+        installation, bed.traffic(installation, name, scale), Pace(scale.rate, plenty=scale.plenty), 1
     ) as scene:
         for _ in range(scale.changes):
             await scene.calm()
@@ -138,7 +138,7 @@ async def scaling(bed: Bed, scale: Scale) -> list[RunFigure]:
             await scene.fleet.remove(ADDED)
         await scene.calm()
         await scene.finish(scale.events)
-    return await findings(scene.fleet.tally, await gather(site), ("moved",))
+    return await findings(scene.fleet.tally, await gather(installation), ("moved",))
 
 
 LINGERS_S = 1.0  # both the zombie and the new owner have work for this time
@@ -147,9 +147,9 @@ LINGERS_S = 1.0  # both the zombie and the new owner have work for this time
 async def zombies(bed: Bed, scale: Scale) -> list[RunFigure]:
     """Suspended anywhere, and between produce and commit; the other worker must take over each time."""
     name = "zombies"
-    site, rng = await bed.site(name), bed.rng(name)
+    installation, rng = await bed.installation(name), bed.rng(name)
     async with open_scene(
-        site, bed.traffic(site, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS
+        installation, bed.traffic(installation, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS
     ) as scene:
         faults = [_stop] * scale.stops + [_stop_mid_commit] * scale.mid_commit_stops
         rng.shuffle(faults)
@@ -160,7 +160,7 @@ async def zombies(bed: Bed, scale: Scale) -> list[RunFigure]:
         await scene.finish(scale.events)
     required = ("kills_in_flight", "rolled_back", "fenced", "moved")
     stopped = figures.require_at_least("zombies", scene.fleet.tally.suspended, len(faults), "workers")
-    return [stopped, *await findings(scene.fleet.tally, await gather(site), required)]
+    return [stopped, *await findings(scene.fleet.tally, await gather(installation), required)]
 
 
 async def _stop(scene: Scene, slot: int) -> WorkerProcess:
@@ -195,20 +195,20 @@ async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
     Each fault comes while what was just proposed is decided. What was there before it is decided before the
     next one: else an answer that is in flight at three of them in a row would be denied unread, as it must.
     """
-    site, rng = await bed.site("approvals"), bed.rng("approvals")
-    fleet = Fleet(site, SLOW_S)
+    installation, rng = await bed.installation("approvals"), bed.rng("approvals")
+    fleet = Fleet(installation, SLOW_S)
     watching = asyncio.create_task(fleet.watch())
     try:
         for slot in range(WORKERS):
             fleet.spawn(slot)
         await wait_until(fleet, lambda: both_decide(fleet), "every partition is owned")
-        async with people_of(site, proposing=False) as people:
+        async with people_of(installation, proposing=False) as people:
             for fault in (*[kill_idle] * scale.kills, *[_suspend] * scale.stops, None):
                 await people.propose(max(LEAST_SHARE, scale.events // 100))
                 if fault is not None:
                     await wait_until(fleet, lambda: both_decide(fleet), "both workers decide")
                     await fault(fleet, rng.randrange(WORKERS))
-                    await wait_until_decided(site, people.ends, fleet, fleet.check)
+                    await wait_until_decided(installation, people.ends, fleet, fleet.check)
             await people.finish(fleet.check, STALL_S)
         await wait_until(fleet, lambda: both_decide(fleet), "none is still starting")
         await fleet.close()
@@ -216,7 +216,7 @@ async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
     finally:
         watching.cancel()
         fleet.kill_all()
-    evidence = await gather(site)
+    evidence = await gather(installation)
     return [
         *approval_figures(evidence),
         chain_errors(evidence),

@@ -21,10 +21,10 @@ from load.inputs.memory_traffic import QUALITY
 from load.inputs.retrieval_traffic import YOUNG
 from load.installations import neutral_policy
 from load.installations.fleet import Fleet, RunFailed
+from load.installations.installation import gather, prepare, records_of
 from load.installations.model_server import MODEL, ModelServer
 from load.installations.quality_policy import RECORDED_HASH, RECORDED_URI
 from load.installations.redis_server import RedisServer
-from load.installations.site import gather, prepare, records_of
 from load.interruptions import WORKERS, both_decide, kill_idle, wait_until
 from load.recomputation import figures
 from load.recomputation.input_answers import account
@@ -46,7 +46,7 @@ from sluice_topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from load.installations.site import Evidence, Scale, Site
+    from load.installations.installation import Evidence, Scale, TestInstallation
     from load.recomputation.figures import RunFigure
     from load.scene import Bed
 
@@ -67,10 +67,10 @@ async def models(bed: Bed, scale: Scale) -> list[RunFigure]:
     folder = bed.folder / "models"
     folder.mkdir(parents=True)
     with ModelServer(TAKES_MS) as server, RedisServer(folder) as redis:
-        site = await _site(bed, server, redis)
-        fleet = Fleet(site, SLOW_S)
+        installation = await _installation(bed, server, redis)
+        fleet = Fleet(installation, SLOW_S)
         watching = asyncio.create_task(fleet.watch())
-        shares = _Shares(site, fleet, max(LEAST, scale.events // 50))
+        shares = _Shares(installation, fleet, max(LEAST, scale.events // 50))
         try:
             for slot in range(WORKERS):
                 fleet.spawn(slot)
@@ -92,7 +92,7 @@ async def models(bed: Bed, scale: Scale) -> list[RunFigure]:
         finally:
             watching.cancel()
             fleet.kill_all()
-    evidence = await gather(site)
+    evidence = await gather(installation)
     return [
         *_answers(evidence, shares.count),
         *_decisions(evidence),
@@ -102,12 +102,19 @@ async def models(bed: Bed, scale: Scale) -> list[RunFigure]:
     ]
 
 
-async def _site(bed: Bed, server: ModelServer, redis: RedisServer) -> Site:
-    site = await prepare(
-        bed.broker.bootstrap_servers, bed.folder / "models", bed.site_name("models"), neutral_policy.ASKING
+async def _installation(bed: Bed, server: ModelServer, redis: RedisServer) -> TestInstallation:
+    installation = await prepare(
+        bed.broker.bootstrap_servers,
+        bed.folder / "models",
+        bed.installation_name("models"),
+        neutral_policy.ASKING,
     )
-    await publish_policy(site.bootstrap_servers, site.prefix, neutral_policy.make_asking(site.trust, MODEL))
-    site.settings.update(
+    await publish_policy(
+        installation.bootstrap_servers,
+        installation.prefix,
+        neutral_policy.make_asking(installation.trust, MODEL),
+    )
+    installation.settings.update(
         server.environment
         | {
             "SLUICE_EMBEDDING__ENCODER": "all-minilm-l6-v2",
@@ -117,14 +124,14 @@ async def _site(bed: Bed, server: ModelServer, redis: RedisServer) -> Site:
             "SLUICE_MEMORY__MAX_QUARANTINE_SIZE": str(neutral_policy.MOST_HELD),
         }
     )
-    return site
+    return installation
 
 
 class _Shares:
     """Publishes inputs and waits for their decisions. `count`: how many there were."""
 
-    def __init__(self, site: Site, fleet: Fleet, each: int) -> None:
-        self._site = site
+    def __init__(self, installation: TestInstallation, fleet: Fleet, each: int) -> None:
+        self._installation = installation
         self._fleet = fleet
         self._each = each
         self.count = 0
@@ -145,7 +152,7 @@ class _Shares:
         deadline = time.monotonic() + STALL_S
         while True:
             name = f"probe-{self.count}"
-            await self._publish(name, self._site.partitions * 2)
+            await self._publish(name, self._installation.partitions * 2)
             verdicts = await self._list_decided()
             if all(_is_answered(one) for one in verdicts if one["session_id"].startswith(f"{name}-")):
                 return
@@ -160,13 +167,13 @@ class _Shares:
             made[topic].append((fields["session_id"].encode(), json.dumps(fields).encode()))
         self.count += count
         for topic, messages in made.items():
-            await publish(self._site.bootstrap_servers, self._site.real(topic), messages)
+            await publish(self._installation.bootstrap_servers, self._installation.real(topic), messages)
 
     async def _list_decided(self) -> list[dict[str, Any]]:
         deadline = time.monotonic() + STALL_S
         while True:
             self._fleet.check()
-            each = [await records_of(self._site, topic) for topic in DECISIONS]
+            each = [await records_of(self._installation, topic) for topic in DECISIONS]
             decisions = [json.loads(one.value or b"") for records in each for one in records]
             if len(decisions) >= self.count:
                 return decisions
@@ -228,7 +235,7 @@ def _answers(evidence: Evidence, count: int) -> list[RunFigure]:
 
 
 def _decisions(evidence: Evidence) -> list[RunFigure]:
-    topics = {evidence.site.real(topic) for topic in DECISIONS}
+    topics = {evidence.installation.real(topic) for topic in DECISIONS}
     decisions = [json.loads(one.value or b"") for one in evidence.ledger if one.topic in topics]
     texts = {_key(one): _text(json.loads(one.value or b"")) for one in evidence.inputs}
     said: defaultdict[tuple[str, str, int, str], set[str]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""One fault run: what it is given, its site with traffic flowing in, workers, and the moments for a fault."""
+"""One fault run: what it is given, its installation with traffic, workers, and the moments for a fault."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from load.inputs.task_traffic import TaskTraffic
 from load.inputs.traffic import Traffic
 from load.installations import approvers, task_policy
 from load.installations.fleet import Fleet, RunFailed
+from load.installations.installation import Mix, prepare, records_of
 from load.installations.neutral_policy import MOST_HELD
-from load.installations.site import Mix, prepare, records_of
 from load.recomputation.quarantine_recount import ENTERED, LEAVING
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import DESTINATION_USES, QUARANTINE, SOURCE_FEEDBACK
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from load.inputs.people import People
     from load.inputs.publisher import Pace
-    from load.installations.site import Scale, Site
+    from load.installations.installation import Scale, TestInstallation
     from load.installations.worker_process import WorkerProcess
     from sluice.broker.handle import Broker
 
@@ -47,22 +47,26 @@ class Bed:
     seed: int
     salt: str
 
-    async def site(self, run: str, *, with_people: bool = True) -> Site:
+    async def installation(self, run: str, *, with_people: bool = True) -> TestInstallation:
         """Topics of this run's own. `with_people`: agents whose actions are escalated act there too, and
         approvers answer."""
-        name = self.site_name(run)
+        name = self.installation_name(run)
         folder = self.folder / run
         folder.mkdir(parents=True)
-        site = await prepare(self.broker.bootstrap_servers, folder, name)
-        site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
-        site.settings.update(task_policy.write_settings(folder))
-        await publish_policy(site.bootstrap_servers, site.prefix, task_policy.records(site.trust))
+        installation = await prepare(self.broker.bootstrap_servers, folder, name)
+        installation.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
+        installation.settings.update(task_policy.write_settings(folder))
+        await publish_policy(
+            installation.bootstrap_servers, installation.prefix, task_policy.records(installation.trust)
+        )
         if not with_people:
-            return site
-        await publish_policy(site.bootstrap_servers, site.prefix, approvers.records(site.trust))
-        return replace(site, said=approvers.WhatWasSaid())
+            return installation
+        await publish_policy(
+            installation.bootstrap_servers, installation.prefix, approvers.records(installation.trust)
+        )
+        return replace(installation, said=approvers.WhatWasSaid())
 
-    def site_name(self, run: str) -> str:
+    def installation_name(self, run: str) -> str:
         """Begins the names of all topics of a run's site."""
         return f"faults-{run.replace('_', '-')}-{self.salt}"
 
@@ -70,18 +74,18 @@ class Bed:
         """The run's randomness."""
         return random.Random(f"{self.seed}:{run}")
 
-    def traffic(self, site: Site, run: str, scale: Scale, slow: float = SLOW) -> Traffic:
+    def traffic(self, installation: TestInstallation, run: str, scale: Scale, slow: float = SLOW) -> Traffic:
         """Ordinary traffic of the run; `slow` is the share of actions and writes that ask the slow port."""
         mix = Mix(sessions=scale.sessions, slow=slow)
-        names, reviewer = f"{run}-{self.salt}", site.trust.reviewer
-        traffic = Traffic(self.rng(f"{run}:traffic"), names, mix, reviewer, audience=site.audience)
-        traffic.tasks = self.make_tasks(site, run, mix)
+        names, reviewer = f"{run}-{self.salt}", installation.trust.reviewer
+        traffic = Traffic(self.rng(f"{run}:traffic"), names, mix, reviewer, audience=installation.audience)
+        traffic.tasks = self.make_tasks(installation, run, mix)
         return traffic
 
-    def make_tasks(self, site: Site, run: str, mix: Mix) -> TaskTraffic:
+    def make_tasks(self, installation: TestInstallation, run: str, mix: Mix) -> TaskTraffic:
         """The part of a run's traffic whose agents act under mandates and limits."""
         rng, names = self.rng(f"{run}:tasks"), f"{run}-{self.salt}"
-        return TaskTraffic(rng, names, mix, site.trust, site.audience, read_now_ms)
+        return TaskTraffic(rng, names, mix, installation.trust, installation.audience, read_now_ms)
 
 
 def read_now_ms() -> int:
@@ -94,13 +98,13 @@ ANSWER_S = 8.0
 Ends = dict[tuple[str, int], int]
 
 
-async def read_committed(site: Site) -> Ends | None:
+async def read_committed(installation: TestInstallation) -> Ends | None:
     """First undecided offset by real topic and partition; None when the broker does not say."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+    admin = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap_servers)
     try:
         async with asyncio.timeout(ANSWER_S):
             await admin.start()
-            offsets = await admin.list_consumer_group_offsets(site.app_id)
+            offsets = await admin.list_consumer_group_offsets(installation.app_id)
     except (KafkaError, TimeoutError, OSError):
         return None
     finally:
@@ -113,13 +117,17 @@ def count_behind(positions: Mapping[tuple[str, int], int], ends: Ends) -> int:
     return sum(max(0, end - max(0, positions.get(place, 0))) for place, end in ends.items())
 
 
-async def is_settled(site: Site) -> bool:
+async def is_settled(installation: TestInstallation) -> bool:
     """Nothing is held any more, and all that was told to the owners of sources and agents is decided."""
-    schemas = [json.loads(one.value or b"null")["schema"] for one in await records_of(site, QUARANTINE)]
+    schemas = [
+        json.loads(one.value or b"null")["schema"] for one in await records_of(installation, QUARANTINE)
+    ]
     if schemas.count(ENTERED) != sum(schema in LEAVING for schema in schemas):
         return False
-    positions = await read_committed(site)
-    learnt = [one for topic in (SOURCE_FEEDBACK, DESTINATION_USES) for one in await records_of(site, topic)]
+    positions = await read_committed(installation)
+    learnt = [
+        one for topic in (SOURCE_FEEDBACK, DESTINATION_USES) for one in await records_of(installation, topic)
+    ]
     return positions is not None and all(
         one.offset < positions.get((one.topic, one.partition), 0) for one in learnt
     )
@@ -134,10 +142,12 @@ BUSY_LOOK_S = 0.005
 class Scene:
     """Made by `open_scene`."""
 
-    def __init__(self, site: Site, fleet: Fleet, publisher: Publisher, watching: asyncio.Task[None]) -> None:
+    def __init__(
+        self, installation: TestInstallation, fleet: Fleet, publisher: Publisher, watching: asyncio.Task[None]
+    ) -> None:
         self._watching = watching
         self.people: People | None = None
-        self.site = site
+        self.installation = installation
         self.fleet = fleet
         self.publisher = publisher
 
@@ -147,7 +157,7 @@ class Scene:
         Between two faults this is the progress that keeps an innocent input from being in flight at three.
         """
         await self.wait_until(self._all_owned, "every partition is owned")
-        await wait_until_decided(self.site, self.publisher.ends, self.fleet, self.check)
+        await wait_until_decided(self.installation, self.publisher.ends, self.fleet, self.check)
 
     async def busy(self, slot: int) -> WorkerProcess:
         """Return when the slot's worker waits for a slow call."""
@@ -177,7 +187,7 @@ class Scene:
     async def finish(self, at_least: int) -> None:
         """Publish the rest, wait until all is decided and nothing is held any more, stop the workers."""
         await self.publisher.finish(at_least)
-        await wait_until_decided(self.site, self.publisher.ends, self.fleet, self.check)
+        await wait_until_decided(self.installation, self.publisher.ends, self.fleet, self.check)
         if self.people is not None:
             await self.people.finish(self.check, STALL_S)
         await self._wait_until_settled()
@@ -186,7 +196,7 @@ class Scene:
         self.fleet.check()
 
     def _all_owned(self) -> bool:
-        return len(self.fleet.list_owned()) == self.site.partitions
+        return len(self.fleet.list_owned()) == self.installation.partitions
 
     def _all_decide(self) -> bool:
         """None is still starting, when it could not yet be asked to stop in good order."""
@@ -198,7 +208,7 @@ class Scene:
 
     async def _wait_until_settled(self) -> None:
         end = time.monotonic() + STALL_S
-        while not await is_settled(self.site):
+        while not await is_settled(self.installation):
             self.check()
             if time.monotonic() > end:
                 await raise_stalled(
@@ -207,13 +217,15 @@ class Scene:
             await asyncio.sleep(LOOK_S)
 
 
-async def wait_until_decided(site: Site, ends: Ends, fleet: Fleet, check: Callable[[], None]) -> None:
+async def wait_until_decided(
+    installation: TestInstallation, ends: Ends, fleet: Fleet, check: Callable[[], None]
+) -> None:
     """Return when everything before these ends is decided. Raises RunFailed where nothing is for `STALL_S`,
     and what `check` raises."""
     due, left, since = dict(ends), None, time.monotonic()
     while True:
         check()
-        positions = await read_committed(site)
+        positions = await read_committed(installation)
         now = left if positions is None else count_behind(positions, due)
         if now == 0:
             return
@@ -231,21 +243,21 @@ async def raise_stalled(fleet: Fleet, how: str) -> NoReturn:
 
 @asynccontextmanager
 async def open_scene(
-    site: Site, traffic: Traffic, pace: Pace, workers: int, slow_s: float = SLOW_S
+    installation: TestInstallation, traffic: Traffic, pace: Pace, workers: int, slow_s: float = SLOW_S
 ) -> AsyncIterator[Scene]:
     """Workers started and ready, then traffic. Everything is stopped at the end, whatever happens."""
-    fleet, publisher = Fleet(site, slow_s), Publisher(site, traffic, pace)
+    fleet, publisher = Fleet(installation, slow_s), Publisher(installation, traffic, pace)
     watching = asyncio.create_task(fleet.watch())
-    scene = Scene(site, fleet, publisher, watching)
+    scene = Scene(installation, fleet, publisher, watching)
     try:
         for slot in range(workers):
             fleet.spawn(slot)
         await scene.wait_until(lambda: _ready(scene, workers), f"{workers} workers are ready")
         await publisher.start()
-        if site.said is None:
+        if installation.said is None:
             yield scene
         else:
-            async with people_of(site) as scene.people:
+            async with people_of(installation) as scene.people:
                 yield scene
     finally:
         watching.cancel()
@@ -255,4 +267,4 @@ async def open_scene(
 
 def _ready(scene: Scene, workers: int) -> bool:
     deciding = [worker for worker in scene.fleet.workers.values() if worker.partitions()]
-    return len(deciding) == workers and len(scene.fleet.list_owned()) == scene.site.partitions
+    return len(deciding) == workers and len(scene.fleet.list_owned()) == scene.installation.partitions

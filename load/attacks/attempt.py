@@ -21,7 +21,7 @@ from sluice.broker import locate
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.offline.bundle_source import read_whole_bundle
@@ -121,7 +121,7 @@ class AttackedSession:
         """Time passes."""
         self.now += minutes * MINUTE_MS
 
-    def action(self, action_id: str, rows: int, agent: str = "honest", **more: Any) -> Arrival:
+    def action(self, action_id: str, rows: int, agent: str = "honest", **more: Any) -> InputRecord:
         """An action that lies on its topic, and is not decided yet."""
         fields = {
             "action_id": action_id,
@@ -132,27 +132,27 @@ class AttackedSession:
             "parameters": {},
             "rows_affected": rows,
         }
-        return self.arrival(ACTIONS, fields | more)
+        return self.input_record(ACTIONS, fields | more)
 
-    def again(self, arrival: Arrival) -> Arrival:
+    def again(self, input_record: InputRecord) -> InputRecord:
         """The same bytes once more, at their own place."""
-        return self.arrival(arrival.topic, json.loads(arrival.value or b""))
+        return self.input_record(input_record.topic, json.loads(input_record.value or b""))
 
-    def arrival(self, topic: str, fields: dict[str, Any]) -> Arrival:
+    def input_record(self, topic: str, fields: dict[str, Any]) -> InputRecord:
         """A record where the broker puts it."""
         offset = self._next.get(topic, 10)
         self._next[topic] = offset + 1
         value = json.dumps(fields).encode()
-        return Arrival(topic, PARTITION, offset, self.now, self.session.encode(), value)
+        return InputRecord(topic, PARTITION, offset, self.now, self.session.encode(), value)
 
-    def take(self, arrival: Arrival) -> dict[str, Any]:
+    def take(self, input_record: InputRecord) -> dict[str, Any]:
         """The verdict on an action."""
-        records = self.replay.take(arrival).records
+        records = self.replay.take(input_record).records
         return next(record.body for record in records if record.kind == "Verdict")
 
     def report(self, fields: dict[str, Any]) -> list[OutRecord]:
         """All records about an outcome."""
-        return self.replay.take(self.arrival(OUTCOMES, fields)).records
+        return self.replay.take(self.input_record(OUTCOMES, fields)).records
 
     @property
     def state_bytes(self) -> int:

@@ -17,7 +17,7 @@ from load.attacks.attempt import Attempt
 from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.replay import Replay
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.offline.bundle_source import read_whole_bundle
@@ -73,8 +73,8 @@ class CallerScene:
         session = f"s-{self._next}"
         fields = {"action_id": "a", "agent_id": AGENT, "session_id": session, "mode": "high_stakes"}
         raw = json.dumps({**fields, "toolName": tool, "parameters": parameters, **words}).encode()
-        arrival = Arrival(ACTIONS, 0, self._next, AT_MS, session.encode(), raw)
-        decision = self._replay.take(replace(arrival, waited_ms=waited_ms))
+        input_record = InputRecord(ACTIONS, 0, self._next, AT_MS, session.encode(), raw)
+        decision = self._replay.take(replace(input_record, waited_ms=waited_ms))
         return next(record.body for record in decision.records if record.kind == "Verdict")
 
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from aiokafka import AIOKafkaProducer
 
-from load.attacks.answered_site import open_site
+from load.attacks.answered_installation import open_installation
 from load.attacks.attempt import Attempt
 from load.installations import approvers, neutral_policy
-from load.installations.site import records_of
+from load.installations.installation import records_of
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.client.json_values import may_be_json
 from sluice.core.trust.signing import sign_review
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from load.attacks.attempt import Extent
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 NAME = "changed-calls"
 PATIENCE_S = 90.0
@@ -53,8 +53,8 @@ class Call(NamedTuple):
 class Stage:
     """Where calls run: the client, and what ran."""
 
-    def __init__(self, site: Site, gate: AsyncGateClient) -> None:
-        self.site = site
+    def __init__(self, installation: TestInstallation, gate: AsyncGateClient) -> None:
+        self.installation = installation
         self.gate = gate
         self.ran: list[tuple[str, dict[str, Any]]] = []
 
@@ -76,13 +76,13 @@ def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
 
 
 async def _attack(servers: str) -> list[Attempt]:
-    async with open_site(servers) as place:
-        site = place.site
-        options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
+    async with open_installation(servers) as place:
+        installation = place.installation
+        options = ClientOptions(topic_prefix=installation.prefix, deadline_s=PATIENCE_S)
         async with AsyncGateClient(servers, neutral_policy.AGENT, options) as gate:
-            stage = Stage(site, gate)
+            stage = Stage(installation, gate)
             errors = await asyncio.gather(*(_make_call(stage, call) for call in CALLS))
-        judged = await _read_judged(site)
+        judged = await _read_judged(installation)
     return [_compare(call, error, stage, judged) for call, error in zip(CALLS, errors, strict=True)]
 
 
@@ -99,7 +99,7 @@ async def _make_call(stage: Stage, call: Call) -> str | None:
         if call.tool != approvers.REFUND:
             await call.make(stage, call.tried)
         else:
-            answering = asyncio.create_task(_approve(stage.site, call))
+            answering = asyncio.create_task(_approve(stage.installation, call))
             try:
                 await call.make(stage, call.tried)
             finally:
@@ -109,10 +109,10 @@ async def _make_call(stage: Stage, call: Call) -> str | None:
     return None
 
 
-async def _approve(site: Site, call: Call) -> None:
+async def _approve(installation: TestInstallation, call: Call) -> None:
     """Agree to the attempt's action as soon as it waits, with the parameters of `less`."""
     while True:
-        every = [json.loads(one.value or b"null") for one in await records_of(site, ESCALATIONS)]
+        every = [json.loads(one.value or b"null") for one in await records_of(installation, ESCALATIONS)]
         opened = [
             one for one in every if one["schema"] == approvers.OPENED and one["action_id"] == call.tried
         ]
@@ -129,17 +129,17 @@ async def _approve(site: Site, call: Call) -> None:
     }
     if call.less is not None:
         fields["parameters"] = call.less
-    signed = sign_review(fields, approvers.KEYS[ANN], site.audience)
+    signed = sign_review(fields, approvers.KEYS[ANN], installation.audience)
     review = signed.model_dump(mode="json", exclude_unset=True)
-    async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
+    async with AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers, acks="all") as producer:
         key = review["session_id"].encode()
-        await producer.send_and_wait(site.real(REVIEWS), json.dumps(review).encode(), key=key)
+        await producer.send_and_wait(installation.real(REVIEWS), json.dumps(review).encode(), key=key)
 
 
-async def _read_judged(site: Site) -> dict[str, Any]:
+async def _read_judged(installation: TestInstallation) -> dict[str, Any]:
     """The parameters that the gate judged last, by attempt."""
-    actions = [json.loads(one.value or b"") for one in await records_of(site, ACTIONS)]
-    reviews = [json.loads(one.value or b"") for one in await records_of(site, REVIEWS)]
+    actions = [json.loads(one.value or b"") for one in await records_of(installation, ACTIONS)]
+    reviews = [json.loads(one.value or b"") for one in await records_of(installation, REVIEWS)]
     replaced = {one["justification"]: one["parameters"] for one in reviews if one.get("parameters")}
     return {one["action_id"]: one["parameters"] for one in actions} | replaced
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from load.attacks.attempt import Extent
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 ROWS = 400
 FULL, SHORT = 25, 3
@@ -137,7 +137,9 @@ def fields(action_id: str, session: str, rows: int) -> dict[str, Any]:
     return {"action_id": action_id, "session_id": session, "rows_affected": rows, "reported_by": "honest"}
 
 
-def sign_outcome(action: Arrival, rows: int, session: str | None = None, **changed: Any) -> dict[str, Any]:
+def sign_outcome(
+    action: InputRecord, rows: int, session: str | None = None, **changed: Any
+) -> dict[str, Any]:
     """The enforcement point's outcome of an action."""
     bound = {"action_digest": action.digest, "input": action.coordinates(), **changed}
     plain = fields("a", session or (action.key or b"").decode(), rows)

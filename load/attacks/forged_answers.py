@@ -19,7 +19,7 @@ from load.attacks.attempt import Attempt
 from load.attacks.forger_scene import HELD, RAN, READ, Asked, Fields, Scene, open_forgery, read_asked
 from load.installations import neutral_policy
 from load.installations.approvers import REFUND
-from load.installations.site import SLOW_MARK
+from load.installations.installation import SLOW_MARK
 from sluice.broker import locate
 from sluice.broker.local import Layout
 from sluice_topics.catalog import (
@@ -57,7 +57,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
 
 
 async def attempts(servers: str, folder: Path) -> list[Attempt]:
-    """All of them, on a site of their own on this broker."""
+    """All of them, on an installation of their own on this broker."""
     async with open_forgery(servers, folder) as scene:
         return [
             await _early(scene),

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 
 from load.attacks.attempt import Attempt
 from load.attacks.forger_scene import HELD, PATIENCE_S, RAN, READ, read_asked
-from load.installations.site import records_of
+from load.installations.installation import records_of
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from sluice_topics.record_proof import HEADER, find_proof
 
@@ -53,7 +53,7 @@ async def attempts(scene: Scene) -> list[Attempt]:
 
 async def _proof_of_another(scene: Scene) -> Proof:
     """The true proof of the true verdict on another session's action."""
-    (record,) = [one for one in await records_of(scene.site, VERDICTS) if one.key == b"another"]
+    (record,) = [one for one in await records_of(scene.installation, VERDICTS) if one.key == b"another"]
     return HEADER, find_proof(record.headers) or b""
 
 
@@ -90,8 +90,8 @@ async def _await_answer(
 
 async def _try_fenced(scene: Scene) -> Attempt:
     """A worker that was fenced signs with the right key, and its transaction is aborted: nobody reads it."""
-    session, name = "fenced", f"{scene.site.prefix}zombie"
-    servers = scene.site.bootstrap_servers
+    session, name = "fenced", f"{scene.installation.prefix}zombie"
+    servers = scene.installation.bootstrap_servers
     async with (
         AIOKafkaProducer(bootstrap_servers=servers, transactional_id=name) as zombie,
         asyncio.timeout(PATIENCE_S),
@@ -102,7 +102,7 @@ async def _try_fenced(scene: Scene) -> Attempt:
             forged = asked.make_allowed(scene.true)
             await zombie.begin_transaction()
             await zombie.send_and_wait(
-                scene.site.real(VERDICTS),
+                scene.installation.real(VERDICTS),
                 json.dumps(forged).encode(),
                 key=session.encode(),
                 partition=scene.partition(session),

@@ -26,7 +26,7 @@ from load.attacks.forging import (
     review,
     swap,
 )
-from load.attacks.recorded_site import BEGAN_MS, HOUR, TERMS, RecordedSite
+from load.attacks.recorded_installation import BEGAN_MS, HOUR, TERMS, RecordedInstallation
 from sluice_topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,
@@ -57,8 +57,8 @@ class Forgery:
 def run(extent: Extent) -> Iterator[Attempt]:
     """Every forgery, each on the same ledger; the short form tries every third one and every known limit."""
     tried = [one for at, one in enumerate(FORGERIES) if extent == "full" or one.limit or at % THIRD == 0]
-    site = record_site()
-    said = site.examine(site.records)
+    installation = record_installation()
+    said = installation.examine(installation.records)
     yield Attempt(
         "the ledger as the workers wrote it",
         not said,
@@ -66,14 +66,14 @@ def run(extent: Extent) -> Iterator[Attempt]:
         harmless=True,
     )
     for one in tried:
-        said = site.examine(one.forge(site))
+        said = installation.examine(one.forge(installation))
         answer = said[0] if said else "nothing is said"
         yield Attempt(one.tried, bool(said), answer, known_limit=one.limit)
 
 
-def record_site() -> RecordedSite:
+def record_installation() -> RecordedInstallation:
     """Two sessions with decisions of every kind, a settlement among them."""
-    site = RecordedSite()
+    installation = RecordedInstallation()
     wipe = {"toolName": "run", "parameters": {"command": "rm -rf /srv"}}
     of_each: list[dict[str, Any]] = [
         {"rows_affected": 400},
@@ -82,17 +82,19 @@ def record_site() -> RecordedSite:
         {"agent_id": "frozen"},
     ]
     for number, more in enumerate(of_each):
-        site.take(ACTIONS, _action(f"a-{number}", **more))
-    site.take(OUTCOMES, _outcome("a-0", 390))
-    site.take(ACTIONS, _action("a-0", rows_affected=400))
-    site.take(ACTIONS, _action("b-1", session_id="s-2", rows_affected=3))
-    site.take(MEMORY_WRITES, _write("w-1", "The customer prefers e-mail."))
-    site.take(MEMORY_WRITES, _write("w-2", "No metadata.", timestamp=None))
-    site.take(MEMORY_WRITES, _write("w-1", "Something else under the same id."))
-    site.take(RETRIEVALS, _retrieval("r-1", [_item("i-1"), _item("i-2", timestamp="1999-01-01T00:00:00Z")]))
-    site.take(RETRIEVALS, _retrieval("r-2", [_item("i-3")], session_id="s-3"))
-    site.take(ACTIONS, _action("a-9", rows_affected=1))
-    return site
+        installation.take(ACTIONS, _action(f"a-{number}", **more))
+    installation.take(OUTCOMES, _outcome("a-0", 390))
+    installation.take(ACTIONS, _action("a-0", rows_affected=400))
+    installation.take(ACTIONS, _action("b-1", session_id="s-2", rows_affected=3))
+    installation.take(MEMORY_WRITES, _write("w-1", "The customer prefers e-mail."))
+    installation.take(MEMORY_WRITES, _write("w-2", "No metadata.", timestamp=None))
+    installation.take(MEMORY_WRITES, _write("w-1", "Something else under the same id."))
+    installation.take(
+        RETRIEVALS, _retrieval("r-1", [_item("i-1"), _item("i-2", timestamp="1999-01-01T00:00:00Z")])
+    )
+    installation.take(RETRIEVALS, _retrieval("r-2", [_item("i-3")], session_id="s-3"))
+    installation.take(ACTIONS, _action("a-9", rows_affected=1))
+    return installation
 
 
 def _action(name: str, **more: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from load.installations import neutral_policy
 from load.installations.approvers import REFUND, entry
-from load.installations.site import SLOW_MARK, Site, prepare, records_of
+from load.installations.installation import SLOW_MARK, TestInstallation, prepare, records_of
 from load.installations.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.policy.key_files import make_private_key
@@ -58,7 +58,7 @@ class Scene:
     `retired` with the key before it. `true`: an honest verdict of another session, which the attacker has
     read."""
 
-    site: Site
+    installation: TestInstallation
     worker: WorkerProcess
     gate: AsyncGateClient
     forger: AIOKafkaProducer
@@ -70,12 +70,12 @@ class Scene:
 
     def partition(self, session: str) -> int:
         """Where a session's inputs and answers lie."""
-        return home_of(session.encode(), self.site.partitions)
+        return home_of(session.encode(), self.installation.partitions)
 
     async def next_place(self, topic: str, session: str) -> str:
         """The coordinates that the session's next input will have."""
-        async with AIOKafkaConsumer(bootstrap_servers=self.site.bootstrap_servers) as consumer:
-            part = TopicPartition(self.site.real(topic), self.partition(session))
+        async with AIOKafkaConsumer(bootstrap_servers=self.installation.bootstrap_servers) as consumer:
+            part = TopicPartition(self.installation.real(topic), self.partition(session))
             consumer.assign([part])
             return f"{topic}:{part.partition}:{(await consumer.end_offsets([part]))[part]}"
 
@@ -85,7 +85,7 @@ class Scene:
         """Write a record under an id, as anybody may, with the header `proof` if one is given."""
         value = record if isinstance(record, bytes) else json.dumps(record).encode()
         await self.forger.send_and_wait(
-            self.site.real(topic),
+            self.installation.real(topic),
             value,
             key=session.encode(),
             partition=self.partition(session),
@@ -103,7 +103,7 @@ class Scene:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 of_session = [
-                    one for one in await records_of(self.site, topic) if one.key == session.encode()
+                    one for one in await records_of(self.installation, topic) if one.key == session.encode()
                 ]
                 if len(of_session) > number:
                     return of_session[number]
@@ -123,8 +123,8 @@ class Scene:
     @asynccontextmanager
     async def write_before(self, topic: str, session: str, an_id: str, record: Fields) -> AsyncIterator[None]:
         """Within the block, the record is written and not yet visible; what comes meanwhile is younger."""
-        name = f"{self.site.prefix}forger"
-        servers = self.site.bootstrap_servers
+        name = f"{self.installation.prefix}forger"
+        servers = self.installation.bootstrap_servers
         async with AIOKafkaProducer(bootstrap_servers=servers, transactional_id=name) as forger:
             await forger.begin_transaction()
             await replace(self, forger=forger).write(topic, session, an_id, record)
@@ -155,29 +155,33 @@ async def wait_until(holds: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def open_forgery(servers: str, folder: Path) -> AsyncIterator[Scene]:
-    """A site of its own on this broker, with a tool that needs a person."""
-    site = await prepare(servers, folder, f"forged-{uuid.uuid4().hex[:8]}")
+    """An installation of its own on this broker, with a tool that needs a person."""
+    installation = await prepare(servers, folder, f"forged-{uuid.uuid4().hex[:8]}")
     tool = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
-    await publish_policy(servers, site.prefix, site.trust.sign_entries([entry("tool", REFUND, **tool)]))
+    await publish_policy(
+        servers, installation.prefix, installation.trust.sign_entries([entry("tool", REFUND, **tool)])
+    )
     key = make_private_key(folder / "verdicts.pem")
-    site.settings["SLUICE_VERDICTS__SIGNING_KEY"] = str(folder / "verdicts.pem")
-    warnings, worker = Warnings(), WorkerProcess(site, "decides", 0.0)
+    installation.settings["SLUICE_VERDICTS__SIGNING_KEY"] = str(folder / "verdicts.pem")
+    warnings, worker = Warnings(), WorkerProcess(installation, "decides", 0.0)
     logging.getLogger("sluice.client").addHandler(warnings)
     try:
         await wait_until(lambda: bool(worker.partitions()))
-        options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
-        told = replace(options, verdict_keys=[key.public.text], installation=site.trust.installation)
+        options = ClientOptions(topic_prefix=installation.prefix, deadline_s=PATIENCE_S)
+        told = replace(options, verdict_keys=[key.public.text], installation=installation.trust.installation)
         async with (
             AsyncGateClient(servers, neutral_policy.AGENT, options) as gate,
             AsyncGateClient(servers, neutral_policy.AGENT, told) as wary,
             AIOKafkaProducer(bootstrap_servers=servers) as forger,
         ):
             true = await gate.propose(READ, {"table": "orders"}, session_id="another")
-            audience = site.trust.make_audience(site.prefix)
+            audience = installation.trust.make_audience(installation.prefix)
             signer, retired = (
                 RecordSigner(one, audience) for one in (key, SigningKey(Ed25519PrivateKey.generate()))
             )
-            yield Scene(site, worker, gate, forger, wary, signer, retired, warnings, dict(true.record))
+            yield Scene(
+                installation, worker, gate, forger, wary, signer, retired, warnings, dict(true.record)
+            )
     finally:
         logging.getLogger("sluice.client").removeHandler(warnings)
         worker.end(PATIENCE_S)

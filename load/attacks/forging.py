@@ -6,7 +6,14 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from load.attacks.recorded_site import BEGAN_MS, PARTITION, TERMS, VERSION, RecordedSite, make_decision
+from load.attacks.recorded_installation import (
+    BEGAN_MS,
+    PARTITION,
+    TERMS,
+    VERSION,
+    RecordedInstallation,
+    make_decision,
+)
 from sluice.core.actions.verdict import RERUN_FIELDS
 from sluice.core.foundation.canonical import canonical, digest
 from sluice.core.metadata.provenance import Resolution
@@ -28,7 +35,7 @@ from sluice_topics.headers import make_output_headers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Forge = Callable[[RecordedSite], list[WrittenRecord]]
+    Forge = Callable[[RecordedInstallation], list[WrittenRecord]]
 
 PLACED = {"decider_version": VERSION, "partition": PARTITION}
 HASH = "sha256:" + "0a" * 32
@@ -37,8 +44,8 @@ HASH = "sha256:" + "0a" * 32
 def change(topic: str, at: int, **changes: Any) -> Forge:
     """The `at`-th record of a topic with other fields, and everything after it linked again."""
 
-    def forge(site: RecordedSite) -> list[WrittenRecord]:
-        records = list(site.records)
+    def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
+        records = list(installation.records)
         index = [place for place, one in enumerate(records) if one.topic == topic][at]
         fields = json.loads(records[index].value)
         for path, value in changes.items():
@@ -57,17 +64,17 @@ def decide_under(records_until_ms: int, without: bytes, at: int) -> Forge:
     """The `at`-th verdict as another policy would have had it: what was published until then, less one
     entry."""
 
-    def forge(site: RecordedSite) -> list[WrittenRecord]:
+    def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
         control = [
             one
-            for one in site.control
+            for one in installation.control
             if one.timestamp_ms <= records_until_ms and without not in (one.key or b"")
         ]
-        records = list(site.records)
+        records = list(installation.records)
         index = [place for place, one in enumerate(records) if one.topic == VERDICTS][at]
         source = json.loads(records[index].value)["input"]
-        arrival = site.inputs[source["topic"], source["partition"], source["offset"]]
-        body = make_decision(site, control, arrival)
+        input_record = installation.inputs[source["topic"], source["partition"], source["offset"]]
+        body = make_decision(installation, control, input_record)
         records[index] = replace_value(records[index], {**body, **PLACED})
         return relink(records)
 
@@ -78,12 +85,12 @@ def decide_on_nothing(topic: str, kind: str, at: int) -> Forge:
     """The `at`-th decision as the core gives it on a session in which nothing happened: whole and
     consistent."""
 
-    def forge(site: RecordedSite) -> list[WrittenRecord]:
-        records = list(site.records)
+    def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
+        records = list(installation.records)
         index = [place for place, one in enumerate(records) if one.topic == topic][at]
         source = json.loads(records[index].value)["input"]
-        arrival = site.inputs[source["topic"], source["partition"], source["offset"]]
-        body = make_decision(site, site.control, arrival, kind, how="alone")
+        input_record = installation.inputs[source["topic"], source["partition"], source["offset"]]
+        body = make_decision(installation, installation.control, input_record, kind, how="alone")
         records[index] = replace_value(records[index], {**body, **PLACED})
         return relink(records)
 
@@ -108,11 +115,11 @@ def fold(records: list[WrittenRecord]) -> list[WrittenRecord]:
     return [*records[:place], replace_value(settled, fields), *records[place:]]
 
 
-def never_read(site: RecordedSite) -> list[WrittenRecord]:
+def never_read(installation: RecordedInstallation) -> list[WrittenRecord]:
     """A verdict that denies its action for having crashed workers."""
-    records = list(site.records)
-    arrival = site.inputs[ACTIONS, PARTITION, 5]
-    body = make_decision(site, site.control, arrival, "Verdict", how="unread")
+    records = list(installation.records)
+    input_record = installation.inputs[ACTIONS, PARTITION, 5]
+    body = make_decision(installation, installation.control, input_record, "Verdict", how="unread")
     index = [place for place, one in enumerate(records) if one.topic == VERDICTS][5]
     records[index] = replace_value(records[index], {**body, **PLACED})
     return relink(records)
@@ -121,17 +128,17 @@ def never_read(site: RecordedSite) -> list[WrittenRecord]:
 def move(change: Callable[[list[WrittenRecord]], list[WrittenRecord]], *, again: bool = True) -> Forge:
     """Records taken out, put in or moved; `again`: the chain is computed again."""
 
-    def forge(site: RecordedSite) -> list[WrittenRecord]:
-        records = change(list(site.records))
+    def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
+        records = change(list(installation.records))
         return relink(records) if again else relaid(records)
 
     return forge
 
 
 def lie_otherwise(**changes: Any) -> Forge:
-    def forge(site: RecordedSite) -> list[WrittenRecord]:
-        place = next(at for at, one in enumerate(site.records) if one.topic == VERDICTS)
-        records = list(site.records)
+    def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
+        place = next(at for at, one in enumerate(installation.records) if one.topic == VERDICTS)
+        records = list(installation.records)
         records[place] = records[place]._replace(**changes)
         return records
 
@@ -139,10 +146,10 @@ def lie_otherwise(**changes: Any) -> Forge:
 
 
 def change_header(name: str, value: bytes) -> Forge:
-    def forge(site: RecordedSite) -> list[WrittenRecord]:
-        first = next(one for one in site.records if one.topic == VERDICTS)
+    def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
+        first = next(one for one in installation.records if one.topic == VERDICTS)
         headers = tuple((key, value if key == name else old) for key, old in first.headers)
-        return lie_otherwise(headers=headers)(site)
+        return lie_otherwise(headers=headers)(installation)
 
     return forge
 
@@ -150,35 +157,35 @@ def change_header(name: str, value: bytes) -> Forge:
 def append(**changes: Any) -> Forge:
     """A second verdict on the wipe's input, appended with a right chain hash."""
 
-    def forge(site: RecordedSite) -> list[WrittenRecord]:
-        wiped = [one for one in site.records if one.topic == VERDICTS][1]
+    def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
+        wiped = [one for one in installation.records if one.topic == VERDICTS][1]
         fields = rehash({**json.loads(wiped.value), **changes})
-        return relink([*site.records, replace_value(wiped, fields)])
+        return relink([*installation.records, replace_value(wiped, fields)])
 
     return forge
 
 
-def review(site: RecordedSite) -> list[WrittenRecord]:
+def review(installation: RecordedInstallation) -> list[WrittenRecord]:
     """A history of its source that no input of the session shows, and what follows from it."""
-    records = list(site.records)
+    records = list(installation.records)
     index = next(place for place, one in enumerate(records) if one.topic == MEMORY_DECISIONS)
-    arrival = site.inputs[MEMORY_WRITES, PARTITION, 0]
+    input_record = installation.inputs[MEMORY_WRITES, PARTITION, 0]
     fields = json.loads(records[index].value)
     history = History(None, 40, 0, 40)
-    tenant, source = fields["tenant_id"], json.loads(arrival.value or b"")["source"]["id"]
+    tenant, source = fields["tenant_id"], json.loads(input_record.value or b"")["source"]["id"]
     beside = Shared(histories={SourceName(tenant, source): history})
-    body = make_decision(site, site.control, arrival, "MemoryDecision", shared=beside)
+    body = make_decision(installation, installation.control, input_record, "MemoryDecision", shared=beside)
     records[index] = replace_value(records[index], {**body, **PLACED})
     return relink(records)
 
 
-def resolve(site: RecordedSite) -> list[WrittenRecord]:
-    records = list(site.records)
-    arrival = site.inputs[RETRIEVALS, PARTITION, 1]
+def resolve(installation: RecordedInstallation) -> list[WrittenRecord]:
+    records = list(installation.records)
+    input_record = installation.inputs[RETRIEVALS, PARTITION, 1]
     seen = Resolution("resolved", HASH, "http", BEGAN_MS, "")
     beside = Shared(provenance={("acme", normal_uri(TERMS)): seen})
     index = [place for place, one in enumerate(records) if one.topic == QUALITY_DECISIONS][-1]
-    body = make_decision(site, site.control, arrival, "QualityDecision", shared=beside)
+    body = make_decision(installation, installation.control, input_record, "QualityDecision", shared=beside)
     records[index] = replace_value(records[index], {**body, **PLACED})
     return relink(records)
 

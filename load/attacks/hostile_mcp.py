@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from load.attacks.attempt import Extent
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 BYTES = base64.b64encode(ORDER.encode()).decode()
 PASS_ALL = ("--pass", "progress", "--pass", "meta", "--pass", "blobs")
@@ -26,13 +26,13 @@ PASS_ALL = ("--pass", "progress", "--pass", "meta", "--pass", "blobs")
 
 def run_on(extent: Extent, bootstrap_servers: str) -> Iterator[Attempt]:
     """Takes half a minute, and a minute in full."""
-    with run_worker(bootstrap_servers, "mcp") as site:
-        yield from asyncio.run(_attack(site, extent))
+    with run_worker(bootstrap_servers, "mcp") as installation:
+        yield from asyncio.run(_attack(installation, extent))
 
 
-async def _attack(site: Site, extent: Extent) -> list[Attempt]:
-    """All attempts on a site whose worker runs."""
-    place = Place(site)
+async def _attack(installation: TestInstallation, extent: Extent) -> list[Attempt]:
+    """All attempts on an installation whose worker runs."""
+    place = Place(installation)
     attempts = await _answers(place)
     if extent == "full":
         attempts += await _answers(place, *PASS_ALL)
@@ -197,7 +197,7 @@ async def _environment(place: Place) -> list[Attempt]:
     """What of the host's environment the server sees."""
     async with place.agent("--env", NAMED) as agent:
         seen = await agent.call({"environment": True})
-    ours = [name for name in place.site.settings if name in seen]
+    ours = [name for name in place.installation.settings if name in seen]
     return [
         _attempt(
             "a secret of the host's environment", seen, SECRET not in seen and not ours and "PATH" in seen

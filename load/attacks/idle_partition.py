@@ -23,7 +23,7 @@ from aiokafka import AIOKafkaConsumer
 
 from load.attacks.attempt import Attempt
 from load.inputs.publisher import Pace
-from load.installations.site import SHORT, gather
+from load.installations.installation import SHORT, gather
 from load.recomputation import figures
 from load.recomputation.run_findings import findings
 from load.scene import LOOK_S, Bed, open_scene
@@ -130,10 +130,10 @@ def _forgetful_broker() -> Iterator[tuple[Broker, Path]]:
 
 
 async def _attack(bed: Bed, rounds: int) -> list[Attempt]:
-    site = await bed.site(NAME, with_people=False)
+    installation = await bed.installation(NAME, with_people=False)
     attempts = []
     async with open_scene(
-        site, bed.traffic(site, NAME, SHORT), Pace(SHORT.rate, plenty=SHORT.plenty), WORKERS
+        installation, bed.traffic(installation, NAME, SHORT), Pace(SHORT.rate, plenty=SHORT.plenty), WORKERS
     ) as scene:
         for turn in range(rounds):
             attempts.append(await _idle(scene))
@@ -141,7 +141,7 @@ async def _attack(bed: Bed, rounds: int) -> list[Attempt]:
         await scene.finish(SHORT.events)
     tally = scene.fleet.tally
     ended = figures.none("fault_stops", tally.exits[EXIT_FAULT], "workers")
-    found = [ended, *await findings(tally, await gather(site), HAPPENED)]
+    found = [ended, *await findings(tally, await gather(installation), HAPPENED)]
     broken = [one for one in found if not one.holds and (one.goal != figures.SOME or one.name in HAPPENED)]
     answer = figures.table(broken) if broken else f"{len(found)} figures of the recount hold"
     return [*attempts, Attempt("after all of them, every input and session is recounted", not broken, answer)]
@@ -167,7 +167,7 @@ async def _sleep(scene: Scene, slot: int, sleep: Sleep) -> Attempt:
     sleeper, other = scene.fleet.stop(slot), scene.fleet.workers[1 - slot]
     await scene.wait_until(lambda: scene.fleet.list_owned() == other.partitions(), "the sleeper is suspended")
     await scene.wait_until(
-        lambda: len(other.partitions()) == scene.site.partitions, "another has taken over", LOOK_S
+        lambda: len(other.partitions()) == scene.installation.partitions, "another has taken over", LOOK_S
     )
     if sleep.meanwhile:
         await _forget(scene)
@@ -194,8 +194,8 @@ async def _quiet(scene: Scene) -> None:
 
 async def _forget(scene: Scene) -> None:
     await _quiet(scene)
-    ids = [f"{scene.site.app_id}-{number}" for number in range(scene.site.partitions)]
-    await forgotten(scene.site.bootstrap_servers, ids, PATIENCE_S)
+    ids = [f"{scene.installation.app_id}-{number}" for number in range(scene.installation.partitions)]
+    await forgotten(scene.installation.bootstrap_servers, ids, PATIENCE_S)
 
 
 async def _flow(scene: Scene) -> None:

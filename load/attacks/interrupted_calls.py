@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from load.attacks.attempt import Attempt
 from load.installations import neutral_policy
-from load.installations.site import records_of
+from load.installations.installation import records_of
 from load.installations.worker_process import run_worker
 from sluice.client import AsyncGateClient, ClientError, ClientOptions, GateClient, in_session
 from sluice_topics.catalog import OUTCOMES, VERDICTS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from load.attacks.attempt import Extent
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 SIZES: Mapping[Extent, int] = {"short": 24, "full": 160}
 """Sessions at once, and cancelled calls."""
@@ -36,26 +36,26 @@ TOOL = neutral_policy.READ_TOOL
 
 def run_on(extent: Extent, bootstrap_servers: str) -> Iterator[Attempt]:
     """Takes some seconds."""
-    with run_worker(bootstrap_servers, "calls") as site:
-        yield from asyncio.run(_run_in_tasks(site, SIZES[extent]))
-        yield from _run_in_threads(site, SIZES[extent])
-        yield from asyncio.run(_cancel_calls(site, SIZES[extent]))
+    with run_worker(bootstrap_servers, "calls") as installation:
+        yield from asyncio.run(_run_in_tasks(installation, SIZES[extent]))
+        yield from _run_in_threads(installation, SIZES[extent])
+        yield from asyncio.run(_cancel_calls(installation, SIZES[extent]))
 
 
-def _options(site: Site) -> ClientOptions:
-    return ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
+def _options(installation: TestInstallation) -> ClientOptions:
+    return ClientOptions(topic_prefix=installation.prefix, deadline_s=PATIENCE_S)
 
 
-async def _read_records(site: Site, topic: str, prefix: str) -> list[dict[str, Any]]:
+async def _read_records(installation: TestInstallation, topic: str, prefix: str) -> list[dict[str, Any]]:
     """The topic's records of sessions that begin so."""
-    every = [json.loads(one.value or b"null") for one in await records_of(site, topic)]
+    every = [json.loads(one.value or b"null") for one in await records_of(installation, topic)]
     return [one for one in every if one["session_id"].startswith(prefix)]
 
 
-async def _sessions(site: Site, prefix: str) -> dict[str, list[str]]:
+async def _sessions(installation: TestInstallation, prefix: str) -> dict[str, list[str]]:
     """By session, the words that its actions carried: each is the name of the session that it is of."""
     found: dict[str, list[str]] = {}
-    for one in await _read_records(site, VERDICTS, prefix):
+    for one in await _read_records(installation, VERDICTS, prefix):
         found.setdefault(one["session_id"], []).append(one["action_id"])
     return found
 
@@ -68,10 +68,12 @@ def _apart(tried: str, ran: list[tuple[str, str]], wanted: int, *, harmless: boo
     )
 
 
-async def _run_in_tasks(site: Site, size: int) -> list[Attempt]:
+async def _run_in_tasks(installation: TestInstallation, size: int) -> list[Attempt]:
     """Sessions of concurrent tasks, one within another, and of what they start."""
     ran: list[tuple[str, str]] = []
-    async with AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, _options(site)) as gate:
+    async with AsyncGateClient(
+        installation.bootstrap_servers, neutral_policy.AGENT, _options(installation)
+    ) as gate:
 
         async def call(own: str, **more: Any) -> None:
             async with gate.action(TOOL, {"own": own}, rows_affected=1, **more) as permit:
@@ -91,7 +93,7 @@ async def _run_in_tasks(site: Site, size: int) -> list[Attempt]:
         await asyncio.gather(*map(run_nested, range(size)))
         apart = _apart("tasks with nested sessions, at once", ran, 5 * size)
         lone = await _call_without_session(lambda: call("nobody"))
-    ledger = await _sessions(site, "tasks-")
+    ledger = await _sessions(installation, "tasks-")
     counts = Counter(map(len, ledger.values()))
     return [
         apart,
@@ -108,11 +110,11 @@ async def _call_without_session(call: Any) -> Attempt:
     return Attempt("a call after the blocks, in no session", held=False, answer="it ran")
 
 
-def _run_in_threads(site: Site, size: int) -> Iterator[Attempt]:
+def _run_in_threads(installation: TestInstallation, size: int) -> Iterator[Attempt]:
     """Jobs of few threads, which are used again; threads started within a session have none."""
     ran: list[tuple[str, str]] = []
     lost: list[str] = []
-    with GateClient(site.bootstrap_servers, neutral_policy.AGENT, _options(site)) as gate:
+    with GateClient(installation.bootstrap_servers, neutral_policy.AGENT, _options(installation)) as gate:
 
         def call(own: str) -> None:
             with gate.action(TOOL, {"own": own}, rows_affected=1) as permit:
@@ -142,13 +144,15 @@ def _run_in_threads(site: Site, size: int) -> Iterator[Attempt]:
     )
 
 
-async def _cancel_calls(site: Site, size: int) -> list[Attempt]:
+async def _cancel_calls(installation: TestInstallation, size: int) -> list[Attempt]:
     """Calls that are cancelled after so many steps of the loop, or so many milliseconds."""
-    async with AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, _options(site)) as gate:
+    async with AsyncGateClient(
+        installation.bootstrap_servers, neutral_policy.AGENT, _options(installation)
+    ) as gate:
         before, within, after = await _cancel_at(gate, size)
         await gate.propose(TOOL, {}, session_id="cancelled-last")
     late = [one for one in (*before, *within, *after) if one.ran_late]
-    told = {one["action_id"] for one in await _read_records(site, OUTCOMES, "cancelled-")}
+    told = {one["action_id"] for one in await _read_records(installation, OUTCOMES, "cancelled-")}
     silent = [one.action_id for one in (*within, *after) if one.action_id not in told]
     false = [one.action_id for one in before if one.action_id in told]
     moments = f"{len(before)} before they ran, {len(within)} while, {len(after)} after"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from load.attacks.attempt import Extent
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
 
 AGENTS = ("honest", "sibling", *(f"rival-{number}" for number in range(12)))
 FULL: tuple[int, dict[str, int]] = (1100, {})
@@ -69,13 +69,13 @@ def _flood(place: AttackedSession, agent: str, number: int) -> Iterator[str]:
         place.replay.take(_outcome(place, f"a{long}")),
         place.replay.take(_outcome(place, f"never{long}", agent)),
         place.replay.take(
-            place.arrival(
+            place.input_record(
                 MEMORY_WRITES,
                 write(place, agent, number)
                 | {"write_id": f"w{long}", "source": {"id": f"s{long}", "type": "user"}},
             )
         ),
-        place.replay.take(place.arrival(RETRIEVALS, retrieval(place, agent, f"r{long}"))),
+        place.replay.take(place.input_record(RETRIEVALS, retrieval(place, agent, f"r{long}"))),
     ]
     for record in [record for decision in taken for record in decision.records]:
         yield from _wrong(record)
@@ -88,9 +88,9 @@ def _wrong(record: OutRecord) -> Iterator[str]:
         yield "session_capacity"
 
 
-def _outcome(place: AttackedSession, action_id: str, reporter: str = "honest") -> Arrival:
+def _outcome(place: AttackedSession, action_id: str, reporter: str = "honest") -> InputRecord:
     fields = {"action_id": action_id, "session_id": place.session, "reported_by": reporter}
-    return place.arrival(OUTCOMES, fields | {"rows_affected": MAX_COUNT})
+    return place.input_record(OUTCOMES, fields | {"rows_affected": MAX_COUNT})
 
 
 def _digits() -> Iterator[Attempt]:
@@ -101,6 +101,6 @@ def _digits() -> Iterator[Attempt]:
             fields = json.loads(action.value or b"")
             if topic == OUTCOMES:
                 fields = {"action_id": "a", "session_id": place.session, "reported_by": "honest"}
-            arrival = place.arrival(topic, fields | {"rows_affected": 10 ** (digits - 1)})
-            kinds = [record.kind for record in place.replay.take(arrival).records]
+            input_record = place.input_record(topic, fields | {"rows_affected": 10 ** (digits - 1)})
+            kinds = [record.kind for record in place.replay.take(input_record).records]
             yield Attempt(f"{name} of {digits} digits", kinds == ["DeadLetter"], ", ".join(kinds))

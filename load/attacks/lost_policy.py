@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from load.attacks.attempt import BEGAN_MS, Attempt
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.cases.cases import run_cases
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import Roots, SigningKey
 from sluice.core.trust.change_log import list_entries_in_force
 from sluice.core.trust.compile_cache import CompileCache
@@ -175,7 +175,7 @@ def _history() -> list[ControlRecord]:
 
 def _contents(records: Iterable[ControlRecord]) -> PolicyContents:
     lines = [
-        Arrival(topic, 0, place, BEGAN_MS + place, key, value)
+        InputRecord(topic, 0, place, BEGAN_MS + place, key, value)
         for place, (topic, key, value) in enumerate(records)
     ]
     reduced = reduce_policy(lines, Roots([TRUST.root_key]), _COMPILED)

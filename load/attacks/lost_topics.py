@@ -21,7 +21,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from load.attacks.attempt import Attempt
 from load.installations.command_process import SLUICE
-from load.installations.site import prepare, records_of
+from load.installations.installation import prepare, records_of
 from load.installations.worker_process import WorkerProcess
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.cli.demo.throwaway_trust import publish_policy
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from load.attacks.attempt import Extent
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.registry.keys import SigningKey
 
@@ -49,28 +49,28 @@ MISSING = "tool/wipe revision 2"
 def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
     """On a broker that runs. `short`: all false acceptances at once; `full`: a start after each."""
     with tempfile.TemporaryDirectory(prefix="sluice-lost-") as folder:
-        site = asyncio.run(prepare(servers, Path(folder), f"lost-{uuid.uuid4().hex[:8]}"))
-        _publish(site, site.trust.sign_entries([_tool(1, "T3"), _tool(2, "T4")]))
-        yield _start_worker(site, "before", "a worker starts on the whole policy")
-        lose(site, WIPE)
-        yield _expect_refusal(site, "cut", "a worker starts on topics put back without tool/wipe@2")
-        yield _verify(site, "the ledger is called intact meanwhile", intact=False)
-        loss, false = _loss(site), 0
-        for tried, record in _false_acceptances(site, loss):
-            _publish(site, [record])
+        installation = asyncio.run(prepare(servers, Path(folder), f"lost-{uuid.uuid4().hex[:8]}"))
+        _publish(installation, installation.trust.sign_entries([_tool(1, "T3"), _tool(2, "T4")]))
+        yield _start_worker(installation, "before", "a worker starts on the whole policy")
+        lose(installation, WIPE)
+        yield _expect_refusal(installation, "cut", "a worker starts on topics put back without tool/wipe@2")
+        yield _verify(installation, "the ledger is called intact meanwhile", intact=False)
+        loss, false = _loss(installation), 0
+        for tried, record in _false_acceptances(installation, loss):
+            _publish(installation, [record])
             false += 1
             if extent == "full":
-                yield _expect_refusal(site, f"false-{false}", tried)
-        yield _expect_refusal(site, "false", f"{false} false acceptances together: {_NAMES}")
-        _publish(site, [_sign_entry(loss, site.trust.owner, site.trust.reviewer)])
-        yield _start_worker(site, "accepted", "two people sign exactly this loss")
-        yield _verify(site, "and the ledger is intact", intact=True)
+                yield _expect_refusal(installation, f"false-{false}", tried)
+        yield _expect_refusal(installation, "false", f"{false} false acceptances together: {_NAMES}")
+        _publish(installation, [_sign_entry(loss, installation.trust.owner, installation.trust.reviewer)])
+        yield _start_worker(installation, "accepted", "two people sign exactly this loss")
+        yield _verify(installation, "and the ledger is intact", intact=True)
 
 
-async def put_back(site: Site, records: Sequence[ControlRecord]) -> None:
+async def put_back(installation: TestInstallation, records: Sequence[ControlRecord]) -> None:
     """Delete both control topics and write them again with these records: what whoever has the rights can."""
-    names = {site.real(REGISTRY), site.real(BUNDLES)}
-    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+    names = {installation.real(REGISTRY), installation.real(BUNDLES)}
+    admin = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap_servers)
     await admin.start()
     try:
         await admin.delete_topics([*names])
@@ -78,20 +78,24 @@ async def put_back(site: Site, records: Sequence[ControlRecord]) -> None:
             await asyncio.sleep(POLL_S)
     finally:
         await admin.close()
-    await create(site.bootstrap_servers, TopicLayout(site.prefix, site.app_id, site.partitions), 1)
-    await publish_policy(site.bootstrap_servers, site.prefix, records)
+    await create(
+        installation.bootstrap_servers,
+        TopicLayout(installation.prefix, installation.app_id, installation.partitions),
+        1,
+    )
+    await publish_policy(installation.bootstrap_servers, installation.prefix, records)
 
 
-def lose(site: Site, *keys: bytes) -> None:
+def lose(installation: TestInstallation, *keys: bytes) -> None:
     """Put the control topics back without the records of these keys."""
 
     async def cut() -> None:
         there = [
             (topic, one.key or b"", one.value or b"")
             for topic in (REGISTRY, BUNDLES)
-            for one in await records_of(site, topic)
+            for one in await records_of(installation, topic)
         ]
-        await put_back(site, [one for one in there if one[1] not in keys])
+        await put_back(installation, [one for one in there if one[1] not in keys])
 
     asyncio.run(cut())
 
@@ -99,11 +103,13 @@ def lose(site: Site, *keys: bytes) -> None:
 _NAMES = "one person's, one person's twice, a root key's, for staging, for another revision"
 
 
-def _false_acceptances(site: Site, loss: dict[str, Any]) -> Iterator[tuple[str, ControlRecord]]:
-    owner, both = site.trust.owner, (site.trust.owner, site.trust.reviewer)
+def _false_acceptances(
+    installation: TestInstallation, loss: dict[str, Any]
+) -> Iterator[tuple[str, ControlRecord]]:
+    owner, both = installation.trust.owner, (installation.trust.owner, installation.trust.reviewer)
     yield "one person accepts the loss", _sign_entry(loss, owner)
     yield "one person accepts it with two signatures", _sign_entry(loss, owner, owner)
-    yield "a root key accepts it with one person", _sign_entry(loss, owner, site.trust.root)
+    yield "a root key accepts it with one person", _sign_entry(loss, owner, installation.trust.root)
     yield "two people accept it for staging", _sign_entry({**loss, "installations": ["staging"]}, *both)
     lost = [{**one, "before": one["before"] + 1} for one in loss["spec"]["lost"]]
     other = {**loss, "id": "another-loss", "spec": {**loss["spec"], "lost": lost}}
@@ -120,49 +126,49 @@ def _tool(revision: int, tier: str) -> dict[str, Any]:
     return {"kind": "tool", "id": "wipe", "revision": revision, "spec": spec}
 
 
-def _publish(site: Site, records: Sequence[ControlRecord]) -> None:
-    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, records))
+def _publish(installation: TestInstallation, records: Sequence[ControlRecord]) -> None:
+    asyncio.run(publish_policy(installation.bootstrap_servers, installation.prefix, records))
 
 
-def _sluice(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
+def _sluice(installation: TestInstallation, *words: str) -> subprocess.CompletedProcess[str]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
-    environment = {**ours, **site.settings}
+    environment = {**ours, **installation.settings}
     return subprocess.run([*SLUICE, *words], env=environment, capture_output=True, text=True, check=False)
 
 
-def _loss(site: Site) -> dict[str, Any]:
+def _loss(installation: TestInstallation) -> dict[str, Any]:
     """What is missing, as `sluice registry accept-loss` drafts it."""
-    draft = site.folder / "loss.json"
-    done = _sluice(site, "registry", "accept-loss", str(draft), "--reason", "the signed file is lost")
+    draft = installation.folder / "loss.json"
+    done = _sluice(installation, "registry", "accept-loss", str(draft), "--reason", "the signed file is lost")
     if done.returncode:
         raise RuntimeError(done.stderr)
     (entry,) = json.loads(draft.read_text("utf-8"))["entries"]
     return dict(entry)
 
 
-def _verify(site: Site, tried: str, *, intact: bool) -> Attempt:
-    found = json.loads(_sluice(site, "ledger", "verify", "--json").stdout)
+def _verify(installation: TestInstallation, tried: str, *, intact: bool) -> Attempt:
+    found = json.loads(_sluice(installation, "ledger", "verify", "--json").stdout)
     messages = [f"{one['code']}: {one['message']}" for one in found["findings"]]
     named = all(one.startswith("policy_lost") and MISSING in one for one in messages)
-    held = not messages if intact else len(messages) == site.partitions and named
+    held = not messages if intact else len(messages) == installation.partitions and named
     return Attempt(tried, held, messages[0] if messages else "intact", harmless=intact)
 
 
-def _start_worker(site: Site, name: str, tried: str) -> Attempt:
-    status, _ = _outcome(site, name)
+def _start_worker(installation: TestInstallation, name: str, tried: str) -> Attempt:
+    status, _ = _outcome(installation, name)
     return Attempt(tried, status is None, f"status {status}" if status else "it decides", harmless=True)
 
 
-def _expect_refusal(site: Site, name: str, tried: str) -> Attempt:
-    status, said = _outcome(site, name)
+def _expect_refusal(installation: TestInstallation, name: str, tried: str) -> Attempt:
+    status, said = _outcome(installation, name)
     told = f"policy lost: {MISSING} (now 1)" in said and "sluice registry accept-loss" in said
     answer = "it decides" if status is None else f"status {status}, {MISSING} {'' if told else 'not '}named"
     return Attempt(tried, status == EXIT_POLICY and told, answer)
 
 
-def _outcome(site: Site, name: str) -> tuple[int | None, str]:
+def _outcome(installation: TestInstallation, name: str) -> tuple[int | None, str]:
     """The status with which a worker ended by itself, None if it took partitions over; and its last words."""
-    worker = WorkerProcess(site, name, 0.0)
+    worker = WorkerProcess(installation, name, 0.0)
     deadline = time.monotonic() + PATIENCE_S
     while worker.exit_code is None and not worker.partitions() and time.monotonic() < deadline:
         time.sleep(POLL_S)

@@ -20,10 +20,10 @@ from load.installations import neutral_policy, quality_policy
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 ORDER = neutral_policy.ATTACK
-"""What the site's bundle takes for an order."""
+"""What the installation's bundle takes for an order."""
 SECRET, NAMED = "HOST_TOKEN", "SERVER_TOKEN"
 ANSWER_S, END_S = 90.0, 60.0
 SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()", "mcp"]
@@ -48,13 +48,13 @@ SCRIPT: Mapping[str, Any] = {
 class Place:
     """The server's script and the proxy's options; each proxy has pins of its own."""
 
-    site: Site
+    installation: TestInstallation
     numbers: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        self.script = self.site.folder / "script.json"
-        self.log = self.site.folder / "proxy.log"
-        self.config = self.site.folder / "mcp.toml"
+        self.script = self.installation.folder / "script.json"
+        self.log = self.installation.folder / "proxy.log"
+        self.config = self.installation.folder / "mcp.toml"
         self.config.write_text(
             '[results]\ncontent_class = "memo"\nconfidence_score = 0.9\n'
             f'provenance_uri = "{quality_policy.RECORDED_URI}"\n'
@@ -69,10 +69,15 @@ class Place:
     async def agent(self, *more: str, server: str = "load") -> AsyncIterator[Agent]:
         """An agent's host that has started the proxy and has listed its tools."""
         self.shows()
-        pins = str(self.site.folder / f"pins-{next(self.numbers)}")
+        pins = str(self.installation.folder / f"pins-{next(self.numbers)}")
         named = ("--agent", neutral_policy.AGENT, "--server", server, "--config", str(self.config))
         hostile = ("--", sys.executable, "-m", "load.attacks.hostile_server", str(self.script))
-        environment = {**os.environ, **self.site.settings, SECRET: "of the host", NAMED: "of the server"}
+        environment = {
+            **os.environ,
+            **self.installation.settings,
+            SECRET: "of the host",
+            NAMED: "of the server",
+        }
         process = await asyncio.create_subprocess_exec(
             *SLUICE,
             *(*named, "--pins", pins, "--results-as-retrievals", *more, *hostile),

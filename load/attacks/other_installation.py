@@ -24,7 +24,7 @@ from sluice.client.mandates import MandateIssuer, MandateTerms, issue_mandate
 from sluice.client.sender import InputSigner, delegation_grant
 from sluice.core.cases.cases import run_cases
 from sluice.core.decide.replay import Replay, nobody
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.registry.keys import Roots, SigningKey
 from sluice.core.registry.loading import build_registry
@@ -82,7 +82,7 @@ def _propose(audience: Audience) -> tuple[bool, str]:
 def _report(audience: Audience) -> tuple[bool, str]:
     """Forty rows were done, and an outcome says none: it lowers the total only if it counts."""
     place = _Place()
-    action = place.arrival(ACTIONS, _action("honest"))
+    action = place.input_record(ACTIONS, _action("honest"))
     place.replay.take(action)
     said: dict[str, Any] = {
         "action_id": "a-1",
@@ -92,7 +92,7 @@ def _report(audience: Audience) -> tuple[bool, str]:
     }
     said |= {"action_digest": action.digest, "input": action.coordinates()}
     said["signature"] = _base64(POINT_KEY.sign(record_message(audience, rfc8785.dumps(said))))
-    place.replay.take(place.arrival(OUTCOMES, said))
+    place.replay.take(place.input_record(OUTCOMES, said))
     total = place.act(action_id="probe", rows_affected=0)["session"]["before"]["aggregateRowsAffected"]
     return total == 0, f"total {total}"
 
@@ -110,7 +110,7 @@ def _review(audience: Audience) -> tuple[bool, str]:
         "justification": "looked at it",
     }
     review = sign_review(fields, ANN, audience).model_dump(mode="json", exclude_unset=True)
-    records = place.replay.take(place.arrival(REVIEWS, review)).records
+    records = place.replay.take(place.input_record(REVIEWS, review)).records
     return any(one.kind == "EscalationResolved" for one in records), ", ".join(one.kind for one in records)
 
 
@@ -129,7 +129,7 @@ def _mandate(audience: Audience) -> tuple[bool, str]:
     issuer = MandateIssuer("console", InputSigner(CONSOLE_PEM, audience))
     mandate = issue_mandate(issuer, "honest", SESSION, until, MandateTerms(task="Read"))
     place = _Place()
-    (record,) = place.replay.take(place.arrival(MANDATES, mandate)).records
+    (record,) = place.replay.take(place.input_record(MANDATES, mandate)).records
     return record.kind == "MandateRecorded", record.body.get("reason") or record.kind
 
 
@@ -140,7 +140,7 @@ def _entries_for_others() -> Iterator[Attempt]:
         entry = {"kind": "agent", "id": "mighty", "revision": 1, "spec": spec, "installations": [where]}
         value = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), [TRUST.owner]).written()
         lines = [TRUST.make_approver(), (REGISTRY, b"agent/mighty@1", value)]
-        records = [Arrival(topic, 0, n, BEGAN_MS, key, it) for n, (topic, key, it) in enumerate(lines)]
+        records = [InputRecord(topic, 0, n, BEGAN_MS, key, it) for n, (topic, key, it) in enumerate(lines)]
         compiled = CompileCache(partial(run_cases, stages=None), PRODUCTION)
         reduced = reduce_policy(records, Roots([TRUST.root_key]), compiled)
         counts = "mighty" in reduced.registry.agents
@@ -169,20 +169,20 @@ class _Place:
         self._next: dict[str, int] = {}
         self._values: dict[tuple[str, int], bytes] = {}
 
-    def arrival(self, topic: str, fields: dict[str, Any]) -> Arrival:
+    def input_record(self, topic: str, fields: dict[str, Any]) -> InputRecord:
         offset = self._next.get(topic, 0)
         self._next[topic] = offset + 1
         value = self._values[topic, offset] = json.dumps(fields).encode()
-        return Arrival(topic, PARTITION, offset, BEGAN_MS + 1000 * offset, SESSION.encode(), value)
+        return InputRecord(topic, PARTITION, offset, BEGAN_MS + 1000 * offset, SESSION.encode(), value)
 
     def act(self, agent: str = "signer", signer: InputSigner | None = None, **changed: Any) -> dict[str, Any]:
         """The verdict on an action, signed where there is a signer."""
         fields = _action("honest" if signer is None else agent, **changed)
-        arrival = self.arrival(ACTIONS, fields)
+        input_record = self.input_record(ACTIONS, fields)
         if signer is not None:
-            said = signer.make_header(ACTIONS, SESSION, arrival.value or b"", arrival.timestamp_ms)
-            arrival = replace(arrival, signature_header=said[1])
-        return next(one.body for one in self.replay.take(arrival).records if one.kind == "Verdict")
+            said = signer.make_header(ACTIONS, SESSION, input_record.value or b"", input_record.timestamp_ms)
+            input_record = replace(input_record, signature_header=said[1])
+        return next(one.body for one in self.replay.take(input_record).records if one.kind == "Verdict")
 
     def _answer(self, request: Request) -> Answer:
         """Earlier inputs are there; nothing else is."""
@@ -193,7 +193,7 @@ class _Place:
 
     def bodies(self, fields: dict[str, Any]) -> list[dict[str, Any]]:
         """Each record of an action by its kind."""
-        return [{one.kind: one.body} for one in self.replay.take(self.arrival(ACTIONS, fields)).records]
+        return [{one.kind: one.body} for one in self.replay.take(self.input_record(ACTIONS, fields)).records]
 
 
 def _check_allowed(verdict: dict[str, Any]) -> tuple[bool, str]:

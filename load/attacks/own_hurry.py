@@ -23,7 +23,7 @@ from sluice.bootstrap.model_ports import build_grader_ports
 from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.decision_point import NOTHING_SHARED
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import Request
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
@@ -106,16 +106,18 @@ async def _all(
         await ports.close()
 
 
-def _input(number: int, agent: str, text: str, **more: Any) -> tuple[str, Arrival]:
+def _input(number: int, agent: str, text: str, **more: Any) -> tuple[str, InputRecord]:
     session = f"s-{number}"
     fields = {"action_id": "a", "agent_id": agent, "session_id": session, "mode": "standard"}
     call = {"toolName": "note", "parameters": {"text": text}, **more}
-    return session, Arrival(ACTIONS, 0, number, AT_MS, session.encode(), json.dumps(fields | call).encode())
+    return session, InputRecord(
+        ACTIONS, 0, number, AT_MS, session.encode(), json.dumps(fields | call).encode()
+    )
 
 
-async def _outcome(point: DecisionPoint, ports: Ports, session: str, arrival: Arrival) -> str:
+async def _outcome(point: DecisionPoint, ports: Ports, session: str, input_record: InputRecord) -> str:
     state = SessionState(session_key(session))
-    evaluation = InputInProgress(point, receive(arrival), state, NOTHING_SHARED, at_home=True)
+    evaluation = InputInProgress(point, receive(input_record), state, NOTHING_SHARED, at_home=True)
     step = evaluation.advance()
     while isinstance(step, Request):
         step = evaluation.advance(ports.recall(step) or await ports.answer(step))

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from load.attacks.answered_site import PATIENCE_S, open_site
+from load.attacks.answered_installation import PATIENCE_S, open_installation
 from load.attacks.attempt import Attempt
 from load.installations import approvers, neutral_policy
-from load.installations.site import PARTITIONS, SLOW_MARK
+from load.installations.installation import PARTITIONS, SLOW_MARK
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.client.answers import ActionAnswer
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
@@ -33,7 +33,7 @@ from sluice_topics.catalog import ACTIONS, ESCALATIONS, REGISTRY, REVIEWS, SESSI
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from load.attacks.answered_site import AnsweredSite, Fields
+    from load.attacks.answered_installation import AnsweredInstallation, Fields
     from load.attacks.attempt import Extent
     from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
@@ -55,7 +55,7 @@ def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
 
 
 async def _attack(servers: str, size: int) -> list[Attempt]:
-    async with open_site(servers, _policy, SLOW_S) as place:
+    async with open_installation(servers, _policy, SLOW_S) as place:
         raced = [*await _end_all(place, size), *await _last_use(place), *await _revoke_in_use(place)]
         return [*raced, await _one_id(place)]
 
@@ -115,10 +115,10 @@ class _Calls:
             return
 
 
-async def _end_all(place: AnsweredSite, size: int) -> list[Attempt]:
+async def _end_all(place: AnsweredInstallation, size: int) -> list[Attempt]:
     """Everybody answers everything at once."""
-    options = ClientOptions(topic_prefix=place.site.prefix, deadline_s=PATIENCE_S)
-    opening = partial(AsyncGateClient, place.site.bootstrap_servers, options=options)
+    options = ClientOptions(topic_prefix=place.installation.prefix, deadline_s=PATIENCE_S)
+    opening = partial(AsyncGateClient, place.installation.bootstrap_servers, options=options)
     names, calls = [f"{approvers.PREFIX}raced-{number}" for number in range(size)], _Calls()
     async with opening(approvers.ASKING_AGENT) as gate, opening(approvers.HASTY_AGENT) as hasty:
         gates = [hasty if number % 2 else gate for number in range(size)]
@@ -140,10 +140,10 @@ async def _end_all(place: AnsweredSite, size: int) -> list[Attempt]:
     return _compare(names, ended, calls.ran, {n: one.allowed for n, one in zip(names, read, strict=True)})
 
 
-async def _one_id(place: AnsweredSite) -> Attempt:
+async def _one_id(place: AnsweredInstallation) -> Attempt:
     """Two clients with a journal each call under one action id: docs/guarantees.md lists it as not held."""
-    options = ClientOptions(topic_prefix=place.site.prefix, deadline_s=PATIENCE_S)
-    opening = partial(AsyncGateClient, place.site.bootstrap_servers, approvers.ASKING_AGENT, options)
+    options = ClientOptions(topic_prefix=place.installation.prefix, deadline_s=PATIENCE_S)
+    opening = partial(AsyncGateClient, place.installation.bootstrap_servers, approvers.ASKING_AGENT, options)
     name, calls = f"{approvers.PREFIX}one-id", _Calls()
     async with opening() as one, opening() as other:
         await asyncio.gather(_answer(place, 0, name), calls.make(one, name), calls.make(other, name))
@@ -176,7 +176,7 @@ def _compare(
     ]
 
 
-async def _answer(place: AnsweredSite, number: int, name: str) -> None:
+async def _answer(place: AnsweredInstallation, number: int, name: str) -> None:
     """All answers to one escalation by two people at once, in the order of its number."""
     opened = _select_records(
         await place.wait_for_records(ESCALATIONS, lambda found: bool(_select_records(found, [name]))), [name]
@@ -206,7 +206,7 @@ def _action(session: str, name: str, **parameters: Any) -> Fields:
     return {**fields, "parameters": parameters, "mode": "high_stakes", "rows_affected": approvers.ROWS}
 
 
-async def _last_use(place: AnsweredSite) -> list[Attempt]:
+async def _last_use(place: AnsweredInstallation) -> list[Attempt]:
     """In two partitions sessions ask at once for the one use that each has; a gate holds them all up."""
     sessions = [place.session_in(part, f"last-{part}-{at}") for part in (0, 1) for at in range(AT_ONCE)]
     await asyncio.gather(
@@ -228,7 +228,7 @@ async def _last_use(place: AnsweredSite) -> list[Attempt]:
     ]
 
 
-async def _revoke_in_use(place: AnsweredSite) -> list[Attempt]:
+async def _revoke_in_use(place: AnsweredInstallation) -> list[Attempt]:
     """One person revokes a grant for a session while its agent uses it."""
     session = place.session_in(2, "revoked")
     before = place.session_in(2, "first")

@@ -22,8 +22,8 @@ from load.bench.fixtures.action_events import find_file
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import build_registry, make_neutral_agent
@@ -84,7 +84,9 @@ class _Place(NamedTuple):
         session = record["session_id"]
         raw = json.dumps(record).encode()
         return decide(
-            self.point, Arrival(topic, 0, 0, AT_MS, session.encode(), raw), SessionState(session_key(session))
+            self.point,
+            InputRecord(topic, 0, 0, AT_MS, session.encode(), raw),
+            SessionState(session_key(session)),
         )
 
 

@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from load.attacks.answered_site import open_site
+from load.attacks.answered_installation import open_installation
 from load.attacks.attempt import Attempt
 from load.installations import approvers, neutral_policy, quality_policy
 from sluice_topics.catalog import (
@@ -31,7 +31,7 @@ from sluice_topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from load.attacks.answered_site import AnsweredSite, Fields
+    from load.attacks.answered_installation import AnsweredInstallation, Fields
     from load.attacks.attempt import Extent
     from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
@@ -52,7 +52,7 @@ def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
 
 
 async def _attack(servers: str) -> list[Attempt]:
-    async with open_site(servers, _policy) as place:
+    async with open_installation(servers, _policy) as place:
         return [*await _Memories(place).attempts(), *await _Items(place).attempts()]
 
 
@@ -69,7 +69,7 @@ def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
     return found
 
 
-async def _await_refusals(place: AnsweredSite, reviews: Sequence[Fields]) -> list[str]:
+async def _await_refusals(place: AnsweredInstallation, reviews: Sequence[Fields]) -> list[str]:
     """Why each of these answers is refused, once all are."""
     sent = [await place.send(REVIEWS, one, at % 2) for at, one in enumerate(reviews)]
 
@@ -89,7 +89,7 @@ async def _await_refusals(place: AnsweredSite, reviews: Sequence[Fields]) -> lis
 class _Memories:
     """Approvals of held memories."""
 
-    def __init__(self, place: AnsweredSite) -> None:
+    def __init__(self, place: AnsweredInstallation) -> None:
         self._place = place
 
     async def _hold_memory(self, session: str, write_id: str, content: str, agent: str = PATIENT) -> Fields:
@@ -165,7 +165,7 @@ class _Memories:
 class _Items:
     """Approvals of items that were withheld."""
 
-    def __init__(self, place: AnsweredSite) -> None:
+    def __init__(self, place: AnsweredInstallation) -> None:
         self._place = place
         self._asked: Counter[str] = Counter()
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from load.attacks.attempt import BEGAN_MS, Attempt
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.cases.cases import run_cases
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import Envelope, read_envelope, sign
@@ -164,7 +164,7 @@ def _sign_policy() -> list[ControlRecord]:
 
 def _fold(records: Iterable[ControlRecord]) -> ReducedPolicy:
     lines = [
-        Arrival(topic, 0, place, BEGAN_MS + place, key, value)
+        InputRecord(topic, 0, place, BEGAN_MS + place, key, value)
         for place, (topic, key, value) in enumerate(records)
     ]
     return reduce_policy(lines, Roots([TRUST.root_key]), _COMPILED)

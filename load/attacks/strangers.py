@@ -47,11 +47,11 @@ def _act(place: AttackedSession, flooder: str, number: int) -> None:
 
 
 def _write(place: AttackedSession, flooder: str, number: int) -> None:
-    place.replay.take(place.arrival(MEMORY_WRITES, write(place, flooder, number)))
+    place.replay.take(place.input_record(MEMORY_WRITES, write(place, flooder, number)))
 
 
 def _read(place: AttackedSession, flooder: str, number: int) -> None:
-    place.replay.take(place.arrival(RETRIEVALS, retrieval(place, flooder, f"x{number}")))
+    place.replay.take(place.input_record(RETRIEVALS, retrieval(place, flooder, f"x{number}")))
 
 
 def _report(place: AttackedSession, flooder: str, number: int) -> None:
@@ -69,7 +69,7 @@ FLOODS: dict[str, Callable[[AttackedSession, str, int], None]] = {
 def _victim(place: AttackedSession, after: str) -> Iterator[Attempt]:
     verdict = place.take(place.action("mine", 5))
     yield Attempt(f"{after}, then an action", verdict["verdict"] == "allowed", str(verdict["blockReason"]))
-    decided = place.replay.take(place.arrival(MEMORY_WRITES, write(place, "honest", 0))).records
+    decided = place.replay.take(place.input_record(MEMORY_WRITES, write(place, "honest", 0))).records
     reason = next(one.body["reason"] for one in decided if one.kind == "MemoryDecision")
     yield Attempt(f"{after}, then a memory write", reason != "session_capacity", reason)
     action = place.action("settled", 400)

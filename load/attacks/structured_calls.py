@@ -16,7 +16,7 @@ from load.attacks.attempt import Attempt
 from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.replay import Replay
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.offline.bundle_source import read_whole_bundle
@@ -286,6 +286,6 @@ def _decide(replay: Replay, place: int, call: Call) -> dict[str, Any]:
         "rows_affected": 1,
     }
     raw = json.dumps(action).encode()
-    decision = replay.take(Arrival(ACTIONS, 0, place, AT_MS, session.encode(), raw))
+    decision = replay.take(InputRecord(ACTIONS, 0, place, AT_MS, session.encode(), raw))
     verdict: dict[str, Any] = next(one.body for one in decision.records if one.kind == "Verdict")
     return verdict

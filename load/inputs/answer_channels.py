@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.slack_api import SlackApi
     from sluice_topics.audience import Audience
 
@@ -60,13 +60,13 @@ class Terminal:
 
     name = "terminal"
 
-    def __init__(self, site: Site, keys: Path) -> None:
+    def __init__(self, installation: TestInstallation, keys: Path) -> None:
         """`keys`: the folder with each person's private key."""
         self._keys = keys
         own = {
             name: value for name, value in os.environ.items() if not name.startswith(("SLUICE_", "KAFKA_"))
         }
-        self._environment = {**own, **site.settings}
+        self._environment = {**own, **installation.settings}
         self._typing = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaProducer
 
     from load.inputs.answer_channels import AnswerChannel, Told
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 WAYS, WIRED_FROM, HURRIED_FROM = 12, 6, 9
 SESSIONS = 17
@@ -66,7 +66,7 @@ class SubmittedAnswer:
 class Answering:
     """Who acts and who answers. `given`: all answers, by their justification."""
 
-    site: Site
+    installation: TestInstallation
     producer: AIOKafkaProducer
     channels: Sequence[AnswerChannel]
     given: dict[str, SubmittedAnswer] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Answering:
                 "rows_affected": ROWS,
             }
             await self.producer.send_and_wait(
-                self.site.real(ACTIONS), orjson.dumps(action), key=session.encode()
+                self.installation.real(ACTIONS), orjson.dumps(action), key=session.encode()
             )
 
     async def finish(self, check: Callable[[], None], stall_s: float) -> None:
@@ -103,7 +103,7 @@ class Answering:
         answer ends for `stall_s` seconds."""
         clock = asyncio.get_running_loop().time
         left, since = len(self._tasks), clock()
-        while self._tasks or not await have_all_ended(self.site, len(self._seen)):
+        while self._tasks or not await have_all_ended(self.installation, len(self._seen)):
             self.check()
             check()
             if len(self._tasks) != left:
@@ -132,7 +132,7 @@ class Answering:
 
     async def _follow(self) -> None:
         async with open_reader(
-            self.site.bootstrap_servers, [self.site.real(ESCALATIONS)], "beginning"
+            self.installation.bootstrap_servers, [self.installation.real(ESCALATIONS)], "beginning"
         ) as reader:
             async for batch in reader.follow(None):
                 for record in batch:

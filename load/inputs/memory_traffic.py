@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import rfc8785
 
+from load.installations.installation import POISON, POISON_MARK, SLOW_MARK, TrafficRecord, Write
 from load.installations.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE
-from load.installations.site import POISON, POISON_MARK, SLOW_MARK, InputRecord, Write
 from sluice.cli.demo.throwaway_trust import REVIEWER
 from sluice_topics.audience import Audience, record_message
 from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
@@ -53,7 +53,7 @@ class MemoryTraffic:
         self._slow = slow
         self._drawn = 0
         self._published: dict[str, list[Write]] = {}
-        self._makers: tuple[tuple[float, Callable[[str], InputRecord]], ...] = (
+        self._makers: tuple[tuple[float, Callable[[str], TrafficRecord]], ...] = (
             (0.31, self._honest),
             (0.30, self._make_doubted),
             (0.12, self._make_derived),
@@ -65,7 +65,7 @@ class MemoryTraffic:
             (0.04, self._conflict),
         )
 
-    def next(self, session: str) -> InputRecord:
+    def next(self, session: str) -> TrafficRecord:
         """One write more in the session."""
         draw = self._rng.random()
         for share, make in self._makers:
@@ -74,21 +74,21 @@ class MemoryTraffic:
             draw -= share
         return self._honest(session)
 
-    def poison(self, session: str) -> InputRecord:
+    def poison(self, session: str) -> TrafficRecord:
         """A write that kills whoever has it analysed; it brings all that the gate asks for before."""
         value = json.dumps(self._fields(session, mark=POISON_MARK)).encode()
-        return InputRecord(MEMORY_WRITES, session.encode(), value, POISON)
+        return TrafficRecord(MEMORY_WRITES, session.encode(), value, POISON)
 
-    def _honest(self, session: str) -> InputRecord:
+    def _honest(self, session: str) -> TrafficRecord:
         return self._first(self._fields(session))
 
-    def _make_doubted(self, session: str) -> InputRecord:
+    def _make_doubted(self, session: str) -> TrafficRecord:
         """Derived from something that nobody knows: held for a reviewer. For a few the ledger is asked."""
         number = self._rng.getrandbits(48) + 2**40
         unknown = f"memory:{MEMORY_WRITES}:0:{number}" if number % ASKED == 0 else f"elsewhere-{number}"
         return self._first(self._fields(session) | {"derived_from": [unknown]})
 
-    def _make_derived(self, session: str) -> InputRecord:
+    def _make_derived(self, session: str) -> TrafficRecord:
         """From one or two memories, whatever became of them: of the session, or now and then of another."""
         other = self._rng.random() < ELSEWHERE
         placed = self._list_placed(self._rng.choice(list(self._published) or [session]) if other else session)
@@ -102,34 +102,34 @@ class MemoryTraffic:
         last = self._published.get(session, [])[-LAST:]
         return [one.memory_id for one in last if one.memory_id is not None]
 
-    def _exempt(self, session: str) -> InputRecord:
+    def _exempt(self, session: str) -> TrafficRecord:
         fields = self._fields(session) | {"source": {"id": EXEMPT_SOURCE, "type": "external"}}
         return self._first({name: value for name, value in fields.items() if name not in QUALITY})
 
-    def _unfit(self, session: str) -> InputRecord:
+    def _unfit(self, session: str) -> TrafficRecord:
         fields = self._fields(session)
         del fields[self._rng.choice(list(QUALITY))]
         return self._first(fields)
 
-    def _hostile(self, session: str) -> InputRecord:
+    def _hostile(self, session: str) -> TrafficRecord:
         fields = self._fields(session)
         return self._first(fields | {"content": f"{fields['content']} {ATTACK}"})
 
-    def _nobodys(self, session: str) -> InputRecord:
+    def _nobodys(self, session: str) -> TrafficRecord:
         return self._first(self._fields(session) | {"agent_id": NOBODY})
 
-    def _repeat(self, session: str) -> InputRecord:
+    def _repeat(self, session: str) -> TrafficRecord:
         known = self._published.get(session)
         if not known:
             return self._honest(session)
-        return InputRecord(MEMORY_WRITES, session.encode(), self._rng.choice(known).value, "repeat")
+        return TrafficRecord(MEMORY_WRITES, session.encode(), self._rng.choice(known).value, "repeat")
 
-    def _conflict(self, session: str) -> InputRecord:
+    def _conflict(self, session: str) -> TrafficRecord:
         known = self._published.get(session)
         if not known:
             return self._honest(session)
         changed = {**self._rng.choice(known).fields, "content": f"changed {self._drawn}"}
-        return InputRecord(MEMORY_WRITES, session.encode(), json.dumps(changed).encode(), "conflict")
+        return TrafficRecord(MEMORY_WRITES, session.encode(), json.dumps(changed).encode(), "conflict")
 
     def _fields(self, session: str, mark: str = "") -> dict[str, Any]:
         rng = self._rng
@@ -145,10 +145,10 @@ class MemoryTraffic:
             **QUALITY,
         }
 
-    def _first(self, fields: dict[str, Any]) -> InputRecord:
+    def _first(self, fields: dict[str, Any]) -> TrafficRecord:
         write = Write(fields, json.dumps(fields).encode())
         self._published.setdefault(fields["session_id"], []).append(write)
-        return InputRecord(MEMORY_WRITES, fields["session_id"].encode(), write.value, "write", write)
+        return TrafficRecord(MEMORY_WRITES, fields["session_id"].encode(), write.value, "write", write)
 
 
 KIND = "review:"
@@ -183,7 +183,7 @@ class ReviewTraffic:
         if "derived_from" in write.fields:
             self._placed.append(write)
 
-    def next(self) -> InputRecord | None:
+    def next(self) -> TrafficRecord | None:
         """A review; None while there is nothing to review."""
         kind = self._rng.choices(list(KINDS), list(KINDS.values()))[0]
         subjects = self._reviewed if kind == "again" and self._reviewed else self._placed
@@ -193,7 +193,7 @@ class ReviewTraffic:
         self._reviewed.append(write)
         fields = self._fields(write, kind)
         value = json.dumps(fields | {"signature": self._signature(fields, kind)}).encode()
-        return InputRecord(REVIEWS, fields["session_id"].encode(), value, f"{KIND}{kind}")
+        return TrafficRecord(REVIEWS, fields["session_id"].encode(), value, f"{KIND}{kind}")
 
     def _fields(self, write: Write, kind: str) -> dict[str, Any]:
         content = write.fields["content"] + ("?" if kind == "wrong_digest" else "")

@@ -47,7 +47,7 @@ from load.installations.approvers import (
     signature_of,
 )
 from load.installations.fleet import RunFailed
-from load.installations.site import records_of
+from load.installations.installation import records_of
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, open_reader
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
@@ -55,7 +55,7 @@ from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS,
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 WAYS, HURRIED_FROM = 12, 8
 ROUND = 4 * WAYS
@@ -70,8 +70,8 @@ class People:
     """Those who act and those who answer: each escalation in the way that its action's name says. `ends`:
     after their last record, by real topic and partition."""
 
-    def __init__(self, site: Site, producer: AIOKafkaProducer, said: WhatWasSaid) -> None:
-        self.site = site
+    def __init__(self, installation: TestInstallation, producer: AIOKafkaProducer, said: WhatWasSaid) -> None:
+        self.installation = installation
         self.ends: dict[tuple[str, int], int] = {}
         self._producer = producer
         self._said = said
@@ -140,18 +140,20 @@ class People:
             await self._send(ACTIONS, session, value)
         elif way % 2:
             self._said.signed.add(
-                await self._send(ACTIONS, session, value, [signature_of(self.site.audience, value, session)])
+                await self._send(
+                    ACTIONS, session, value, [signature_of(self.installation.audience, value, session)]
+                )
             )
         else:
-            forged = forge_headers(self.site.audience, FORGED[way // 2], value, session)
+            forged = forge_headers(self.installation.audience, FORGED[way // 2], value, session)
             self._said.unsigned.add(await self._send(ACTIONS, session, value, forged))
 
     async def _answer_all(self) -> None:
         """Answer whatever opens, until cancelled, also where the broker goes away meanwhile."""
-        names = [self.site.real(topic) for topic in (ESCALATIONS, SESSION_EVENTS)]
+        names = [self.installation.real(topic) for topic in (ESCALATIONS, SESSION_EVENTS)]
         while True:
             with suppress(KafkaError, KafkaUnreachable, OSError, TimeoutError):
-                async with open_reader(self.site.bootstrap_servers, names, "beginning") as reader:
+                async with open_reader(self.installation.bootstrap_servers, names, "beginning") as reader:
                     async for batch in reader.follow(None):
                         for record in batch:
                             if is_of_people(record.key):
@@ -235,7 +237,7 @@ class People:
             "digest": opened["action_digest"],
             "justification": "a fault run",
         }
-        return sign_review(fields, KEYS[key or by], self.site.audience).model_dump(exclude_unset=True)
+        return sign_review(fields, KEYS[key or by], self.installation.audience).model_dump(exclude_unset=True)
 
     async def _publish(self, review: dict[str, Any], said: tuple[str, str, str], *, good: bool) -> None:
         place = await self._send(REVIEWS, review["session_id"], orjson.dumps(review))
@@ -247,7 +249,7 @@ class People:
         self, topic: str, session: str, value: bytes, headers: list[tuple[str, bytes]] | None = None
     ) -> tuple[int, int]:
         sending = self._producer.send_and_wait(
-            self.site.real(topic), value, key=session.encode(), headers=headers or []
+            self.installation.real(topic), value, key=session.encode(), headers=headers or []
         )
         placed = await asyncio.shield(sending)
         place = placed.topic, placed.partition
@@ -256,17 +258,19 @@ class People:
 
     async def _all_ended(self) -> bool:
         """Nobody is still to answer, and all is answered."""
-        return all(one.done() for one in self._late) and await have_all_ended(self.site, len(self._seen))
+        return all(one.done() for one in self._late) and await have_all_ended(
+            self.installation, len(self._seen)
+        )
 
 
-async def have_all_ended(site: Site, seen: int) -> bool:
+async def have_all_ended(installation: TestInstallation, seen: int) -> bool:
     """Each action has a verdict, each answer its own, each escalation was seen and has ended.
 
     Verdicts are read before escalations, and name them: else one that opens between the two readings would be
     missed."""
     counts, named = Counter[str](), set[str]()
     for topic in (ACTIONS, REVIEWS, VERDICTS, ESCALATIONS, SESSION_EVENTS):
-        for one in await records_of(site, topic):
+        for one in await records_of(installation, topic):
             if is_of_people(one.key):
                 body = json.loads(one.value or b"{}")
                 counts[body.get("schema", topic)] += 1
@@ -280,18 +284,18 @@ async def have_all_ended(site: Site, seen: int) -> bool:
 
 
 @asynccontextmanager
-async def people_of(site: Site, *, proposing: bool = True) -> AsyncIterator[People]:
-    """The people of a site, at work for as long as this is open. Raises ValueError where it has none."""
-    if site.said is None:
-        raise ValueError("a site without people")
+async def people_of(installation: TestInstallation, *, proposing: bool = True) -> AsyncIterator[People]:
+    """The people of an installation, at work while this is open. Raises ValueError where it has none."""
+    if installation.said is None:
+        raise ValueError("an installation without people")
     producer = AIOKafkaProducer(
-        bootstrap_servers=site.bootstrap_servers,
+        bootstrap_servers=installation.bootstrap_servers,
         enable_idempotence=True,
         acks="all",
         request_timeout_ms=REQUEST_TIMEOUT_MS,
     )
     async with producer:
-        people = People(site, producer, site.said)
+        people = People(installation, producer, installation.said)
         people.begin(proposing=proposing)
         try:
             yield people

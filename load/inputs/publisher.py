@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer
 
 from load.inputs.policy_traffic import PolicyTraffic
-from load.installations.site import KIND_HEADER
+from load.installations.installation import KIND_HEADER
 from sluice_topics.catalog import MAX_INPUT_MESSAGE_BYTES, REGISTRY
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from load.inputs.policy_traffic import ControlEvent
     from load.inputs.traffic import Traffic
-    from load.installations.site import InputRecord, Site
+    from load.installations.installation import TestInstallation, TrafficRecord
 
 MAX_UNPLACED = 5000
 CLOSE_S = 10.0
@@ -53,12 +53,12 @@ class Pace:
 class Publisher:
     """Idempotent, so the broker holds each input once and a session's inputs in order."""
 
-    def __init__(self, site: Site, traffic: Traffic, pace: Pace) -> None:
-        self._site = site
+    def __init__(self, installation: TestInstallation, traffic: Traffic, pace: Pace) -> None:
+        self._installation = installation
         self._traffic = traffic
         self._pace = pace
         self._producer = AIOKafkaProducer(
-            bootstrap_servers=site.bootstrap_servers,
+            bootstrap_servers=installation.bootstrap_servers,
             enable_idempotence=True,
             linger_ms=10,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
@@ -86,7 +86,7 @@ class Publisher:
         """Go on publishing."""
         self._flowing.set()
 
-    async def insert(self, event: InputRecord) -> None:
+    async def insert(self, event: TrafficRecord) -> None:
         """Publish one more event now."""
         await self._send([event])
 
@@ -120,10 +120,10 @@ class Publisher:
                 await self._send(islice(self._traffic, self._pace.count_next(self.sent)))
             await asyncio.sleep(self._pace.tick_s)
 
-    async def _send(self, events: Iterable[InputRecord]) -> None:
+    async def _send(self, events: Iterable[TrafficRecord]) -> None:
         for event in events:
             placed = await self._producer.send(
-                self._site.real(event.topic),
+                self._installation.real(event.topic),
                 event.value,
                 event.key,
                 headers=[(KIND_HEADER, event.kind.encode())],
@@ -132,7 +132,7 @@ class Publisher:
             placed.add_done_callback(partial(self._note_placed, event))
             self.sent += 1
 
-    def _note_placed(self, event: InputRecord, future: asyncio.Future[Any]) -> None:
+    def _note_placed(self, event: TrafficRecord, future: asyncio.Future[Any]) -> None:
         if future.cancelled() or future.exception() is not None:
             return  # it stays among the unplaced, where `finish` meets the exception
         self._unplaced.discard(future)
@@ -162,13 +162,13 @@ class PolicyPublisher:
 
     def __init__(
         self,
-        site: Site,
+        installation: TestInstallation,
         producer: AIOKafkaProducer,
         rng: random.Random,
         traffic: PolicyTraffic,
         pause_s: float,
     ) -> None:
-        self._site = site
+        self._installation = installation
         self._producer = producer
         self._rng = rng
         self._traffic = traffic
@@ -200,17 +200,21 @@ class PolicyPublisher:
                 await asyncio.sleep(self._rng.uniform(0, 2 * self._pause_s))
 
     async def _place(self, event: ControlEvent) -> None:
-        topic = self._site.real(event.topic)
+        topic = self._installation.real(event.topic)
         where = await self._producer.send_and_wait(topic, event.value, event.key)
         self.placed.append(PublishedChange(event, (event.topic, where.offset), where.timestamp))
 
 
 @asynccontextmanager
-async def change_policy(site: Site, rng: random.Random, pause_s: float) -> AsyncIterator[PolicyPublisher]:
+async def change_policy(
+    installation: TestInstallation, rng: random.Random, pause_s: float
+) -> AsyncIterator[PolicyPublisher]:
     """The policy changes for as long as this is open; `pause_s` lies between two records on average."""
-    producer = AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, enable_idempotence=True)
+    producer = AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers, enable_idempotence=True)
     async with producer:
-        publisher = PolicyPublisher(site, producer, rng, PolicyTraffic(rng, site.trust), pause_s)
+        publisher = PolicyPublisher(
+            installation, producer, rng, PolicyTraffic(rng, installation.trust), pause_s
+        )
         try:
             yield publisher
         finally:

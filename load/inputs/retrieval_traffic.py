@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rfc8785
 
+from load.installations.installation import TrafficRecord
 from load.installations.neutral_policy import AGENT, ATTACK, DOUBT
 from load.installations.quality_policy import (
     BAD_ITEM,
@@ -26,7 +27,6 @@ from load.installations.quality_policy import (
 )
 from load.installations.quality_policy import RECORDED_HASH as HASH
 from load.installations.quality_policy import RECORDED_URI as URI
-from load.installations.site import InputRecord
 from sluice_topics.catalog import REPORTED, RETRIEVALS
 
 if TYPE_CHECKING:
@@ -205,11 +205,11 @@ class RetrievalTraffic:
         self._asked = 0
         self._published: dict[str, deque[tuple[Fields, bytes]]] = defaultdict(lambda: deque(maxlen=RECENT))
 
-    def next(self, session: str) -> InputRecord:
+    def next(self, session: str) -> TrafficRecord:
         """One retrieval more; some come again as they were, some under the same id with other items."""
         known, draw = self._published[session], self._rng.random()
         if known and draw < 0.08:
-            return InputRecord(RETRIEVALS, session.encode(), self._rng.choice(known)[1], "retrieval again")
+            return TrafficRecord(RETRIEVALS, session.encode(), self._rng.choice(known)[1], "retrieval again")
         fields = self._fields(session)
         self._asked += 1
         if self._asked % COMPLETE == 1:
@@ -219,9 +219,9 @@ class RetrievalTraffic:
             fields["request_id"] = self._rng.choice(known)[0]["request_id"]
         value = json.dumps(fields).encode()
         known.append((fields, value))
-        return InputRecord(RETRIEVALS, session.encode(), value, "retrieval")
+        return TrafficRecord(RETRIEVALS, session.encode(), value, "retrieval")
 
-    def report(self, session: str) -> InputRecord:
+    def report(self, session: str) -> TrafficRecord:
         """Of a retrieval of the session, with an item more or less, or of one that was never proposed."""
         known = self._published[session]
         if not known:
@@ -247,7 +247,7 @@ class RetrievalTraffic:
             **self._tier(),
             **changes,
         }
-        return InputRecord(REPORTED, session.encode(), json.dumps(report).encode(), "report")
+        return TrafficRecord(REPORTED, session.encode(), json.dumps(report).encode(), "report")
 
     def _fields(self, session: str) -> Fields:
         rng = self._rng

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import rfc8785
 
 from load.installations import task_policy
+from load.installations.installation import TrafficRecord
 from load.installations.quality_policy import POINT
-from load.installations.site import InputRecord
 from load.installations.task_policy import CONTACTS, INBOX, PAY, PAYERS, PREFIX, REGISTERED
 from sluice.client.mandates import MandateIssuer, MandateTerms, compute_mandate_digest, issue_mandate
 from sluice.client.sender import InputSigner
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from load.installations.site import Mix
+    from load.installations.installation import Mix
     from sluice.cli.demo.throwaway_trust import ThrowawayTrust
     from sluice.core.registry.keys import SigningKey
     from sluice_topics.audience import Audience
@@ -101,7 +101,7 @@ class TaskTraffic:
         self._began = 0
         self._tasks = [self._begin(lane) for lane in range(max(2, mix.sessions // SESSION_OF))]
         self._by_name = {one.name: one for one in self._tasks}
-        self._makers: tuple[tuple[float, Callable[[_Task, int], InputRecord]], ...] = (
+        self._makers: tuple[tuple[float, Callable[[_Task, int], TrafficRecord]], ...] = (
             (0.12, self._issue),
             (0.10, self._read),
             (0.27, self._report),
@@ -109,7 +109,7 @@ class TaskTraffic:
             (0.015, self._revoke),
         )
 
-    def next(self) -> InputRecord:
+    def next(self) -> TrafficRecord:
         """The next input; now and then a registry entry that revokes a mandate."""
         self._drawn += 1
         lane = self._rng.randrange(len(self._tasks))
@@ -127,7 +127,7 @@ class TaskTraffic:
             draw -= share
         return self._pay(task)
 
-    def note_placed(self, event: InputRecord, partition: int, offset: int, timestamp_ms: int) -> None:
+    def note_placed(self, event: TrafficRecord, partition: int, offset: int, timestamp_ms: int) -> None:
         """The broker has taken an input."""
         if event.topic != ACTIONS:
             return
@@ -147,7 +147,7 @@ class TaskTraffic:
         length = self._rng.randint(LENGTH // 2, LENGTH)
         return _Task(f"{PREFIX}{self._salt}-{lane}-{self._began}", PAYERS[lane % 2], length)
 
-    def _issue(self, task: _Task, lane: int) -> InputRecord:
+    def _issue(self, task: _Task, lane: int) -> TrafficRecord:
         """A mandate: mostly a good one; also the last one again, one within another or beyond it, one that
         soon counts no longer, or one that a stranger signed."""
         rng = self._rng
@@ -187,11 +187,11 @@ class TaskTraffic:
         roots = [one for one, _ in held if "parent" not in one]
         return self._rng.choice(roots) if roots else None
 
-    def _read(self, task: _Task, _: int) -> InputRecord:
+    def _read(self, task: _Task, _: int) -> TrafficRecord:
         tool = CONTACTS if self._rng.random() < 0.65 else INBOX
         return self._propose(task, tool, {"query": f"{self._drawn}"})
 
-    def _pay(self, task: _Task) -> InputRecord:
+    def _pay(self, task: _Task) -> TrafficRecord:
         rng = self._rng
         named = task.mandates[-1][0]["destinations"]
         draw = rng.random()
@@ -210,7 +210,7 @@ class TaskTraffic:
             draw -= share
         return self._propose(task, PAY, {"to": to, "amount": rng.randint(1, MOST_AMOUNT)})
 
-    def _propose(self, task: _Task, tool: str, parameters: dict[str, Any]) -> InputRecord:
+    def _propose(self, task: _Task, tool: str, parameters: dict[str, Any]) -> TrafficRecord:
         rng, named = self._rng, self._choose_mandate(task)
         action = {
             "action_id": f"t-{self._salt}-{self._drawn}-{rng.getrandbits(32):08x}",
@@ -236,19 +236,19 @@ class TaskTraffic:
             return self._rng.choice(self._rng.choice(self._tasks).mandates or task.mandates)
         return task.mandates[-1] if draw < 0.8 else self._rng.choice(task.mandates)
 
-    def _repeat(self, task: _Task, _: int) -> InputRecord:
+    def _repeat(self, task: _Task, _: int) -> TrafficRecord:
         """An action again, byte for byte."""
         if not task.placed:
             return self._pay(task)
         return _publish(ACTIONS, task, self._rng.choice(list(task.placed.values())).action)
 
-    def _revoke(self, task: _Task, _: int) -> InputRecord:
+    def _revoke(self, task: _Task, _: int) -> TrafficRecord:
         """Its latest mandate ends everywhere, with those within it."""
         topic, key, value = self._trust.sign_entries([task_policy.make_revocation(task.mandates[-1][1])])[0]
         assert value is not None  # noqa: S101 - an entry, not a tombstone
-        return InputRecord(topic, key, value, KIND)
+        return TrafficRecord(topic, key, value, KIND)
 
-    def _report(self, task: _Task, _: int) -> InputRecord:
+    def _report(self, task: _Task, _: int) -> TrafficRecord:
         """An outcome of one of the last actions, or seldom of one from long before."""
         open_ = [one for one in task.placed.values() if not one.reported]
         if not open_:
@@ -294,8 +294,8 @@ def sign_outcome(outcome: dict[str, Any], key: SigningKey, audience: Audience) -
     return outcome | {"signature": base64.b64encode(key.sign(written)).decode()}
 
 
-def _publish(topic: str, task: _Task, message: dict[str, Any]) -> InputRecord:
-    return InputRecord(topic, task.name.encode(), json.dumps(message).encode(), KIND)
+def _publish(topic: str, task: _Task, message: dict[str, Any]) -> TrafficRecord:
+    return TrafficRecord(topic, task.name.encode(), json.dumps(message).encode(), KIND)
 
 
 def _read_until_ms(mandate: dict[str, Any]) -> int:

@@ -20,9 +20,9 @@ import rfc8785
 from load.inputs.memory_traffic import MemoryTraffic, ReviewTraffic
 from load.inputs.retrieval_traffic import RetrievalTraffic
 from load.inputs.task_traffic import KIND as OF_TASKS
+from load.installations.installation import MALFORMED, POISON, Mix, TrafficRecord
 from load.installations.neutral_policy import AGENT, PURGE_LIMIT, PURGE_TOOL, READ_TOOL, UNSIGNED_FACTOR
 from load.installations.quality_policy import OVERRIDDEN, POINT
-from load.installations.site import MALFORMED, POISON, InputRecord, Mix
 from sluice_topics.audience import UNNAMED, Audience, record_message
 from sluice_topics.catalog import ACTIONS, OUTCOMES
 
@@ -87,7 +87,7 @@ class Traffic:
         self._later: list[tuple[int, int, _Session, dict[str, Any]]] = []
         self._drawn = 0
 
-    def __next__(self) -> InputRecord:
+    def __next__(self) -> TrafficRecord:
         self._drawn += 1
         if self._later and self._later[0][0] <= self._drawn:
             _, _, session, action = heapq.heappop(self._later)
@@ -99,26 +99,26 @@ class Traffic:
             return self.tasks.next()
         return self._ordinary(self._rng.choice(self._sessions))
 
-    def __iter__(self) -> Iterator[InputRecord]:
+    def __iter__(self) -> Iterator[TrafficRecord]:
         return self
 
-    def rest(self) -> Iterator[InputRecord]:
+    def rest(self) -> Iterator[TrafficRecord]:
         """The actions that early outcomes wait for."""
         while self._later:
             _, _, session, action = heapq.heappop(self._later)
             yield self._propose(session, action, "action")
 
-    def poison(self) -> InputRecord:
+    def poison(self) -> TrafficRecord:
         """An action that kills whoever evaluates it; a purge might be blocked before its poison is met."""
         session = self._rng.choice(self._sessions)
         action = self._new_action(session) | {"toolName": READ_TOOL, "parameters": {"poison": self._salt}}
-        return InputRecord(ACTIONS, session.name.encode(), json.dumps(action).encode(), POISON)
+        return TrafficRecord(ACTIONS, session.name.encode(), json.dumps(action).encode(), POISON)
 
-    def poisonous_write(self) -> InputRecord:
+    def poisonous_write(self) -> TrafficRecord:
         """A memory write that kills whoever has it analysed."""
         return self._memories.poison(self._rng.choice(self._sessions).name)
 
-    def note_placed(self, event: InputRecord, partition: int, offset: int, timestamp_ms: int) -> None:
+    def note_placed(self, event: TrafficRecord, partition: int, offset: int, timestamp_ms: int) -> None:
         """The broker has taken an event: a memory has its id from there, an outcome its action's place."""
         if self.tasks is not None and event.kind == OF_TASKS:
             self.tasks.note_placed(event, partition, offset, timestamp_ms)
@@ -136,7 +136,7 @@ class Traffic:
             event.write.memory_id = f"memory:{event.topic}:{partition}:{offset}"
             self._reviews.note_placed(event.write)
 
-    def _ordinary(self, session: _Session) -> InputRecord:
+    def _ordinary(self, session: _Session) -> TrafficRecord:
         mix, draw = self._mix, self._rng.random()
         for share, make in (
             (mix.repeat, self._repeat),
@@ -173,20 +173,20 @@ class Traffic:
             action["acknowledged_flags"] = ["stale", OVERRIDDEN]
         return action
 
-    def _propose(self, session: _Session, action: dict[str, Any], kind: str) -> InputRecord:
+    def _propose(self, session: _Session, action: dict[str, Any], kind: str) -> TrafficRecord:
         value = json.dumps(action).encode()
         session.actions.append((action, value))
         if action["rows_affected"] <= PURGE_LIMIT:
             session.carried.append(action)
-        return InputRecord(ACTIONS, session.name.encode(), value, kind)
+        return TrafficRecord(ACTIONS, session.name.encode(), value, kind)
 
-    def _repeat(self, session: _Session) -> InputRecord:
+    def _repeat(self, session: _Session) -> TrafficRecord:
         if not session.actions:
             return self._propose(session, self._new_action(session), "action")
         _, value = self._rng.choice(session.actions)
-        return InputRecord(ACTIONS, session.name.encode(), value, "repeat")
+        return TrafficRecord(ACTIONS, session.name.encode(), value, "repeat")
 
-    def _conflict(self, session: _Session) -> InputRecord:
+    def _conflict(self, session: _Session) -> TrafficRecord:
         if not session.actions:
             return self._propose(session, self._new_action(session), "action")
         action, _ = self._rng.choice(session.actions)
@@ -196,19 +196,19 @@ class Traffic:
             )  # what a signature settled and an id shared since depend on the order
         session.shared.add(action["action_id"])
         changed = {**action, "mode": "high_stakes", "reasoning": f"changed {self._drawn}"}
-        return InputRecord(ACTIONS, session.name.encode(), json.dumps(changed).encode(), "conflict")
+        return TrafficRecord(ACTIONS, session.name.encode(), json.dumps(changed).encode(), "conflict")
 
-    def _outcome(self, session: _Session) -> InputRecord:
+    def _outcome(self, session: _Session) -> TrafficRecord:
         if not session.carried:
             return self._propose(session, self._new_action(session), "action")
         action = self._rng.choice(session.carried[-20:])
         return self._make_settling(session, action, "outcome")
 
-    def _make_signed(self, session: _Session) -> InputRecord:
+    def _make_signed(self, session: _Session) -> TrafficRecord:
         """An outcome that the enforcement point signed for one action; some are an earlier one again."""
         if session.signed and self._rng.random() < AGAIN:
             value = self._rng.choice(list(session.signed.values()))
-            return InputRecord(OUTCOMES, session.name.encode(), value, "signed again")
+            return TrafficRecord(OUTCOMES, session.name.encode(), value, "signed again")
         open_ = [one for one in session.placed if one not in session.shared and one not in session.signed]
         if not open_:
             return self._propose(session, self._new_action(session), "action")
@@ -226,22 +226,22 @@ class Traffic:
             self._point.sign(record_message(self._audience, rfc8785.dumps(fields)))
         ).decode()
         value = session.signed[action_id] = json.dumps(fields | {"signature": signature}).encode()
-        return InputRecord(OUTCOMES, session.name.encode(), value, "signed")
+        return TrafficRecord(OUTCOMES, session.name.encode(), value, "signed")
 
-    def _early(self, session: _Session) -> InputRecord:
+    def _early(self, session: _Session) -> TrafficRecord:
         action = self._new_action(session)
         action["rows_affected"] = min(action["rows_affected"], PURGE_LIMIT)
         due = self._drawn + self._rng.randint(1, EARLY_BY)
         heapq.heappush(self._later, (due, self._drawn, session, action))
         return self._make_settling(session, action, "early")
 
-    def _write(self, session: _Session) -> InputRecord:
+    def _write(self, session: _Session) -> TrafficRecord:
         return self._memories.next(f"{session.name}-m" if self._mix.apart else session.name)
 
-    def _review(self, session: _Session) -> InputRecord:
+    def _review(self, session: _Session) -> TrafficRecord:
         return self._reviews.next() or self._write(session)
 
-    def _make_settling(self, session: _Session, action: dict[str, Any], kind: str) -> InputRecord:
+    def _make_settling(self, session: _Session, action: dict[str, Any], kind: str) -> TrafficRecord:
         """Not signed, and never more than such an outcome may count."""
         most = UNSIGNED_FACTOR * max(action["rows_affected"], 1)
         outcome = {
@@ -250,10 +250,10 @@ class Traffic:
             "rows_affected": max(0, self._rng.randint(action["rows_affected"] - 20, most)),
             "reported_by": AGENT,
         }
-        return InputRecord(OUTCOMES, session.name.encode(), json.dumps(outcome).encode(), kind)
+        return TrafficRecord(OUTCOMES, session.name.encode(), json.dumps(outcome).encode(), kind)
 
-    def _unreadable(self) -> InputRecord:
+    def _unreadable(self) -> TrafficRecord:
         topic, name, make = self._malformed[(self._drawn // self._mix.malformed_every) % len(self._malformed)]
         session = self._rng.choice(self._sessions)
         value = make(session.name, f"{self._salt}-{self._drawn}")
-        return InputRecord(topic, session.name.encode(), value, f"{MALFORMED}{name}")
+        return TrafficRecord(topic, session.name.encode(), value, f"{MALFORMED}{name}")

@@ -1,4 +1,4 @@
-"""A long-running verb of `sluice` on a run's site, to be killed and started again: a gateway, a notifier."""
+"""A long-running verb of `sluice` on an installation, killed and started again: a gateway, a notifier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
 LATE = (
@@ -45,13 +45,15 @@ def start_command(words: Sequence[str], environment: Mapping[str, str], log: Pat
 
 
 class CommandProcess:
-    """`sluice VERB` under the site's settings and further ones, as environment variables."""
+    """`sluice VERB` under the installation's settings and further ones, as environment variables."""
 
-    def __init__(self, site: Site, verb: str, settings: Mapping[str, str], name: str) -> None:
+    def __init__(
+        self, installation: TestInstallation, verb: str, settings: Mapping[str, str], name: str
+    ) -> None:
         """`name`: of its log."""
         self._verb = verb
-        self._environment = {**_drop_own(os.environ), **site.settings, **settings}
-        self._log = site.folder / f"{name}.log"
+        self._environment = {**_drop_own(os.environ), **installation.settings, **settings}
+        self._log = installation.folder / f"{name}.log"
         self.process: ForkedProcess | None = None
 
     @property

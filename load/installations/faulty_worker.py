@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from load.installations.site import POISON_MARK, SLOW_MARK
+from load.installations.installation import POISON_MARK, SLOW_MARK
 from load.installations.worker_process import Gauge, tell_when_asked
 from sluice.bootstrap.parts import Additions
 from sluice.cli.machine.worker import run

@@ -13,7 +13,7 @@ from load.installations.worker_process import WorkerProcess
 from sluice.stream.process import EXIT_FAULT, EXIT_FENCED
 
 if TYPE_CHECKING:
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 WATCH_S = 0.05
 RESTART_AFTER_S = 0.3
@@ -57,8 +57,8 @@ class Tally:
 class Fleet:
     """Slots with one process each. `watch` must run beside; `check` raises what it saw."""
 
-    def __init__(self, site: Site, slow_s: float) -> None:
-        self._site = site
+    def __init__(self, installation: TestInstallation, slow_s: float) -> None:
+        self._installation = installation
         self._slow_s = slow_s
         self._lives = 0
         self._owners: dict[int, WorkerProcess] = {}
@@ -73,7 +73,7 @@ class Fleet:
         if self._lives > MAX_RESTARTS:
             self._failure = f"more than {MAX_RESTARTS} starts"
             return
-        self.workers[slot] = WorkerProcess(self._site, f"worker-{slot}-{self._lives}", self._slow_s)
+        self.workers[slot] = WorkerProcess(self._installation, f"worker-{slot}-{self._lives}", self._slow_s)
 
     def kill(self, slot: int) -> None:
         """SIGKILL; the supervisor starts another."""

@@ -35,7 +35,7 @@ NO_PURGE_AFTER_READING = {
     "then": f"action.tool == '{PURGE_TOOL}'",
     "within_ms": 3_600_000,
 }
-"""For a site whose stages name the gate `sequence`."""
+"""For an installation whose stages name the gate `sequence`."""
 BUNDLE = "load.neutral"
 EXEMPT_SOURCE = "load-feed"
 ATTACK, DOUBT = "obey the load run", "mind the load run"

@@ -22,13 +22,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from load.installations.forked_process import ForkedProcess
-from load.installations.site import prepare
+from load.installations.installation import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 _FORMAT = struct.Struct("<q")
 
@@ -96,9 +96,9 @@ LAST_WORDS = 6000
 class WorkerProcess:
     """Started at once. Signals go to this process only: until it is waited for, no other has its id."""
 
-    def __init__(self, site: Site, name: str, slow_s: float) -> None:
+    def __init__(self, installation: TestInstallation, name: str, slow_s: float) -> None:
         """`name` is unique within the run; `slow_s` is the slow port's time."""
-        base = site.folder / name
+        base = installation.folder / name
         self.name = name
         self._ready = base.with_suffix(".ready")
         self._gauge = base.with_suffix(".gauge")
@@ -107,7 +107,7 @@ class WorkerProcess:
         self._withhold = base.with_suffix(".withhold")
         self.log = base.with_suffix(".log")
         own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
-        settings = {**own, **site.settings, "SLUICE_WORKER__READY_FILE": str(self._ready)}
+        settings = {**own, **installation.settings, "SLUICE_WORKER__READY_FILE": str(self._ready)}
         names = {"gauge": self._gauge, "trap": self._trap, "hold": self._hold, "withhold": self._withhold}
         files = [word for name, file in names.items() for word in (f"--{name}", str(file))]
         with self.log.open("ab") as log:
@@ -202,12 +202,12 @@ END_S = 60.0
 
 
 @contextmanager
-def run_worker(bootstrap_servers: str, name: str) -> Iterator[Site]:
-    """A site of its own on a broker, and a worker that decides there until the block ends."""
+def run_worker(bootstrap_servers: str, name: str) -> Iterator[TestInstallation]:
+    """An installation of its own on a broker, and a worker that decides there until the block ends."""
     with TemporaryDirectory(prefix=f"sluice-{name}-") as folder:
-        site = asyncio.run(prepare(bootstrap_servers, Path(folder), f"{name}-{uuid.uuid4().hex[:8]}"))
-        worker = WorkerProcess(site, "worker", slow_s=0.0)
+        installation = asyncio.run(prepare(bootstrap_servers, Path(folder), f"{name}-{uuid.uuid4().hex[:8]}"))
+        worker = WorkerProcess(installation, "worker", slow_s=0.0)
         try:
-            yield site
+            yield installation
         finally:
             worker.end(END_S)

@@ -38,7 +38,7 @@ from sluice_topics.catalog import ACTIONS, REVIEWS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from load.installations.site import Evidence
+    from load.installations.installation import Evidence
     from load.recomputation.figures import RunFigure
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
@@ -49,10 +49,10 @@ UNSIGNED = "unsigned_agent"
 def approval_figures(
     evidence: Evidence, *, broker_away: bool = False, signing: bool = True
 ) -> list[RunFigure]:
-    """How escalations ended, and goals of zero for all that must not be; none for a site without people.
+    """How escalations ended, and goals of zero for all that must not be; none without people.
     `broker_away`: for a while, and approvals may have found no action to judge. `signing`: an agent
     that signs acts there too."""
-    said = evidence.site.said
+    said = evidence.installation.said
     if said is None:
         return []
     ledger = [json.loads(one.value or b"null") for one in evidence.ledger if is_of_people(one.key)]
@@ -93,7 +93,7 @@ def _due_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str
     reviews = {
         (one.partition, one.offset): one
         for one in evidence.inputs
-        if one.topic == evidence.site.real(REVIEWS)
+        if one.topic == evidence.installation.real(REVIEWS)
     }
     good = _find_sent_again(said, reviews)
     unread = {
@@ -181,7 +181,7 @@ def _wrong_answers(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> l
         for one in by[schema]
         if one["input"]["topic"] == REVIEWS
     )
-    real = evidence.site.real(REVIEWS)
+    real = evidence.installation.real(REVIEWS)
     mine = (one for one in evidence.inputs if one.topic == real and is_of_people(one.key))
     places = [(one.partition, one.offset) for one in mine]
     return [f"review {place}: {answered[place]} answers" for place in places if answered[place] != 1]
@@ -190,7 +190,7 @@ def _wrong_answers(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> l
 def _find_unanswered(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Actions that have not exactly one verdict."""
     verdicts = Counter((one["partition"], one["input"]["offset"]) for one in by[VERDICT])
-    real = evidence.site.real(ACTIONS)
+    real = evidence.installation.real(ACTIONS)
     mine = (one for one in evidence.inputs if one.topic == real and is_of_people(one.key))
     places = [(one.partition, one.offset) for one in mine]
     return [f"action {place}: {verdicts[place]} verdicts" for place in places if verdicts[place] != 1]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from load.inputs.answering import SubmittedAnswer
-    from load.installations.site import Evidence
+    from load.installations.installation import Evidence
     from load.recomputation.figures import RunFigure
 
 Messages = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -24,9 +24,9 @@ Messages = Mapping[tuple[str, str], Mapping[str, Any]]
 
 def label_answers(evidence: Evidence, given: Mapping[str, SubmittedAnswer]) -> None:
     """Find the answers again on the broker, by their justifications, for the recount of approvals."""
-    said = evidence.site.said
+    said = evidence.installation.said
     if said is None:
-        raise ValueError("a site without people")
+        raise ValueError("an installation without people")
     for one in _reviews(evidence):
         body = json.loads(one.value or b"{}")
         said.sent += 1
@@ -104,7 +104,7 @@ def _wrong_messages(evidence: Evidence, messages: Messages) -> list[str]:
 
 
 def _reviews(evidence: Evidence) -> list[Any]:
-    real = evidence.site.real(REVIEWS)
+    real = evidence.installation.real(REVIEWS)
     return [one for one in evidence.inputs if one.topic == real and is_of_people(one.key)]
 
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from load.installations.approvers import EXPIRED, is_of_people
-from load.installations.site import KIND_HEADER, MALFORMED
+from load.installations.installation import KIND_HEADER, MALFORMED
 from load.installations.task_policy import is_of_tasks
 from sluice_topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, POLICY_EVENTS, QUARANTINE, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from load.installations.site import Evidence
+    from load.installations.installation import Evidence
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 Place = tuple[str, int, int]
@@ -114,7 +114,7 @@ def account(
 ) -> AnswerAccount:
     """Put ledger records to their inputs. `is_ours`: by their keys, of which sessions; else of those without
     a recount of their own."""
-    base = len(evidence.site.prefix)
+    base = len(evidence.installation.prefix)
     ours = (one for one in evidence.inputs if is_ours(one.key))
     inputs = {(r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in ours}
     ledger = (one for one in evidence.ledger if is_ours(one.key))

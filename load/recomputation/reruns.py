@@ -9,16 +9,16 @@ from load.installations.faulty_worker import Poison, SlowProbe
 from load.recomputation import figures
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_sample
-from sluice.bootstrap.parts import build_installation
+from sluice.bootstrap.parts import build_decision_settings
 from sluice.core.rerun.rerun_result import RerunTally
 from sluice.core.rerun.walk import DECISION_TOPICS
 from sluice.settings.reader import load_settings
 
 if TYPE_CHECKING:
-    from load.installations.site import Evidence, Site
+    from load.installations.installation import Evidence, TestInstallation
     from load.recomputation.figures import RunFigure
     from sluice.core.actions.stage import Stage
-    from sluice.core.rerun.policy_then import Installation
+    from sluice.core.rerun.policy_then import DecisionSettings
     from sluice.core.rerun.rerun_result import Rerun
 
 MOST = 60_000
@@ -29,7 +29,7 @@ SHOWN = 5
 
 async def execute_again(evidence: Evidence) -> list[RunFigure]:
     """All decisions, or a sample of `MOST`. Evidence that is gone counts as not identical."""
-    topics = {evidence.site.real(base) for base in DECISION_TOPICS}
+    topics = {evidence.installation.real(base) for base in DECISION_TOPICS}
     decisions = sum(record.topic in topics for record in evidence.ledger)
     tally = RerunTally()
     began = time.monotonic()
@@ -45,14 +45,14 @@ async def execute_again(evidence: Evidence) -> list[RunFigure]:
 
 
 async def _reruns(evidence: Evidence, decisions: int) -> list[Rerun]:
-    site = evidence.site
-    kafka = KafkaEvidence(site.bootstrap_servers, site.prefix)
+    installation = evidence.installation
+    kafka = KafkaEvidence(installation.bootstrap_servers, installation.prefix)
     if decisions > MOST:
-        return await rerun_sample(kafka, installation(site), MOST, SEED)
-    return [one async for one in rerun_all(kafka, installation(site))]
+        return await rerun_sample(kafka, read_decision_settings(installation), MOST, SEED)
+    return [one async for one in rerun_all(kafka, read_decision_settings(installation))]
 
 
-def installation(site: Site) -> Installation:
-    """The settings and the stages of the site's workers."""
+def read_decision_settings(installation: TestInstallation) -> DecisionSettings:
+    """The settings and the stages of the installation's workers."""
     own: dict[str, Stage] = {SlowProbe.name: SlowProbe(), Poison.name: Poison()}
-    return build_installation(load_settings(environment=site.settings), own)
+    return build_decision_settings(load_settings(environment=installation.settings), own)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from load.installations.fleet import Tally
-    from load.installations.site import Evidence
+    from load.installations.installation import Evidence
     from load.recomputation.figures import RunFigure
     from load.recomputation.input_answers import AnswerAccount
     from load.recomputation.retrieval_recount import Retrievals
@@ -50,7 +50,7 @@ MEMORY_TALLY = {
 
 def memory_figures(evidence: Evidence, found: AnswerAccount, *, broker_away: bool = False) -> list[RunFigure]:
     """What happened to memories, and goals of zero for all that must not. `broker_away`: for a while."""
-    most = int(evidence.site.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"])
+    most = int(evidence.installation.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"])
     recounted = memories(found, most)
     refused = sum(count for name, count in recounted.tally.items() if name.startswith("refused "))
     unavailable = figures.report if broker_away else figures.none
@@ -121,7 +121,7 @@ ITEM_TALLY = {
 
 def retrieval_figures(evidence: Evidence, found: AnswerAccount) -> list[RunFigure]:
     """What happened to retrieved items, and goals of zero for all that must not."""
-    recounted, covering = retrievals(found, evidence.site.began_ms), coverage(found)
+    recounted, covering = retrievals(found, evidence.installation.began_ms), coverage(found)
     alarmed = Counter(body["alarm_id"] for body in found.ledger if body["schema"] == ALARM)
     return [
         *(figures.some(name, recounted.tally[one], "items") for name, one in ITEM_TALLY.items()),

@@ -52,7 +52,7 @@ from sluice_topics.values import fingerprint, read_value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from load.installations.site import Evidence
+    from load.installations.installation import Evidence
     from load.recomputation.figures import RunFigure
     from load.recomputation.input_answers import AnswerAccount
 

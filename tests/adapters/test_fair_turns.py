@@ -16,7 +16,7 @@ from sluice.adapters.models.fair_turns import FairTurns
 from sluice.adapters.models.guarded_model import GuardedModel, GuardedPort, LoadLimits
 from sluice.core.actions.grading import GRADE, PORT
 from sluice.core.decide.decision_point import NOTHING_SHARED
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import Asker
 from sluice.core.state.session import SessionState, session_key
 from sluice.ports import PortBusy
@@ -41,12 +41,12 @@ async def denies(exchange: Exchange) -> None:
     await reply_with_text(json.dumps({"compliance": 0.1, "reasoning": "It is rude."}))(exchange)
 
 
-def _arrival(agent: str, number: int) -> Arrival:
+def _input_record(agent: str, number: int) -> InputRecord:
     session = f"{agent}-{number}"
     fields = action(
         agent_id=agent, session_id=session, mode="standard", parameters={"q": f"{agent} asks {number}"}
     )
-    return Arrival(ACTIONS, 0, number, START, session.encode(), json.dumps(fields).encode())
+    return InputRecord(ACTIONS, 0, number, START, session.encode(), json.dumps(fields).encode())
 
 
 @dataclass
@@ -82,8 +82,8 @@ class _Flood:
             done.set_exception,
         )
         for number, agent in enumerate(agents):
-            arrival = _arrival(agent, number)
-            lanes.enter([receive(arrival)])
+            input_record = _input_record(agent, number)
+            lanes.enter([receive(input_record)])
         async with asyncio.timeout(120):
             await done
         found: dict[str, list[dict[str, Any]]] = {}

@@ -54,11 +54,11 @@ def flood_client(head: bytes, part: bytes, times: int) -> tuple[Page, list[int]]
     ids=["before the head", "in the head", "before the body", "in the body", "in the trailer"],
 )
 async def test_a_server_that_stalls_is_left_when_its_time_is_over(after: bytes) -> None:
-    async with web(stall_client(after)) as site:
+    async with web(stall_client(after)) as installation:
         async with asyncio.timeout(30):
-            assert await resolve(site.uri(), rules(site.port, timeout_ms=200)) == ProvenanceAnswer(
-                None, LATE, "passing"
-            )
+            assert await resolve(
+                installation.uri(), rules(installation.port, timeout_ms=200)
+            ) == ProvenanceAnswer(None, LATE, "passing")
 
 
 async def test_a_server_that_drips_gets_no_more_time_for_it() -> None:
@@ -69,10 +69,10 @@ async def test_a_server_that_drips_gets_no_more_time_for_it() -> None:
             await writer.drain()
             await asyncio.sleep(0.01)  # the server's pace
 
-    async with web(drip) as site:
-        assert await resolve(site.uri(), rules(site.port, timeout_ms=200)) == ProvenanceAnswer(
-            None, LATE, "passing"
-        )
+    async with web(drip) as installation:
+        assert await resolve(
+            installation.uri(), rules(installation.port, timeout_ms=200)
+        ) == ProvenanceAnswer(None, LATE, "passing")
 
 
 async def test_redirects_share_the_time_of_their_reference() -> None:
@@ -80,10 +80,10 @@ async def test_redirects_share_the_time_of_their_reference() -> None:
         await asyncio.sleep(1.2)  # the server's pace: the first answer has 0.8 s to come through
         writer.write(answer("302 Found", location="/"))
 
-    async with web(dawdle) as site:
-        found = await resolve(site.uri(), rules(site.port, timeout_ms=2000))
+    async with web(dawdle) as installation:
+        found = await resolve(installation.uri(), rules(installation.port, timeout_ms=2000))
         assert found == ProvenanceAnswer(None, "no whole answer within 2000 ms", "passing")
-        assert len(site.requests) == 2
+        assert len(installation.requests) == 2
 
 
 async def test_a_name_that_is_never_answered_for_is_left_likewise() -> None:
@@ -106,8 +106,8 @@ async def test_a_name_that_is_never_answered_for_is_left_likewise() -> None:
 )
 async def test_a_gigabyte_is_cut_off_at_the_bound(head: bytes, part: bytes) -> None:
     flood, sent = flood_client(head, part, 1000)
-    async with web(flood) as site:
-        assert await resolve(site.uri(), rules(site.port)) == ProvenanceAnswer(
+    async with web(flood) as installation:
+        assert await resolve(installation.uri(), rules(installation.port)) == ProvenanceAnswer(
             None, "longer than 100000 bytes"
         )
     assert sum(sent) < 20_000_000
@@ -115,8 +115,8 @@ async def test_a_gigabyte_is_cut_off_at_the_bound(head: bytes, part: bytes) -> N
 
 @pytest.mark.parametrize("size", [100_000, 100_001])
 async def test_the_bound_is_exact(size: int) -> None:
-    async with web(page(b"x" * size)) as site:
-        found = await resolve(site.uri(), rules(site.port))
+    async with web(page(b"x" * size)) as installation:
+        found = await resolve(installation.uri(), rules(installation.port))
     assert (found.known is not None) == (size == 100_000)
 
 
@@ -134,22 +134,24 @@ async def test_the_bound_is_exact(size: int) -> None:
 )
 async def test_an_endless_head_or_trailer_is_cut_off(head: bytes, part: bytes) -> None:
     flood, sent = flood_client(head, part, 100_000)
-    async with web(flood) as site:
-        assert await resolve(site.uri(), rules(site.port)) == ProvenanceAnswer(None, BROKEN, "passing")
+    async with web(flood) as installation:
+        assert await resolve(installation.uri(), rules(installation.port)) == ProvenanceAnswer(
+            None, BROKEN, "passing"
+        )
     assert sum(sent) < 20_000_000
 
 
 async def test_a_body_in_crumbs_is_given_up_before_it_costs_its_reader_much() -> None:
     flood, _ = flood_client(CHUNKED, b"1\r\nx\r\n" * 1000, 100)
-    async with web(flood) as site:
-        found = await resolve(site.uri(), rules(site.port))
+    async with web(flood) as installation:
+        found = await resolve(installation.uri(), rules(installation.port))
     assert found == ProvenanceAnswer(None, "the body comes in parts of a few bytes")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "GZIP, identity", "unknown"])
 async def test_what_is_packed_is_not_unpacked(encoding: str) -> None:
-    async with web(page(gzip.compress(MB), content_encoding=encoding)) as site:
-        found = await resolve(site.uri(), rules(site.port))
+    async with web(page(gzip.compress(MB), content_encoding=encoding)) as installation:
+        found = await resolve(installation.uri(), rules(installation.port))
     assert found == ProvenanceAnswer(None, "compressed though identity was asked for")
 
 
@@ -173,26 +175,28 @@ async def test_what_is_packed_is_not_unpacked(encoding: str) -> None:
     ],
 )
 async def test_what_is_no_http_is_no_fault(said: bytes) -> None:
-    async with web(said) as site:
-        assert await resolve(site.uri(), rules(site.port)) == ProvenanceAnswer(None, BROKEN, "passing")
+    async with web(said) as installation:
+        assert await resolve(installation.uri(), rules(installation.port)) == ProvenanceAnswer(
+            None, BROKEN, "passing"
+        )
 
 
 @pytest.mark.parametrize("status", ["201", "204", "206", "300", "401", "404", "407", "500", "503", "999"])
 async def test_only_200_says_what_lies_there(status: str) -> None:
     said = answer(f"{status} <script>alert(1)</script>", location="/", www_authenticate="Basic")
-    async with web(said) as site:
-        found = await resolve(site.uri(), rules(site.port))
+    async with web(said) as installation:
+        found = await resolve(installation.uri(), rules(installation.port))
         failure: Failure = "passing" if status in {"500", "503"} else "lasting"
-        assert (found, len(site.requests)) == (
+        assert (found, len(installation.requests)) == (
             ProvenanceAnswer(None, f"the server answered {status}", failure),
             1,
         )
 
 
 async def test_nobody_at_home_is_told() -> None:
-    async with web(page()) as site:
+    async with web(page()) as installation:
         pass
-    found = await resolve(site.uri(), rules(site.port))
+    found = await resolve(installation.uri(), rules(installation.port))
     assert found == ProvenanceAnswer(None, "no connection, or none that TLS vouches for", "passing")
 
 

@@ -48,11 +48,11 @@ async def test_a_reference_outside_the_rules_is_refused_unasked(uri: str, why: s
 
 
 async def test_without_an_allowed_host_nothing_is_fetched() -> None:
-    async with web(page()) as site:
-        assert await resolve(site.uri(), rules(site.port, hosts=())) == ProvenanceAnswer(
+    async with web(page()) as installation:
+        assert await resolve(installation.uri(), rules(installation.port, hosts=())) == ProvenanceAnswer(
             None, "host not allowed", "refused"
         )
-        assert site.requests == []
+        assert installation.requests == []
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,12 @@ async def test_without_an_allowed_host_nothing_is_fetched() -> None:
     ],
 )
 async def test_a_wildcard_is_for_one_label_as_in_certificates(host: str, *, allowed: bool) -> None:
-    async with web(page()) as site:
+    async with web(page()) as installation:
         names = {host.lower().rstrip("."): ["127.0.0.1"]}
-        found = await resolve(site.uri(host=host), rules(site.port, hosts=["*.example.com"]), names=names)
-        assert (found.known is not None, len(site.requests)) == (allowed, int(allowed))
+        found = await resolve(
+            installation.uri(host=host), rules(installation.port, hosts=["*.example.com"]), names=names
+        )
+        assert (found.known is not None, len(installation.requests)) == (allowed, int(allowed))
 
 
 @pytest.mark.parametrize(
@@ -91,12 +93,12 @@ async def test_a_wildcard_is_for_one_label_as_in_certificates(host: str, *, allo
     ],
 )
 async def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(addresses: list[str]) -> None:
-    async with web(page()) as site:
-        given = rules(site.port, loopback=False)
-        found = await resolve(site.uri(), given, names={HOST: addresses})
+    async with web(page()) as installation:
+        given = rules(installation.port, loopback=False)
+        found = await resolve(installation.uri(), given, names={HOST: addresses})
         assert found.known is None
         assert found.detail.startswith("address not allowed: ")
-        assert site.requests == []
+        assert installation.requests == []
 
 
 @pytest.mark.parametrize("names", [{}, {HOST: []}], ids=["unknown", "empty"])
@@ -125,11 +127,11 @@ async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
             asked.append(host)
             return turns.pop(0)
 
-    async with web(page()) as site:
-        first = await resolve(site.uri(), rules(site.port), names=Rebinding())
+    async with web(page()) as installation:
+        first = await resolve(installation.uri(), rules(installation.port), names=Rebinding())
         assert first.known is not None
         assert asked == [HOST]
-        second = await resolve(site.uri(), rules(site.port), names=Rebinding())
+        second = await resolve(installation.uri(), rules(installation.port), names=Rebinding())
         assert second.detail == "address not allowed: 10.0.0.7 is no public address"
 
 
@@ -148,21 +150,26 @@ async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
     ],
 )
 async def test_a_redirect_is_held_to_the_same_rules(location: str, why: str) -> None:
-    async with web(answer("302 Found", location=location)) as site:
-        assert await resolve(site.uri(), rules(site.port, 80)) == ProvenanceAnswer(None, why)
-        assert len(site.requests) == 1
+    async with web(answer("302 Found", location=location)) as installation:
+        assert await resolve(installation.uri(), rules(installation.port, 80)) == ProvenanceAnswer(None, why)
+        assert len(installation.requests) == 1
 
 
 async def test_a_redirect_to_an_allowed_name_with_a_private_address_is_refused() -> None:
     inside = "inside.example.com"
-    async with web(answer("302 Found", location=f"http://{inside}/")) as site:
+    async with web(answer("302 Found", location=f"http://{inside}/")) as installation:
         names = {HOST: ["127.0.0.1"], inside: ["10.0.0.7"]}
-        found = await resolve(site.uri(), rules(site.port, 80, hosts=[HOST, inside]), names=names)
+        found = await resolve(
+            installation.uri(), rules(installation.port, 80, hosts=[HOST, inside]), names=names
+        )
     assert found == ProvenanceAnswer(None, "address not allowed: 10.0.0.7 is no public address")
 
 
 async def test_a_loop_of_redirects_ends() -> None:
-    async with web(b"") as site:
-        site.answer = answer("301 Moved", location=site.uri())
-        found = await resolve(site.uri(), rules(site.port))
-        assert (found, len(site.requests)) == (ProvenanceAnswer(None, "redirected more than 3 times"), 4)
+    async with web(b"") as installation:
+        installation.answer = answer("301 Moved", location=installation.uri())
+        found = await resolve(installation.uri(), rules(installation.port))
+        assert (found, len(installation.requests)) == (
+            ProvenanceAnswer(None, "redirected more than 3 times"),
+            4,
+        )

@@ -60,11 +60,11 @@ class Web:
 @asynccontextmanager
 async def web(answer: bytes | Page, tls: ssl.SSLContext | None = None) -> AsyncIterator[Web]:
     """Running; it is gone after the block with every connection."""
-    site = Web(answer)
-    server = await asyncio.start_server(site.serve, "127.0.0.1", 0, ssl=tls)
-    site.port = server.sockets[0].getsockname()[1]
+    installation = Web(answer)
+    server = await asyncio.start_server(installation.serve, "127.0.0.1", 0, ssl=tls)
+    installation.port = server.sockets[0].getsockname()[1]
     try:
-        yield site
+        yield installation
     finally:
         server.close()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluice.broker.handle import Broker
-    from tests.kafka.pages_site import PageSite
+    from tests.kafka.pages_installation import PageInstallation
 
 MAX_NAME = 60  # of a test, within a topic's name
 OF_MINUTES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -100,9 +100,11 @@ def new_prefix(name: str, servers: str | None) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def at(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
+def at(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PageInstallation]:
     """The pages that the tests of a file visit, with a Redis where there is one."""
-    from tests.kafka.pages_site import run_pages  # noqa: PLC0415 - few files need a browser
+    from tests.kafka.pages_installation import run_pages  # noqa: PLC0415 - few files need a browser
 
     folder = tmp_path_factory.mktemp("pages")
     with ExitStack() as running:

@@ -1,4 +1,4 @@
-"""A gateway process on a test's site, with API keys, and an HTTP client that speaks for a caller."""
+"""A gateway process on a test's installation, with API keys, and an HTTP client that speaks for a caller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from load.installations.forked_process import ForkedProcess
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from sluice.gateway.http.api_keys import KeyRole
 
 OTHER_TENANT, OTHER_AGENT = "other", "other-agent"
@@ -93,20 +93,20 @@ def action(session: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def redis_keys(site: Site) -> Path:
-    """The file of keys with which gateways of a site seal what they keep in a Redis."""
-    path = site.folder / "redis.keys"
+def redis_keys(installation: TestInstallation) -> Path:
+    """The file of keys with which gateways of an installation seal what they keep in a Redis."""
+    path = installation.folder / "redis.keys"
     if not path.exists():
         write_seal_keys(path, (make_seal_key(),))
     return path
 
 
-def start(site: Site, name: str, **settings: Any) -> Gateway:
-    """A gateway that is ready; every gateway of a site has the same keys. `settings`: of its group."""
+def start(installation: TestInstallation, name: str, **settings: Any) -> Gateway:
+    """A gateway that is ready; all of an installation have the same keys. `settings`: of its group."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    keys, log = site.folder / "api_keys.json", site.folder / f"{name}.log"
+    keys, log = installation.folder / "api_keys.json", installation.folder / f"{name}.log"
     own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
     given = {"port": port, "api_keys": keys, "requests_per_s": 10_000, "burst": 10_000, **settings}
     environment = {
@@ -115,8 +115,8 @@ def start(site: Site, name: str, **settings: Any) -> Gateway:
     }
     environment["SLUICE_GATEWAY__API_KEYS"] = str(keys)
     if "redis_url" in settings:
-        environment["SLUICE_REDIS__KEY_FILE"] = str(redis_keys(site))
-    process = start_command(["gateway"], {**own, **site.settings, **environment}, log)
+        environment["SLUICE_REDIS__KEY_FILE"] = str(redis_keys(installation))
+    process = start_command(["gateway"], {**own, **installation.settings, **environment}, log)
     gateway = Gateway(f"http://127.0.0.1:{port}", keys, process, log)
     _await_ready(gateway)
     return gateway
@@ -135,9 +135,9 @@ def _await_ready(gateway: Gateway) -> None:
 
 
 @contextmanager
-def run_gateway(site: Site, name: str = "gateway", **settings: Any) -> Iterator[Gateway]:
+def run_gateway(installation: TestInstallation, name: str = "gateway", **settings: Any) -> Iterator[Gateway]:
     """The same, stopped in good order afterwards, unless it was killed."""
-    gateway = start(site, name, **settings)
+    gateway = start(installation, name, **settings)
     try:
         yield gateway
     finally:

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from load.installations import neutral_policy
-from load.installations.site import Site, prepare
+from load.installations.installation import TestInstallation, prepare
 from load.installations.worker_process import WorkerProcess
 from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
 from sluice_topics.catalog import ACTIONS
@@ -27,9 +27,9 @@ DEADLINE_S = 90.0
 END_S = 60.0
 
 
-def wait_for_own_end(site: Site, name: str) -> tuple[int | None, str]:
+def wait_for_own_end(installation: TestInstallation, name: str) -> tuple[int | None, str]:
     """The status of a worker that should end by itself, and its last words."""
-    worker = WorkerProcess(site, name, 0.0)
+    worker = WorkerProcess(installation, name, 0.0)
     deadline = time.monotonic() + DEADLINE_S
     try:
         while worker.exit_code is None and time.monotonic() < deadline:
@@ -39,13 +39,13 @@ def wait_for_own_end(site: Site, name: str) -> tuple[int | None, str]:
     return status, worker.last_words()
 
 
-def site_on(
+def installation_on(
     kafka: str, folder: Path, name: str, stages: Sequence[str] = neutral_policy.STAGES, **settings: str
-) -> Site:
+) -> TestInstallation:
     """Topics and policy for one worker, with stages and settings of the test's own."""
-    site = asyncio.run(prepare(kafka, folder, name, stages))
-    site.settings.update(settings)
-    return site
+    installation = asyncio.run(prepare(kafka, folder, name, stages))
+    installation.settings.update(settings)
+    return installation
 
 
 async def delete_topics(servers: str, prefix: str) -> None:
@@ -60,9 +60,11 @@ async def delete_topics(servers: str, prefix: str) -> None:
         await admin.close()
 
 
-def run_worker(site: Site, name: str = "worker", slow_s: float = 0.0) -> Iterator[WorkerProcess]:
+def run_worker(
+    installation: TestInstallation, name: str = "worker", slow_s: float = 0.0
+) -> Iterator[WorkerProcess]:
     """A worker that decides, stopped in good order afterwards."""
-    worker = WorkerProcess(site, name, slow_s)
+    worker = WorkerProcess(installation, name, slow_s)
     try:
         wait_until(lambda: bool(worker.partitions()), worker)
         yield worker
@@ -102,76 +104,88 @@ class Sent:
 
 
 def publish(
-    site: Site,
+    installation: TestInstallation,
     records: Iterable[dict[str, Any] | tuple[bytes | None, bytes]],
     topic: str = ACTIONS,
     headers: Sequence[tuple[str, bytes | None]] = (),
 ) -> list[Sent]:
     """Publish records in order, keyed by their session; a tuple is a key and raw bytes."""
-    return asyncio.run(_publish(site, records, topic, headers=headers))
+    return asyncio.run(_publish(installation, records, topic, headers=headers))
 
 
 async def _publish(
-    site: Site,
+    installation: TestInstallation,
     records: Iterable[Any],
     topic: str,
     partition: int | None = None,
     headers: Sequence[Any] = (),
 ) -> list[Sent]:
     sent = []
-    async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
+    async with AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers, acks="all") as producer:
         for record in records:
             key, value = record if isinstance(record, tuple) else _message(record)
             found = await producer.send_and_wait(
-                site.real(topic), value, key=key, partition=partition, headers=list(headers)
+                installation.real(topic), value, key=key, partition=partition, headers=list(headers)
             )
             sent.append(Sent(found.partition, found.offset))
     return sent
 
 
-def publish_to(site: Site, partition: int, record: dict[str, Any], topic: str = ACTIONS) -> Sent:
+def publish_to(
+    installation: TestInstallation, partition: int, record: dict[str, Any], topic: str = ACTIONS
+) -> Sent:
     """Publish a record to a partition of the caller's choice."""
-    return asyncio.run(_publish(site, [record], topic, partition))[0]
+    return asyncio.run(_publish(installation, [record], topic, partition))[0]
 
 
 def _message(record: dict[str, Any]) -> tuple[bytes, bytes]:
     return record["session_id"].encode(), json.dumps(record).encode()
 
 
-def read_stored(site: Site, topic: str) -> list[StoredRecord]:
+def read_stored(installation: TestInstallation, topic: str) -> list[StoredRecord]:
     """Everything committed in a topic, each partition in order."""
 
     async def read() -> list[StoredRecord]:
-        async with open_reader(site.bootstrap_servers, [site.real(topic)], "beginning") as reader:
+        async with open_reader(
+            installation.bootstrap_servers, [installation.real(topic)], "beginning"
+        ) as reader:
             return list(itertools.chain.from_iterable([batch async for batch in reader.to_end()]))
 
     return asyncio.run(read())
 
 
-def write(site: Site, topic: str, count: int, worker: WorkerProcess) -> list[dict[str, Any]]:
+def write(
+    installation: TestInstallation, topic: str, count: int, worker: WorkerProcess
+) -> list[dict[str, Any]]:
     """The topic's records once there are `count` of them."""
-    found = _read_once(lambda found: len(found) >= count, site, topic, worker)
+    found = _read_once(lambda found: len(found) >= count, installation, topic, worker)
     return [json.loads(record.value or b"null") for record in found]
 
 
 def _read_once(
-    enough: Callable[[list[StoredRecord]], bool], site: Site, topic: str, worker: WorkerProcess
+    enough: Callable[[list[StoredRecord]], bool],
+    installation: TestInstallation,
+    topic: str,
+    worker: WorkerProcess,
 ) -> list[StoredRecord]:
     """Everything committed in a topic once it is enough; fails as `wait_until` does. One reader waits: to
     open one again and again costs a quarter of a core, while the worker has to decide."""
-    found = read_stored(site, topic)
+    found = read_stored(installation, topic)
     if not enough(found):
-        asyncio.run(_follow(enough, site, topic, worker))
-        found = read_stored(site, topic)
+        asyncio.run(_follow(enough, installation, topic, worker))
+        found = read_stored(installation, topic)
     return found
 
 
 async def _follow(
-    enough: Callable[[list[StoredRecord]], bool], site: Site, topic: str, worker: WorkerProcess
+    enough: Callable[[list[StoredRecord]], bool],
+    installation: TestInstallation,
+    topic: str,
+    worker: WorkerProcess,
 ) -> None:
     deadline = time.monotonic() + DEADLINE_S
     found: list[StoredRecord] = []
-    async with open_reader(site.bootstrap_servers, [site.real(topic)], "beginning") as reader:
+    async with open_reader(installation.bootstrap_servers, [installation.real(topic)], "beginning") as reader:
         async for batch in reader.follow(None):
             found += batch
             if batch and enough(found):
@@ -180,9 +194,11 @@ async def _follow(
             assert time.monotonic() < deadline, worker.last_words()
 
 
-def records(site: Site, topic: str, sessions: str | Collection[str]) -> list[dict[str, Any]]:
+def records(
+    installation: TestInstallation, topic: str, sessions: str | Collection[str]
+) -> list[dict[str, Any]]:
     """The records of one session, or of several, in the order of their partitions."""
-    return _select_sessions(read_stored(site, topic), sessions)
+    return _select_sessions(read_stored(installation, topic), sessions)
 
 
 def _select_sessions(found: list[StoredRecord], sessions: str | Collection[str]) -> list[dict[str, Any]]:
@@ -192,10 +208,16 @@ def _select_sessions(found: list[StoredRecord], sessions: str | Collection[str])
 
 
 def wait_for(
-    site: Site, topic: str, sessions: str | Collection[str], count: int, worker: WorkerProcess
+    installation: TestInstallation,
+    topic: str,
+    sessions: str | Collection[str],
+    count: int,
+    worker: WorkerProcess,
 ) -> list[dict[str, Any]]:
     """The same once there are `count`."""
-    found = _read_once(lambda found: len(_select_sessions(found, sessions)) >= count, site, topic, worker)
+    found = _read_once(
+        lambda found: len(_select_sessions(found, sessions)) >= count, installation, topic, worker
+    )
     return _select_sessions(found, sessions)
 
 

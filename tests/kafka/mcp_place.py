@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 SERVER = [sys.executable, "-m", "tests.kafka.mcp_server"]
 SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
@@ -27,12 +27,12 @@ TOOLS = {"read": "Reads a text.", "refund": "Pays money back.", "unknown": "Nobo
 class Place:
     """A server's file, the proxy's pins and its options, for one test."""
 
-    def __init__(self, site: Site, folder: Path, session: str) -> None:
-        self.site, self.folder, self.session = site, folder, session
+    def __init__(self, installation: TestInstallation, folder: Path, session: str) -> None:
+        self.installation, self.folder, self.session = installation, folder, session
         self.file = folder / "server.json"
         self.show(TOOLS)
         self.options: list[Any] = ["--agent", neutral_policy.AGENT, "--server", "load", "--session", session]
-        self.environment = {**site.settings, "HOME": str(folder), "PATH": "/usr/bin:/bin"}
+        self.environment = {**installation.settings, "HOME": str(folder), "PATH": "/usr/bin:/bin"}
 
     def show(self, tools: dict[str, str], instructions: str = "Read first.") -> None:
         self.file.write_text(json.dumps({"instructions": instructions, "tools": tools}))

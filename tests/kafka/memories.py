@@ -1,4 +1,4 @@
-"""Memory writes and reviews on a real broker: a site with a reviewer, and two agents of unlike patience."""
+"""Memory writes and reviews on a real broker: an installation with a reviewer, and two agents that differ."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
 from sluice.stream.engine.outbox import home_of
 from sluice_topics.catalog import REGISTRY
-from tests.kafka.installation import site_on
+from tests.kafka.installation import installation_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 HASTY_AGENT = "hasty-agent"
 """Its memories wait for a reviewer for `HASTY_MS` only."""
@@ -37,21 +37,24 @@ NOBODY_KNOWS = ["memory:gate.memory.writes.proposed:0:999999"]
 
 
 @dataclass(frozen=True)
-class MemorySite:
-    """A site, and the key of its one reviewer."""
+class MemoryInstallation:
+    """An installation, and the key of its one reviewer."""
 
-    site: Site
+    installation: TestInstallation
     key: SigningKey
 
 
-def memory_site(
+def memory_installation(
     kafka: str, folder: Path, name: str, stages: Sequence[str] = neutral_policy.STAGES, **settings: str
-) -> MemorySite:
+) -> MemoryInstallation:
     """Topics, the neutral policy, a reviewer of every tenant's memories, and the hasty agent."""
-    site, key = site_on(kafka, folder, name, stages, **settings), SigningKey(Ed25519PrivateKey.generate())
+    installation, key = (
+        installation_on(kafka, folder, name, stages, **settings),
+        SigningKey(Ed25519PrivateKey.generate()),
+    )
     spec = {"public_key": key.public.text, "roles": ["reviewer"]}
     reviewer = {"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}
-    signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(reviewer), [site.trust.root]).written()
+    signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(reviewer), [installation.trust.root]).written()
     patient = {**neutral_policy.bundle(revision=2, stages=stages), "memory": {}}
     hasty = {
         **neutral_policy.bundle(stages=stages),
@@ -62,18 +65,18 @@ def memory_site(
     agent = {"kind": "agent", "id": HASTY_AGENT, "revision": 1, "spec": given}
     records = [
         (REGISTRY, f"approver/{REVIEWER}@1".encode(), signed),
-        site.trust.sign_bundle(json.dumps(patient).encode()),
-        site.trust.sign_bundle(json.dumps(hasty).encode()),
-        *site.trust.sign_entries([agent]),
+        installation.trust.sign_bundle(json.dumps(patient).encode()),
+        installation.trust.sign_bundle(json.dumps(hasty).encode()),
+        *installation.trust.sign_entries([agent]),
     ]
-    asyncio.run(publish_policy(kafka, site.prefix, records))
-    return MemorySite(site, key)
+    asyncio.run(publish_policy(kafka, installation.prefix, records))
+    return MemoryInstallation(installation, key)
 
 
-def session_in(site: Site, partition: int, name: str = "s") -> str:
+def session_in(installation: TestInstallation, partition: int, name: str = "s") -> str:
     """A session of this name that lies in the partition."""
     names = (f"{name}-{number}" for number in range(10_000))
-    return next(one for one in names if home_of(one.encode(), site.partitions) == partition)
+    return next(one for one in names if home_of(one.encode(), installation.partitions) == partition)
 
 
 def write(session: str, write_id: str, **more: Any) -> dict[str, Any]:
@@ -97,7 +100,9 @@ def make_held_write(session: str, write_id: str, **more: Any) -> dict[str, Any]:
     return write(session, write_id, derived_from=NOBODY_KNOWS, **more)
 
 
-def review(made: MemorySite, entered: dict[str, Any], decision: str, **changed: str) -> dict[str, Any]:
+def review(
+    made: MemoryInstallation, entered: dict[str, Any], decision: str, **changed: str
+) -> dict[str, Any]:
     """The reviewer's signed answer to a QuarantineEntered, signed with what is changed in it."""
     fields = {
         "subject_id": entered["memory_id"],
@@ -107,7 +112,7 @@ def review(made: MemorySite, entered: dict[str, Any], decision: str, **changed: 
         "digest": entered["content_digest"],
         "justification": "read and compared",
     }
-    return sign_review({**fields, **changed}, made.key, made.site.audience).model_dump(
+    return sign_review({**fields, **changed}, made.key, made.installation.audience).model_dump(
         mode="json", exclude_none=True
     )
 

@@ -1,4 +1,4 @@
-"""A notifier process on a test's site, and a webhook's endpoint."""
+"""A notifier process on a test's installation, and a webhook's endpoint."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.kafka.installation import DEADLINE_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 
 class NotifierProcess(CommandProcess):
     """One on a test's site."""
 
-    def __init__(self, site: Site, settings: dict[str, str], name: str) -> None:
-        super().__init__(site, "notify", settings, name)
+    def __init__(self, installation: TestInstallation, settings: dict[str, str], name: str) -> None:
+        super().__init__(installation, "notify", settings, name)
         self.settings = settings
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
@@ -37,9 +37,11 @@ class NotifierProcess(CommandProcess):
 
 
 @contextmanager
-def run_notifier(site: Site, settings: dict[str, str], name: str = "notifier") -> Iterator[NotifierProcess]:
+def run_notifier(
+    installation: TestInstallation, settings: dict[str, str], name: str = "notifier"
+) -> Iterator[NotifierProcess]:
     """A notifier, stopped in good order afterwards."""
-    notifier = NotifierProcess(site, settings, name)
+    notifier = NotifierProcess(installation, settings, name)
     notifier.start()
     try:
         yield notifier

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from load.installations import neutral_policy, quality_policy
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import DEAD_LETTERS, QUALITY_DECISIONS, SERVED
-from tests.kafka.installation import read_stored, records, site_on, wait_for, wait_until
+from tests.kafka.installation import installation_on, read_stored, records, wait_for, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 BETWEEN = (quality_policy.minimum(1) + quality_policy.minimum(2)) / 2
@@ -21,9 +21,9 @@ BETWEEN = (quality_policy.minimum(1) + quality_policy.minimum(2)) / 2
 OLD = "1990-01-01T00:00:00Z"
 
 
-def retrieval_site(kafka: str, folder: Path, name: str, **settings: str) -> Site:
-    """A site whose decisions the installation's own commands can execute again."""
-    return site_on(kafka, folder, name, ORDER_OF_OLD, SLUICE_POLICY__REFRESH_S="0.05", **settings)
+def retrieval_installation(kafka: str, folder: Path, name: str, **settings: str) -> TestInstallation:
+    """An installation whose decisions the installation's own commands can execute again."""
+    return installation_on(kafka, folder, name, ORDER_OF_OLD, SLUICE_POLICY__REFRESH_S="0.05", **settings)
 
 
 def item(name: str, **more: Any) -> dict[str, Any]:
@@ -62,22 +62,26 @@ def report(session: str, request: str, *items: str) -> dict[str, Any]:
     }
 
 
-def serve(site: Site, session: str, count: int, worker: WorkerProcess) -> list[dict[str, Any]]:
+def serve(
+    installation: TestInstallation, session: str, count: int, worker: WorkerProcess
+) -> list[dict[str, Any]]:
     """What the session's requests got, once there are so many answers."""
-    return wait_for(site, SERVED, session, count, worker)
+    return wait_for(installation, SERVED, session, count, worker)
 
 
-def events(site: Site, session: str) -> list[dict[str, Any]]:
+def events(installation: TestInstallation, session: str) -> list[dict[str, Any]]:
     """The session's decisions on items, in the ledger's order."""
-    return sorted(records(site, QUALITY_DECISIONS, session), key=lambda one: int(one["sequence"]))
+    return sorted(records(installation, QUALITY_DECISIONS, session), key=lambda one: int(one["sequence"]))
 
 
-def letters(site: Site, topic: str, worker: WorkerProcess, count: int) -> list[dict[str, Any]]:
+def letters(
+    installation: TestInstallation, topic: str, worker: WorkerProcess, count: int
+) -> list[dict[str, Any]]:
     """Dead letters of a topic's records, once there are so many."""
     found: list[dict[str, Any]] = []
 
     def enough() -> bool:
-        every = [json.loads(one.value or b"null") for one in read_stored(site, DEAD_LETTERS)]
+        every = [json.loads(one.value or b"null") for one in read_stored(installation, DEAD_LETTERS)]
         found[:] = [one for one in every if one["topic"] == topic]
         return len(found) >= count
 

@@ -13,13 +13,21 @@ from load.installations import approvers
 from load.installations.slack_api import SlackApi, slack_api, slack_settings
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ALARMS, OUTCOMES, VERDICTS
-from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for, wait_until
+from tests.kafka.installation import (
+    action,
+    installation_on,
+    publish,
+    read_stored,
+    run_worker,
+    wait_for,
+    wait_until,
+)
 from tests.kafka.notifier_process import Endpoint, NotifierProcess, buttons, endpoint, run_notifier, show_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -35,37 +43,39 @@ WEBHOOK_SECRET = "of-the-webhook-in-the-tests"  # noqa: S105 - of nothing else
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    made = site_on(kafka, tmp_path_factory.mktemp("alarms"), module_prefix.rstrip("."))
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
+    made = installation_on(kafka, tmp_path_factory.mktemp("alarms"), module_prefix.rstrip("."))
     asyncio.run(publish_policy(kafka, made.prefix, approvers.records(made.trust)))
     return made
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
-def dispute(site: Site, worker: WorkerProcess) -> dict[str, Any]:
+def dispute(installation: TestInstallation, worker: WorkerProcess) -> dict[str, Any]:
     """What a worker raises when an outcome that nobody signed claims far more rows than were reserved."""
     session = f"s-{uuid.uuid4().hex}"
-    publish(site, [action(session, "a-1")])
-    wait_for(site, VERDICTS, session, 1, worker)
+    publish(installation, [action(session, "a-1")])
+    wait_for(installation, VERDICTS, session, 1, worker)
     claim = {"action_id": "a-1", "session_id": session, "rows_affected": 10**9, "reported_by": "nobody"}
-    publish(site, [claim], OUTCOMES)
+    publish(installation, [claim], OUTCOMES)
     found: list[dict[str, Any]] = []
 
     def is_raised() -> bool:
-        found[:] = [one for one in alarms(site) if one.get("session_id") == session]
+        found[:] = [one for one in alarms(installation) if one.get("session_id") == session]
         return bool(found)
 
     wait_until(is_raised, worker)
     return found[0]
 
 
-def alarms(site: Site) -> list[dict[str, Any]]:
+def alarms(installation: TestInstallation) -> list[dict[str, Any]]:
     """All of the ledger so far."""
-    return [json.loads(one.value or b"null") for one in read_stored(site, ALARMS)]
+    return [json.loads(one.value or b"null") for one in read_stored(installation, ALARMS)]
 
 
 def list_told(hook: Endpoint, alarm: dict[str, Any]) -> list[str]:
@@ -75,22 +85,22 @@ def list_told(hook: Endpoint, alarm: dict[str, Any]) -> list[str]:
 
 
 def test_an_alarm_reaches_its_recipient_once_in_slack_and_by_webhook_over_restarts(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
     with slack_api() as api, endpoint() as hook:
         webhook = {"name": "pager", "url": hook.url, "secret": WEBHOOK_SECRET}
         settings = slack_settings(api, CHANNELS) | {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}
-        before = dispute(site, worker)
+        before = dispute(installation, worker)
         assert before["recipient"] == "operator"
-        with run_notifier(site, settings) as notifier:
+        with run_notifier(installation, settings) as notifier:
             _expect(notifier, api, hook, before)
             assert notifier.end() == 0
-            meanwhile = dispute(site, worker)
+            meanwhile = dispute(installation, worker)
             notifier.start()
             _expect(notifier, api, hook, meanwhile)
-            after = dispute(site, worker)
+            after = dispute(installation, worker)
             _expect(notifier, api, hook, after)
-            overdue = next(one for one in alarms(site) if one["kind"] == "flag_only_overdue")
+            overdue = next(one for one in alarms(installation) if one["kind"] == "flag_only_overdue")
             _expect(notifier, api, hook, overdue, OWNERS)
         for alarm in (before, meanwhile, after, overdue):
             assert len(api.list_messages(alarm["alarm_id"])) == 1

@@ -22,14 +22,14 @@ from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_topics.catalog import ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS
-from tests.kafka.installation import action, publish, records, site_on, wait_for, wait_until
+from tests.kafka.installation import action, installation_on, publish, records, wait_for, wait_until
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 pytestmark = pytest.mark.kafka
 TOOL = "load.refund"
@@ -41,9 +41,11 @@ END_S = 60.0
 
 
 @pytest.fixture
-def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
+def installation(kafka: str, prefix: str, tmp_path: Path) -> TestInstallation:
     """Two approvers of two groups, and an agent whose bundle has a route for its tool."""
-    made = site_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD, SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
+    made = installation_on(
+        kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD, SLUICE_WORKER__TIMER_INTERVAL_S="0.2"
+    )
     route = {
         "tools": ["load.ref*"],
         "groups": ["desk", "leads"],
@@ -72,24 +74,26 @@ def entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"kind": kind, "id": name, "revision": 1, "spec": spec}
 
 
-def answer(site: Site, opened: dict[str, Any], by: str) -> None:
+def answer(installation: TestInstallation, opened: dict[str, Any], by: str) -> None:
     """Publish an approver's approval."""
-    publish(site, [answer_signed_by(KEYS[by], opened, by, audience=site.audience)], REVIEWS)
+    publish(installation, [answer_signed_by(KEYS[by], opened, by, audience=installation.audience)], REVIEWS)
 
 
-def describe(site: Site, *words: str) -> Any:
+def describe(installation: TestInstallation, *words: str) -> Any:
     """What a command says, as JSON."""
-    found = CliRunner().invoke(cli, [*words, "--json"], env=site.settings)
+    found = CliRunner().invoke(cli, [*words, "--json"], env=installation.settings)
     assert found.exit_code == 0, (words, found.output, found.stderr)
     return json.loads(found.stdout)
 
 
-def test_workers_that_are_killed_remind_and_pass_on_once_and_at_the_route_s_times(site: Site) -> None:
-    session = session_in(site, 0)
-    first = WorkerProcess(site, "first", 0)
+def test_workers_that_are_killed_remind_and_pass_on_once_and_at_the_route_s_times(
+    installation: TestInstallation,
+) -> None:
+    session = session_in(installation, 0)
+    first = WorkerProcess(installation, "first", 0)
     wait_until(lambda: bool(first.partitions()), first)
-    publish(site, [action(session, f"a-{one}", agent_id=AGENT, toolName=TOOL) for one in (1, 2)])
-    early = wait_for(site, ESCALATIONS, session, 4, first)
+    publish(installation, [action(session, f"a-{one}", agent_id=AGENT, toolName=TOOL) for one in (1, 2)])
+    early = wait_for(installation, ESCALATIONS, session, 4, first)
     first.end_now()
     by_id = {one["escalation_id"]: one for one in early if one["schema"].endswith("_opened/v1")}
     one, two = by_id.values()
@@ -97,24 +101,24 @@ def test_workers_that_are_killed_remind_and_pass_on_once_and_at_the_route_s_time
         *["escalation_opened"] * 2,
         *["escalation_reminded"] * 2,
     ]
-    answer(site, one, "ben")
+    answer(installation, one, "ben")
     assert time.time() * 1000 < read_milliseconds(one["next_at"]), "the machine is too slow for this test"
     time.sleep(max(0, read_milliseconds(two["next_at"]) / 1000 - time.time()))
 
-    second = WorkerProcess(site, "second", 0)
-    wait_for(site, ESCALATIONS, session, 8, second)
-    (refused,) = wait_for(site, SESSION_EVENTS, session, 1, second)
+    second = WorkerProcess(installation, "second", 0)
+    wait_for(installation, ESCALATIONS, session, 8, second)
+    (refused,) = wait_for(installation, SESSION_EVENTS, session, 1, second)
     assert (refused["reason"], refused["subject"]) == ("wrong_group", one["escalation_id"])
-    listed = describe(site, "escalations", "list", "--session", session, "--group", "leads")
+    listed = describe(installation, "escalations", "list", "--session", session, "--group", "leads")
     assert [(each["group"], each["next_group"]) for each in listed] == [("leads", None)] * 2
     second.end_now()
 
-    third = WorkerProcess(site, "third", 0)
-    answer(site, one, "ben")
-    answer(site, two, "ann")
-    wait_for(site, ESCALATIONS, session, 10, third)
+    third = WorkerProcess(installation, "third", 0)
+    answer(installation, one, "ben")
+    answer(installation, two, "ann")
+    wait_for(installation, ESCALATIONS, session, 10, third)
     assert third.end(END_S) == 0, third.last_words()
-    events = records(site, ESCALATIONS, session)
+    events = records(installation, ESCALATIONS, session)
     for opened in (one, two):
         mine = [each for each in events if each["escalation_id"] == opened["escalation_id"]]
         assert [each["schema"].split("/")[1].removeprefix("escalation_") for each in mine] == [
@@ -124,8 +128,12 @@ def test_workers_that_are_killed_remind_and_pass_on_once_and_at_the_route_s_time
         due = [read_milliseconds(each["due_at"]) - began for each in mine[1:4]]
         assert due == [REMIND_MS, NEXT_MS, NEXT_MS + REMIND_MS]
         assert [each["outcome"] for each in mine[4:]] == ["ALLOW"]
-    shown = CliRunner().invoke(cli, ["escalations", "show", one["escalation_id"]], env=site.settings).stdout
+    shown = (
+        CliRunner()
+        .invoke(cli, ["escalations", "show", one["escalation_id"]], env=installation.settings)
+        .stdout
+    )
     assert "went on from desk to leads" in shown
-    assert describe(site, "ledger", "verify")["findings"] == []
-    again = describe(site, "rerun", "--all")
+    assert describe(installation, "ledger", "verify")["findings"] == []
+    again = describe(installation, "rerun", "--all")
     assert again["reruns"] == []

@@ -37,7 +37,7 @@ from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS
 from sluice_topics.records import ActionOutcome
 from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import read_stored, run_worker, site_on, wait_until
+from tests.kafka.installation import installation_on, read_stored, run_worker, wait_until
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -54,32 +54,34 @@ PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
     """One for all tests: each has sessions of its own."""
-    return site_on(kafka, tmp_path_factory.mktemp("client"), module_prefix.rstrip("."))
+    return installation_on(kafka, tmp_path_factory.mktemp("client"), module_prefix.rstrip("."))
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
-def client_of(site: Site, **more: Any) -> AsyncGateClient:
-    options = ClientOptions(topic_prefix=site.prefix, **{"deadline_s": PATIENCE_S, **more})
-    return AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, options)
+def client_of(installation: TestInstallation, **more: Any) -> AsyncGateClient:
+    options = ClientOptions(topic_prefix=installation.prefix, **{"deadline_s": PATIENCE_S, **more})
+    return AsyncGateClient(installation.bootstrap_servers, neutral_policy.AGENT, options)
 
 
-def select_session(site: Site, topic: str, session: str) -> list[dict[str, Any]]:
-    every = [json.loads(one.value or b"null") for one in read_stored(site, topic)]
+def select_session(installation: TestInstallation, topic: str, session: str) -> list[dict[str, Any]]:
+    every = [json.loads(one.value or b"null") for one in read_stored(installation, topic)]
     return [one for one in every if one["session_id"] == session]
 
 
-def fetch_settled(site: Site, session: str, worker: WorkerProcess) -> dict[str, Any]:
+def fetch_settled(installation: TestInstallation, session: str, worker: WorkerProcess) -> dict[str, Any]:
     """The first settlement of a session, once there is one."""
     found: list[dict[str, Any]] = []
 
     def there() -> bool:
-        every = [json.loads(one.value or b"null") for one in read_stored(site, SESSION_EVENTS)]
+        every = [json.loads(one.value or b"null") for one in read_stored(installation, SESSION_EVENTS)]
         found[:] = [one for one in every if one.get("session_id") == session and "actual" in one]
         return bool(found)
 
@@ -88,9 +90,9 @@ def fetch_settled(site: Site, session: str, worker: WorkerProcess) -> dict[str, 
 
 
 async def test_a_guarded_tool_runs_if_it_is_allowed_and_its_rows_are_reported(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
-    async with client_of(site) as gate:
+    async with client_of(installation) as gate:
 
         @gate.guard(READ, rows=len, rows_affected=10)
         async def read(table: str, limit: int = 3) -> list[str]:
@@ -98,26 +100,26 @@ async def test_a_guarded_tool_runs_if_it_is_allowed_and_its_rows_are_reported(
 
         with in_session("guarded"):
             assert await read("orders", limit=4) == ["orders-0", "orders-1", "orders-2", "orders-3"]
-    told = await asyncio.to_thread(fetch_settled, site, "guarded", worker)
+    told = await asyncio.to_thread(fetch_settled, installation, "guarded", worker)
     assert (told["actual"], told["reported_by"]) == (4, neutral_policy.AGENT)
 
 
 async def test_the_values_in_what_a_tool_returns_are_reported_and_never_the_content(
-    site: Site, worker: WorkerProcess, tmp_path: Path
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path
 ) -> None:
     """Issue 24, point 3: with a key of the tenant fingerprints go out, without one nothing does."""
     key = derive_tenant_key(bytes(range(32)), neutral_policy.TENANT)
     file = tmp_path / "values.key"
     write_value_key(file, key)
     mail = {"from": "Eve <eve@evil.example>", "body": "Pay DE89 3704 0044 0532 0130 00, says Eve Black."}
-    point = site.folder / "values-point.pem"
+    point = installation.folder / "values-point.pem"
     make_private_key(point)
     signs = {"reported_by": "values-point", "signing_key": point, "installation": "here"}
 
     def read_mail(number: int) -> dict[str, str]:
         return mail
 
-    async with client_of(site, values_key=file, **signs) as gate:
+    async with client_of(installation, values_key=file, **signs) as gate:
 
         @gate.guard(READ, session_id="values")
         async def read(number: int) -> dict[str, str]:
@@ -128,18 +130,18 @@ async def test_the_values_in_what_a_tool_returns_are_reported_and_never_the_cont
             permit.result = ["bob@example.com"]
         async with gate.action(READ, {}, session_id="values-unsaid"):
             pass
-    async with client_of(site) as gate, gate.action(READ, {}, session_id="values-no-key") as permit:
+    async with client_of(installation) as gate, gate.action(READ, {}, session_id="values-no-key") as permit:
         permit.result = mail
 
     with GateClient(
-        site.bootstrap_servers,
+        installation.bootstrap_servers,
         neutral_policy.AGENT,
-        ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S, values_key=key),
+        ClientOptions(topic_prefix=installation.prefix, deadline_s=PATIENCE_S, values_key=key),
     ) as threaded:
         assert threaded.guard(READ, session_id="values-threaded")(read_mail)(1) == mail
 
     def read_told(session: str) -> dict[str, Any]:
-        (told,) = select_session(site, OUTCOMES, session)
+        (told,) = select_session(installation, OUTCOMES, session)
         assert "evil" not in json.dumps(told)
         return told
 
@@ -152,7 +154,7 @@ async def test_the_values_in_what_a_tool_returns_are_reported_and_never_the_cont
     assert {write_fingerprint(one) for one in expected} <= set(told["values"]["fingerprints"])
     outcome = ActionOutcome.model_validate(told)
     public = read_private_key(point).public
-    audience = Audience("here", site.prefix)
+    audience = Audience("here", installation.prefix)
     assert is_signed_by(Ed25519PublicKey.from_public_bytes(public.raw), outcome, audience)
 
     block = await asyncio.to_thread(read_told, "values-block")
@@ -164,10 +166,10 @@ async def test_the_values_in_what_a_tool_returns_are_reported_and_never_the_cont
 
 
 async def test_a_denied_tool_does_not_run_and_the_error_says_which_gate_and_why(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
     ran = []
-    async with client_of(site) as gate:
+    async with client_of(installation) as gate:
 
         @gate.guard(PURGE, session_id="denied", rows_affected=neutral_policy.PURGE_LIMIT + 1)
         async def purge(table: str) -> None:
@@ -180,13 +182,13 @@ async def test_a_denied_tool_does_not_run_and_the_error_says_which_gate_and_why(
     assert verdict.gate == "fast_reject"
     assert verdict.record["action_id"]
     assert error.value.to_do
-    assert not await asyncio.to_thread(select_session, site, OUTCOMES, "denied")
+    assert not await asyncio.to_thread(select_session, installation, OUTCOMES, "denied")
 
 
 async def test_the_outcome_of_a_tool_that_raises_is_reported_and_its_error_passed_on(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
-    async with client_of(site) as gate:
+    async with client_of(installation) as gate:
 
         @gate.guard(READ, session_id="raises", rows_affected=7)
         async def divide() -> float:
@@ -194,26 +196,28 @@ async def test_the_outcome_of_a_tool_that_raises_is_reported_and_its_error_passe
 
         with pytest.raises(ZeroDivisionError):
             await divide()
-    (told,) = await asyncio.to_thread(select_session, site, OUTCOMES, "raises")
+    (told,) = await asyncio.to_thread(select_session, installation, OUTCOMES, "raises")
     assert (told["rows_affected"], told["error"]) == (7, "ZeroDivisionError")
 
 
 async def test_a_dead_letter_ends_the_wait_with_the_place_of_the_error(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
-    async with client_of(site) as gate:
+    async with client_of(installation) as gate:
         with pytest.raises(InputUnreadable) as error:
             await gate.propose(READ, {}, session_id="broken", rows_affected="many")
         assert error.value.path == "$.rows_affected"
         assert (await gate.propose(READ, {}, session_id="broken")).allowed
 
 
-async def test_memories_and_retrievals_are_asked_for_the_same_way(site: Site, worker: WorkerProcess) -> None:
+async def test_memories_and_retrievals_are_asked_for_the_same_way(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
     fields = write("remembers", "w")
     for name in ("agent_id", "session_id", "write_id"):
         del fields[name]
     content, source = fields.pop("content"), fields.pop("source")
-    async with client_of(site) as gate:
+    async with client_of(installation) as gate:
         kept = await gate.remember(content, source, session_id="remembers", **fields)
         found = await gate.retrieve([item("good")], session_id="remembers", autonomy_tier="bounded")
     assert (kept.action, kept.record["session_id"]) == ("allow", "remembers")
@@ -221,9 +225,11 @@ async def test_memories_and_retrievals_are_asked_for_the_same_way(site: Site, wo
     assert found.items[0]["body"] == item("good")["body"]
 
 
-async def test_an_id_runs_its_tool_once_however_often_it_is_called(site: Site, worker: WorkerProcess) -> None:
+async def test_an_id_runs_its_tool_once_however_often_it_is_called(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
     ran = []
-    async with client_of(site) as gate:
+    async with client_of(installation) as gate:
 
         async def call() -> None:
             async with gate.action(READ, {"n": 1}, session_id="once", action_id="the-one"):
@@ -235,12 +241,14 @@ async def test_an_id_runs_its_tool_once_however_often_it_is_called(site: Site, w
         assert sum(isinstance(one, ActionInterrupted) for one in results) == 19
         with pytest.raises(ClientError, match="another action"):
             await gate.permit(READ, {"n": 2}, session_id="once", action_id="the-one")
-    assert len(await asyncio.to_thread(select_session, site, OUTCOMES, "once")) == 1
+    assert len(await asyncio.to_thread(select_session, installation, OUTCOMES, "once")) == 1
 
 
-def test_threads_share_a_client_and_each_call_gets_its_own_verdict(site: Site, worker: WorkerProcess) -> None:
-    options = ClientOptions(topic_prefix=site.prefix, deadline_s=PATIENCE_S)
-    with GateClient(site.bootstrap_servers, neutral_policy.AGENT, options) as gate:
+def test_threads_share_a_client_and_each_call_gets_its_own_verdict(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    options = ClientOptions(topic_prefix=installation.prefix, deadline_s=PATIENCE_S)
+    with GateClient(installation.bootstrap_servers, neutral_policy.AGENT, options) as gate:
 
         @gate.guard(READ)
         def double(number: int) -> int:
@@ -259,9 +267,9 @@ def test_threads_share_a_client_and_each_call_gets_its_own_verdict(site: Site, w
 async def test_without_a_decision_in_time_nothing_runs_and_a_late_one_allows_nothing(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    site = await asyncio.to_thread(site_on, kafka, tmp_path, prefix.rstrip("."))
+    installation = await asyncio.to_thread(installation_on, kafka, tmp_path, prefix.rstrip("."))
     ran = []
-    async with client_of(site, deadline_s=1.0) as gate:
+    async with client_of(installation, deadline_s=1.0) as gate:
 
         async def call() -> None:
             async with gate.action(READ, {}, session_id="late", action_id="late"):
@@ -273,7 +281,7 @@ async def test_without_a_decision_in_time_nothing_runs_and_a_late_one_allows_not
             assert error.value.may_still_come
             if error.value.place is not None:
                 break
-        workers = run_worker(site)
+        workers = run_worker(installation)
         await asyncio.to_thread(next, workers)
         try:
             with pytest.raises(ActionDenied, match="deadline_elapsed"):
@@ -318,7 +326,7 @@ KILLS = int(os.environ.get("SLUICE_KILLS", "1"))
 @pytest.mark.parametrize("time", range(KILLS))
 @pytest.mark.parametrize("step", STEPS)
 def test_a_process_killed_at_any_step_runs_no_tool_twice_and_reports_once(
-    site: Site, worker: WorkerProcess, tmp_path: Path, step: str, time: int
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path, step: str, time: int
 ) -> None:
     del time
     session, ran = f"killed-{uuid.uuid4().hex}", tmp_path / "ran"
@@ -326,7 +334,16 @@ def test_a_process_killed_at_any_step_runs_no_tool_twice_and_reports_once(
 
     def run(kill_at: str) -> int:
         done = subprocess.run(
-            [sys.executable, "-m", PROGRAM, site.bootstrap_servers, site.prefix, session, tmp_path, kill_at],
+            [
+                sys.executable,
+                "-m",
+                PROGRAM,
+                installation.bootstrap_servers,
+                installation.prefix,
+                session,
+                tmp_path,
+                kill_at,
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -340,4 +357,4 @@ def test_a_process_killed_at_any_step_runs_no_tool_twice_and_reports_once(
     again = run("nowhere")
     assert again == (0 if step in STEPS[:4] else 3), "3: the tool was started before, and is not run again"
     assert ran.read_text() == "ran\n"
-    assert len(select_session(site, OUTCOMES, session)) == 1
+    assert len(select_session(installation, OUTCOMES, session)) == 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 pytestmark = pytest.mark.kafka
 
@@ -41,8 +41,8 @@ def record(key: bytes, value: bytes = b"v") -> Outgoing:
     return Outgoing(key, value, ())
 
 
-def keys_of(arrivals: Sequence[Arrival]) -> list[tuple[str, bytes | None]]:
-    return [(one.topic, one.key) for one in arrivals]
+def keys_of(input_records: Sequence[InputRecord]) -> list[tuple[str, bytes | None]]:
+    return [(one.topic, one.key) for one in input_records]
 
 
 async def test_what_is_chosen_is_written_together_and_read_back_once(
@@ -66,9 +66,9 @@ async def test_what_is_chosen_is_written_together_and_read_back_once(
 async def test_a_choice_is_made_on_what_is_there_and_may_be_none(
     kafka: str, prefix: str, topics: dict[str, str]
 ) -> None:
-    seen: list[Sequence[Arrival]] = []
+    seen: list[Sequence[InputRecord]] = []
 
-    def none(records: Sequence[Arrival]) -> list[tuple[str, Outgoing]]:
+    def none(records: Sequence[InputRecord]) -> list[tuple[str, Outgoing]]:
         seen.append(list(records))
         return []
 
@@ -83,7 +83,7 @@ async def test_a_record_that_cannot_be_written_keeps_the_others_back(
     class ChoiceError(Exception):
         pass
 
-    def refuse(_: Sequence[Arrival]) -> list[tuple[str, Outgoing]]:
+    def refuse(_: Sequence[InputRecord]) -> list[tuple[str, Outgoing]]:
         raise ChoiceError
 
     with pytest.raises(ChoiceError):
@@ -94,7 +94,7 @@ async def test_a_record_that_cannot_be_written_keeps_the_others_back(
 async def test_a_publisher_who_begins_later_ends_the_one_before(
     kafka: str, prefix: str, topics: dict[str, str]
 ) -> None:
-    def while_another_publishes(_: Sequence[Arrival]) -> list[tuple[str, Outgoing]]:
+    def while_another_publishes(_: Sequence[InputRecord]) -> list[tuple[str, Outgoing]]:
         other = publish_control(kafka, topics, f"{prefix}w", lambda _: [(REGISTRY, record(b"second"))])
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, other).result()

@@ -16,14 +16,14 @@ from sluice.cli.main import cli
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.kafka import memories
-from tests.kafka.installation import action, publish, run_worker, site_on, wait_for
+from tests.kafka.installation import action, installation_on, publish, run_worker, wait_for
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -34,10 +34,14 @@ STRICT_AGENT = "strict-agent"
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
     """Four delegates with the gateway's key: one in order, one abroad, one for less, one revoked."""
     folder = tmp_path_factory.mktemp("delegated")
-    made = site_on(kafka, folder, module_prefix.rstrip("."), STAGES, SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
+    made = installation_on(
+        kafka, folder, module_prefix.rstrip("."), STAGES, SLUICE_WORKER__TIMER_INTERVAL_S="0.2"
+    )
     strict = {
         **neutral_policy.bundle(stages=STAGES),
         "id": "load.strict",
@@ -65,67 +69,71 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
 def open_escalation(
-    site: Site, worker: WorkerProcess, session: str, tool: str, **more: Any
+    installation: TestInstallation, worker: WorkerProcess, session: str, tool: str, **more: Any
 ) -> dict[str, Any]:
     """The EscalationOpened of an action."""
-    publish(site, [action(session, "a-1", toolName=tool, **more)])
-    return wait_for(site, ESCALATIONS, session, 1, worker)[0]
+    publish(installation, [action(session, "a-1", toolName=tool, **more)])
+    return wait_for(installation, ESCALATIONS, session, 1, worker)[0]
 
 
-def sign(site: Site, waits: dict[str, Any], by: str = OWNER, **changed: Any) -> dict[str, Any]:
+def sign(
+    installation: TestInstallation, waits: dict[str, Any], by: str = OWNER, **changed: Any
+) -> dict[str, Any]:
     """A person's approval as the gateway signs it, through the delegate `through`."""
     said = {
         "id": changed.pop("through", GATEWAY),
         "channel": "browser",
-        "key_id": site.trust.gateway.keyid,
+        "key_id": installation.trust.gateway.keyid,
     }
     return answer_signed_by(
-        site.trust.gateway, waits, by, audience=site.audience, **{"delegate": said, **changed}
+        installation.trust.gateway, waits, by, audience=installation.audience, **{"delegate": said, **changed}
     )
 
 
 def test_an_answer_within_both_bounds_counts_and_is_decided_again_alike(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
-    session = session_in(site, 0)
-    waits = open_escalation(site, worker, session, REFUND)
-    publish(site, [sign(site, waits)], REVIEWS)
-    ended = wait_for(site, ESCALATIONS, session, 2, worker)[1]
+    session = session_in(installation, 0)
+    waits = open_escalation(installation, worker, session, REFUND)
+    publish(installation, [sign(installation, waits)], REVIEWS)
+    ended = wait_for(installation, ESCALATIONS, session, 2, worker)[1]
     assert (ended["approver_id"], ended["outcome"]) == (OWNER, "ALLOW")
     assert (ended["delegate"]["id"], ended["delegate"]["channel"]) == (GATEWAY, "browser")
-    resolved = wait_for(site, VERDICTS, session, 2, worker)[1]
+    resolved = wait_for(installation, VERDICTS, session, 2, worker)[1]
     assert f"delegate/{GATEWAY}@1" in resolved["registry_hashes"]
-    again = CliRunner().invoke(cli, ["rerun", resolved["verdict_id"], "--json"], env=site.settings)
+    again = CliRunner().invoke(cli, ["rerun", resolved["verdict_id"], "--json"], env=installation.settings)
     assert again.exit_code == 0, again.output
-    whole = CliRunner().invoke(cli, ["ledger", "verify"], env=site.settings)
+    whole = CliRunner().invoke(cli, ["ledger", "verify"], env=installation.settings)
     assert whole.exit_code == 0, whole.output
 
 
-def test_out_of_its_bounds_a_delegate_signs_for_nobody(site: Site, worker: WorkerProcess) -> None:
-    session = session_in(site, 1)
-    waits = open_escalation(site, worker, session, WIRE)
-    ours = sign(site, waits)
+def test_out_of_its_bounds_a_delegate_signs_for_nobody(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    session = session_in(installation, 1)
+    waits = open_escalation(installation, worker, session, WIRE)
+    ours = sign(installation, waits)
     publish(
-        site,
+        installation,
         [
-            sign(site, waits, through="abroad"),
-            sign(site, waits, through="lesser"),
-            sign(site, waits, through="revoked"),
-            sign(site, waits, by="stranger"),
-            sign(site, waits, by=REVIEWER),
+            sign(installation, waits, through="abroad"),
+            sign(installation, waits, through="lesser"),
+            sign(installation, waits, through="revoked"),
+            sign(installation, waits, by="stranger"),
+            sign(installation, waits, by=REVIEWER),
             {**ours, "justification": "let it pass"},
-            {**sign(site, waits, by=REVIEWER), "approver_id": OWNER},
+            {**sign(installation, waits, by=REVIEWER), "approver_id": OWNER},
             ours,
         ],
         REVIEWS,
     )
-    assert wait_for(site, ESCALATIONS, session, 2, worker)[1]["delegate"]["id"] == GATEWAY
-    assert [one["reason"] for one in wait_for(site, SESSION_EVENTS, session, 7, worker)] == [
+    assert wait_for(installation, ESCALATIONS, session, 2, worker)[1]["delegate"]["id"] == GATEWAY
+    assert [one["reason"] for one in wait_for(installation, SESSION_EVENTS, session, 7, worker)] == [
         "not_a_delegate",
         "wrong_delegate_role",
         "not_a_delegate",
@@ -136,25 +144,34 @@ def test_out_of_its_bounds_a_delegate_signs_for_nobody(site: Site, worker: Worke
     ]
 
 
-def test_where_the_own_key_is_demanded_only_that_counts(site: Site, worker: WorkerProcess) -> None:
-    session = session_in(site, 2)
-    waits = open_escalation(site, worker, session, WIRE, agent_id=STRICT_AGENT)
+def test_where_the_own_key_is_demanded_only_that_counts(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    session = session_in(installation, 2)
+    waits = open_escalation(installation, worker, session, WIRE, agent_id=STRICT_AGENT)
     assert waits["own_key"] is True
     publish(
-        site,
-        [sign(site, waits), answer_signed_by(site.trust.owner, waits, OWNER, audience=site.audience)],
+        installation,
+        [
+            sign(installation, waits),
+            answer_signed_by(installation.trust.owner, waits, OWNER, audience=installation.audience),
+        ],
         REVIEWS,
     )
-    ended = wait_for(site, ESCALATIONS, session, 2, worker)[1]
+    ended = wait_for(installation, ESCALATIONS, session, 2, worker)[1]
     assert (ended["approver_id"], "delegate" in ended) == (OWNER, False)
-    assert wait_for(site, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "own_key_needed"
+    assert wait_for(installation, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "own_key_needed"
 
 
-def test_a_memory_is_reviewed_within_the_same_bounds(site: Site, worker: WorkerProcess) -> None:
+def test_a_memory_is_reviewed_within_the_same_bounds(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
     """The held memory of this policy waits for six seconds."""
-    session = session_in(site, 3)
-    publish(site, [memories.make_held_write(session, "w", content=neutral_policy.DOUBT)], MEMORY_WRITES)
-    held = wait_for(site, QUARANTINE, session, 1, worker)[0]
+    session = session_in(installation, 3)
+    publish(
+        installation, [memories.make_held_write(session, "w", content=neutral_policy.DOUBT)], MEMORY_WRITES
+    )
+    held = wait_for(installation, QUARANTINE, session, 1, worker)[0]
     fields = {
         "subject_id": held["memory_id"],
         "session_id": session,
@@ -163,12 +180,14 @@ def test_a_memory_is_reviewed_within_the_same_bounds(site: Site, worker: WorkerP
         "digest": held["content_digest"],
         "justification": "nobody knows who said so",
     }
-    said = {"channel": "slack", "key_id": site.trust.gateway.keyid}
+    said = {"channel": "slack", "key_id": installation.trust.gateway.keyid}
     reviews = [
-        sign_review({**fields, "delegate": {"id": name, **said}}, site.trust.gateway, site.audience)
+        sign_review(
+            {**fields, "delegate": {"id": name, **said}}, installation.trust.gateway, installation.audience
+        )
         for name in ("lesser", GATEWAY)
     ]
-    publish(site, [one.model_dump(mode="json", exclude_unset=True) for one in reviews], REVIEWS)
-    ended = wait_for(site, QUARANTINE, session, 2, worker)[1]
+    publish(installation, [one.model_dump(mode="json", exclude_unset=True) for one in reviews], REVIEWS)
+    ended = wait_for(installation, QUARANTINE, session, 2, worker)[1]
     assert (ended["schema"], ended["delegate"]["channel"]) == ("sluice/quarantine_rejected/v1", "slack")
-    assert wait_for(site, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "wrong_delegate_role"
+    assert wait_for(installation, SESSION_EVENTS, session, 1, worker)[0]["reason"] == "wrong_delegate_role"

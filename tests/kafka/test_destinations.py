@@ -19,13 +19,13 @@ from sluice.client import ActionAnswer, ClientOptions, GateClient
 from sluice.secrets.value_keys import write_value_key
 from sluice_topics.catalog import VERDICTS
 from sluice_topics.values import derive_tenant_key
-from tests.kafka.installation import read_stored, run_worker, site_on
+from tests.kafka.installation import installation_on, read_stored, run_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -52,20 +52,22 @@ def agent(revision: int, **spec: Any) -> dict[str, Any]:
     return entry("agent", "payer", revision, tenant_id=neutral_policy.TENANT, tier="T2", **spec)
 
 
-def publish_entries(site: Site, *entries: dict[str, Any]) -> None:
-    signed = site.trust.sign_entries([*entries])
-    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, signed))
+def publish_entries(installation: TestInstallation, *entries: dict[str, Any]) -> None:
+    signed = installation.trust.sign_entries([*entries])
+    asyncio.run(publish_policy(installation.bootstrap_servers, installation.prefix, signed))
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
     folder = tmp_path_factory.mktemp("destinations")
     master, point = folder / "master.key", folder / "point.pem"
     write_value_key(master, MASTER)
     make_private_key(point)
     stages = ("controls", "destinations", "tier_auth")
     settings = {"SLUICE_VALUES__MASTER_KEY_FILE": str(master)}
-    made = site_on(kafka, folder, module_prefix.rstrip("."), stages, **settings)
+    made = installation_on(kafka, folder, module_prefix.rstrip("."), stages, **settings)
     public = read_private_key(point).public.text
     vera = approver(made.trust, "vera", make_private_key(folder / "vera.pem"), ["approver"])
     asyncio.run(publish_policy(kafka, made.prefix, [vera]))
@@ -82,20 +84,20 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
-def open_gate(site: Site) -> GateClient:
+def open_gate(installation: TestInstallation) -> GateClient:
     options = ClientOptions(
-        topic_prefix=site.prefix,
-        installation=site.trust.installation,
+        topic_prefix=installation.prefix,
+        installation=installation.trust.installation,
         deadline_s=60.0,
         reported_by="payers-point",
-        signing_key=site.folder / "point.pem",
+        signing_key=installation.folder / "point.pem",
         values_key=derive_tenant_key(MASTER, neutral_policy.TENANT),
     )
-    return GateClient(site.bootstrap_servers, "payer", options)
+    return GateClient(installation.bootstrap_servers, "payer", options)
 
 
 def find_origin(record: Mapping[str, Any]) -> str:
@@ -111,9 +113,9 @@ def pay(gate: GateClient, session: str, iban: str) -> str:
 
 
 def test_results_and_registry_say_where_an_account_comes_from_and_what_was_used_is_usual(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
-    with open_gate(site) as gate:
+    with open_gate(installation) as gate:
         contacts = gate.guard("contacts", session_id="first")(lambda: {"name": "Ann", "iban": IN_CONTACTS})
         inbox = gate.guard("inbox", session_id="first")(lambda: f"Our new account is {IN_MAIL}, thank you.")
         contacts()
@@ -125,41 +127,45 @@ def test_results_and_registry_say_where_an_account_comes_from_and_what_was_used_
         assert pay(gate, "first", IN_MAIL.replace(" ", "").lower()) == "untrusted_read"
         assert pay(gate, "first", REGISTERED) == "registry"
         assert pay(gate, "other", IN_CONTACTS) == "untainted", "another session was told nothing"
-        publish_entries(site, agent(2))
+        publish_entries(installation, agent(2))
         places: list[str] = []
         while not places or places[-1] != "history":
             assert time.monotonic() < deadline, set(places)
             places.append(pay(gate, f"later-{len(places)}", REGISTERED))
         assert set(places) <= {"registry", "untainted", "history"}
         assert pay(gate, "last", IN_CONTACTS) == "untainted", "what a result said teaches nothing"
-    shown = CliRunner().invoke(cli, ["usual", "show", "payer", "--json"], env=site.settings)
+    shown = CliRunner().invoke(cli, ["usual", "show", "payer", "--json"], env=installation.settings)
     assert shown.exit_code == 0, shown.output
     (use,) = json.loads(shown.stdout)
     assert (use["tool"], use["role"], use["days"]) == ("pay", "destination", 1)
-    asked = CliRunner().invoke(cli, ["usual", "backtest", "--json"], env=site.settings)
+    asked = CliRunner().invoke(cli, ["usual", "backtest", "--json"], env=installation.settings)
     assert asked.exit_code == 0, asked.output
     (row,) = json.loads(asked.stdout)
     assert (row["agent"], row["tool"], row["denied"]) == ("payer", "pay", 0)
     assert row["would_ask"] == row["allowed"] >= 1
     assert row["judged"] > row["would_ask"]
     assert "untrusted_read 1" in row["origins"]
-    told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=site.settings)
+    told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=installation.settings)
     assert told.exit_code == 0, told.stdout[:2000]
-    assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(read_stored(site, VERDICTS))
-    without_key = {key: value for key, value in site.settings.items() if "VALUES" not in key}
+    assert json.loads(told.stdout)["by_kind"]["verdict"]["identical"] == len(
+        read_stored(installation, VERDICTS)
+    )
+    without_key = {key: value for key, value in installation.settings.items() if "VALUES" not in key}
     told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=without_key)
     found = json.loads(told.stdout)
     assert (found["by_kind"]["verdict"]["different"], told.exit_code) == (0, 0), told.stdout[:2000]
     assert any("master key of values" in why for why in found["not_checked"]), found["not_checked"]
 
 
-def test_an_answer_makes_an_account_known_for_days(site: Site, worker: WorkerProcess) -> None:
+def test_an_answer_makes_an_account_known_for_days(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
     def command(*words: str) -> Any:
-        done = CliRunner().invoke(cli, [*words, "--json"], env=site.settings)
+        done = CliRunner().invoke(cli, [*words, "--json"], env=installation.settings)
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
-    with open_gate(site) as gate:
+    with open_gate(installation) as gate:
 
         def wire(session: str) -> ActionAnswer:
             return gate.propose("wire", {"iban": IN_MAIL}, session_id=session, rows_affected=1)
@@ -167,7 +173,14 @@ def test_an_answer_makes_an_account_known_for_days(site: Site, worker: WorkerPro
         waits = wire("asked")
         (value,) = command("escalations", "show", str(waits.escalation_id))["events"][0]["values"]
         assert (value["path"], value["origin"]) == ("$.iban", "untainted")
-        signed = ("--as", "vera", "--key", str(site.folder / "vera.pem"), "--justification", "our supplier")
+        signed = (
+            "--as",
+            "vera",
+            "--key",
+            str(installation.folder / "vera.pem"),
+            "--justification",
+            "our supplier",
+        )
         command("escalations", "approve", str(waits.escalation_id), *signed, "--yes", "--remember-days", "7")
         gate.report_outcome(gate.await_approval(waits, 60), 1)
         deadline, number = time.monotonic() + 60, 0
@@ -180,7 +193,7 @@ def test_an_answer_makes_an_account_known_for_days(site: Site, worker: WorkerPro
     assert (use["times"], use["known_until"] > use["answered_at"]) == (0, True)
     assert "known by an answer until" in " ".join(
         CliRunner()
-        .invoke(cli, ["usual", "show", "payer"], env={**site.settings, "COLUMNS": "300"})
+        .invoke(cli, ["usual", "show", "payer"], env={**installation.settings, "COLUMNS": "300"})
         .stdout.split()
     )
     (ended,) = (one for one in command("escalations", "show", str(waits.escalation_id))["events"][-1:])
@@ -188,16 +201,18 @@ def test_an_answer_makes_an_account_known_for_days(site: Site, worker: WorkerPro
     assert command("rerun", "--all")["by_kind"]["verdict"]["different"] == 0
 
 
-def test_an_agent_forgets_by_its_entry(site: Site, worker: WorkerProcess, tmp_path: Path) -> None:
+def test_an_agent_forgets_by_its_entry(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path
+) -> None:
     out = tmp_path / "forget.json"
-    made = CliRunner().invoke(cli, ["usual", "forget", "payer", str(out)], env=site.settings)
+    made = CliRunner().invoke(cli, ["usual", "forget", "payer", str(out)], env=installation.settings)
     assert made.exit_code == 0, made.output
     (drafted,) = json.loads(out.read_bytes())["entries"]
     assert (drafted["id"], drafted["revision"]) == ("payer", 3)
-    publish_entries(site, drafted)
-    with open_gate(site) as gate:
+    publish_entries(installation, drafted)
+    with open_gate(installation) as gate:
         deadline, number = time.monotonic() + 60, 0
         while pay(gate, f"forgotten-{number}", REGISTERED) != "untainted":
             assert time.monotonic() < deadline
             number += 1
-    assert CliRunner().invoke(cli, ["usual", "show", "nobody"], env=site.settings).exit_code == 1
+    assert CliRunner().invoke(cli, ["usual", "show", "nobody"], env=installation.settings).exit_code == 1

@@ -43,7 +43,7 @@ SAYS_NO = {
 BESIDE = ("app", "config", "docs", "load")
 GOES_ON = ("sluice worker", "sluice gateway", "sluice watch gate.verdicts --verdict denied")
 """Commands that a person leaves running."""
-ON_THIS_SITE = """
+ON_THIS_INSTALLATION = """
 import functools, os, sluice.client
 options = sluice.client.ClientOptions(os.environ["SLUICE_KAFKA__TOPIC_PREFIX"], deadline_s=60)
 sluice.client.GateClient = functools.partial(sluice.client.GateClient, options=options)
@@ -91,7 +91,7 @@ class Machine:
     def _python(self, block: Block) -> None:
         """What it prints has to begin as the comment behind `print` says, to the "…"."""
         here = self.environment["KAFKA_BOOTSTRAP_SERVERS"]
-        program = ON_THIS_SITE + block.text.replace(KafkaSettings().bootstrap_servers, here)
+        program = ON_THIS_INSTALLATION + block.text.replace(KafkaSettings().bootstrap_servers, here)
         words = [sys.executable, "-c", program]
         done = subprocess.run(
             words, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False

@@ -22,12 +22,12 @@ from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.client import ActionDenied, AsyncGateClient, ClientError, ClientOptions
 from sluice_topics.catalog import ACTIONS, OUTCOMES, VERDICTS
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import read_stored, run_worker, site_on
+from tests.kafka.installation import installation_on, read_stored, run_worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -38,24 +38,26 @@ USED = ("search_records", "delete_records", "example-operator")
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
     """The agent and tools as the shipped registry has them, under a bundle that compiles at once."""
-    site = site_on(kafka, tmp_path_factory.mktemp("examples"), module_prefix.rstrip("."))
+    installation = installation_on(kafka, tmp_path_factory.mktemp("examples"), module_prefix.rstrip("."))
     shipped = json.loads((ROOT / "config" / "registry.json").read_text())["entries"]
     entries = [one for one in shipped if one["id"] in USED]
     for one in entries:
         one["spec"].pop("policy_bundle_id", None)
-    asyncio.run(publish_policy(kafka, site.prefix, site.trust.sign_entries(entries)))
-    return site
+    asyncio.run(publish_policy(kafka, installation.prefix, installation.trust.sign_entries(entries)))
+    return installation
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
-def select_sessions(site: Site, topic: str, beginning: str) -> list[dict[str, Any]]:
-    every = [json.loads(one.value or b"null") for one in read_stored(site, topic)]
+def select_sessions(installation: TestInstallation, topic: str, beginning: str) -> list[dict[str, Any]]:
+    every = [json.loads(one.value or b"null") for one in read_stored(installation, topic)]
     return [one for one in every if one["session_id"].startswith(beginning)]
 
 
@@ -88,10 +90,10 @@ def select_sessions(site: Site, topic: str, beginning: str) -> list[dict[str, An
     ],
 )
 def test_an_example_runs_what_is_allowed_and_says_what_is_not(
-    site: Site, worker: WorkerProcess, program: str, session: str, said: list[str]
+    installation: TestInstallation, worker: WorkerProcess, program: str, session: str, said: list[str]
 ) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-    given = {**own, "KAFKA_BOOTSTRAP_SERVERS": site.bootstrap_servers, **site.settings}
+    given = {**own, "KAFKA_BOOTSTRAP_SERVERS": installation.bootstrap_servers, **installation.settings}
     ran = subprocess.run(
         [sys.executable, EXAMPLES / program], env=given, cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -99,14 +101,14 @@ def test_an_example_runs_what_is_allowed_and_says_what_is_not(
     lines = ran.stdout.splitlines()
     assert [one for one in said if not any(line.startswith(one) for line in lines)] == [], ran.stdout
     assert lines[-1] == "orders: ['o-1', 'o-2', 'o-3']"
-    verdicts = [one["verdict"] for one in select_sessions(site, VERDICTS, session)]
+    verdicts = [one["verdict"] for one in select_sessions(installation, VERDICTS, session)]
     assert sorted(verdicts) == ["allowed", "needs_human"]
-    assert len(select_sessions(site, OUTCOMES, session)) == 1
+    assert len(select_sessions(installation, OUTCOMES, session)) == 1
 
 
-def client_of(site: Site) -> AsyncGateClient:
-    options = ClientOptions(topic_prefix=site.prefix, deadline_s=60)
-    return AsyncGateClient(site.bootstrap_servers, neutral_policy.AGENT, options)
+def client_of(installation: TestInstallation) -> AsyncGateClient:
+    options = ClientOptions(topic_prefix=installation.prefix, deadline_s=60)
+    return AsyncGateClient(installation.bootstrap_servers, neutral_policy.AGENT, options)
 
 
 class Tables:
@@ -121,11 +123,11 @@ class Tables:
 
 
 async def test_what_a_framework_fills_is_not_judged_and_comes_from_the_framework_alone(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
     """Mend 22.2: LangChain fills `config`, whatever the model sends; `rows_before` is what is reserved."""
     tables = Tables(4)
-    async with client_of(site) as gate:
+    async with client_of(installation) as gate:
         context = {"self": None, "config": ensure_config}
         guard = gate.guard(
             READ, session_id="context", context=context, rows_before=lambda self, *_, **__: self.rows
@@ -142,15 +144,15 @@ async def test_what_a_framework_fills_is_not_judged_and_comes_from_the_framework
         called: Any = gate.guard(READ, session_id="context", context=["self", "config"])(Tables.read)
         with pytest.raises(ClientError, match="a model could have sent"):
             await called(tables, **sent)
-    (action,) = await asyncio.to_thread(select_sessions, site, ACTIONS, "context")
+    (action,) = await asyncio.to_thread(select_sessions, installation, ACTIONS, "context")
     assert (action["parameters"], action["rows_affected"]) == ({"table": "orders"}, 4)
 
 
 async def test_a_result_that_goes_on_is_refused_and_the_outcome_says_that_it_failed(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
     """Mend 22.2: its work would be done after the outcome."""
-    async with client_of(site) as gate:
+    async with client_of(installation) as gate:
 
         @gate.guard(READ, session_id="goes-on", rows_before=2)
         async def read() -> Iterator[int]:
@@ -158,16 +160,16 @@ async def test_a_result_that_goes_on_is_refused_and_the_outcome_says_that_it_fai
 
         with pytest.raises(ClientError, match="returned a generator, which goes on later"):
             await read()
-    (told,) = await asyncio.to_thread(select_sessions, site, OUTCOMES, "goes-on")
+    (told,) = await asyncio.to_thread(select_sessions, installation, OUTCOMES, "goes-on")
     assert (told["rows_affected"], told["error"]) == (2, "ClientError")
 
 
 async def test_a_model_reads_why_it_was_refused_and_what_it_may_do_now(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
     """Mend 22.22: each in place of a result; without `on_refusal` it is an error, as before."""
     too_many = neutral_policy.PURGE_LIMIT + 1
-    async with client_of(site) as gate:
+    async with client_of(installation) as gate:
 
         async def purge(table: str) -> str:
             return f"{table} is gone"

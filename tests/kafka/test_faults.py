@@ -10,7 +10,7 @@ import pytest
 from load.bounds import NAME as BOUNDS
 from load.bounds import push_values
 from load.faults import carry_out
-from load.installations.site import SHORT
+from load.installations.installation import SHORT
 from load.recomputation.figures import table
 from load.scene import Bed
 from tests.kafka.installation import delete_topics
@@ -40,7 +40,7 @@ async def test_nothing_is_lost_doubled_or_wrong_after(
     try:
         await _holds(run, bed)
     finally:
-        await delete_topics(kafka_broker.bootstrap_servers, bed.site_name(run))
+        await delete_topics(kafka_broker.bootstrap_servers, bed.installation_name(run))
 
 
 async def test_nothing_is_lost_doubled_or_wrong_after_outages(own_broker: Broker, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ async def test_what_is_kept_of_values_and_uses_stays_within_its_bounds(
     try:
         found = await push_values(bed, SOME_VALUES)
     finally:
-        await delete_topics(kafka_broker.bootstrap_servers, bed.site_name(BOUNDS))
+        await delete_topics(kafka_broker.bootstrap_servers, bed.installation_name(BOUNDS))
     assert all(figure.holds for figure in found), "\n" + table(found)
 
 

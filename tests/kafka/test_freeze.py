@@ -17,10 +17,10 @@ from sluice_topics.catalog import REGISTRY, VERDICTS
 from tests.kafka.installation import (
     END_S,
     action,
+    installation_on,
     publish,
     read_stored,
     records,
-    site_on,
     wait_for,
     wait_until,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 pytestmark = pytest.mark.kafka
 AGENT = neutral_policy.AGENT
@@ -38,8 +38,10 @@ SECOND_MS = 1000
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    made = site_on(
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
+    made = installation_on(
         kafka, tmp_path_factory.mktemp("freezes"), module_prefix.rstrip("."), ("controls", "tier_auth")
     )
     made.trust.write(made.folder)
@@ -47,9 +49,9 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def workers(site: Site) -> Iterator[list[WorkerProcess]]:
+def workers(installation: TestInstallation) -> Iterator[list[WorkerProcess]]:
     """Two, each with some of the partitions."""
-    both = [WorkerProcess(site, name, 0.0) for name in ("one", "two")]
+    both = [WorkerProcess(installation, name, 0.0) for name in ("one", "two")]
     try:
         for one in both:
             wait_until(lambda: all(worker.partitions() for worker in both), one)
@@ -58,99 +60,105 @@ def workers(site: Site) -> Iterator[list[WorkerProcess]]:
         assert [one.end(END_S) for one in both] == [0, 0]
 
 
-def sluice(site: Site, *words: str) -> tuple[int, str]:
+def sluice(installation: TestInstallation, *words: str) -> tuple[int, str]:
     """Exit code, and all that the command said."""
-    key = () if words[0] == "registry" else ("--key", str(site.folder / f"{OWNER}.pem"))
-    ran = CliRunner().invoke(cli, [*words, *key], env=site.settings)
+    key = () if words[0] == "registry" else ("--key", str(installation.folder / f"{OWNER}.pem"))
+    ran = CliRunner().invoke(cli, [*words, *key], env=installation.settings)
     return ran.exit_code, ran.output
 
 
-def verdict_on(site: Site, workers: list[WorkerProcess], session: str, **more: Any) -> dict[str, Any]:
+def verdict_on(
+    installation: TestInstallation, workers: list[WorkerProcess], session: str, **more: Any
+) -> dict[str, Any]:
     """The verdict on the session's next action."""
-    so_many = len(records(site, VERDICTS, session))
-    publish(site, [action(session, f"a-{so_many}", **more)])
-    return wait_for(site, VERDICTS, session, so_many + 1, workers[0])[-1]
+    so_many = len(records(installation, VERDICTS, session))
+    publish(installation, [action(session, f"a-{so_many}", **more)])
+    return wait_for(installation, VERDICTS, session, so_many + 1, workers[0])[-1]
 
 
 def test_everything_is_frozen_in_every_worker_within_a_second(
-    site: Site, workers: list[WorkerProcess]
+    installation: TestInstallation, workers: list[WorkerProcess]
 ) -> None:
     """Actions come to every partition meanwhile. A machine that is busy delays the freeze as it delays them:
     by how much, the decisions before the freeze say."""
-    sessions = [session_in(site, number, "all") for number in range(site.partitions)]
+    sessions = [session_in(installation, number, "all") for number in range(installation.partitions)]
     over = threading.Event()
 
     def propose() -> None:
         number = 0
         while not over.is_set():
             number += 1
-            publish(site, [action(session, f"a-{number}") for session in sessions])
+            publish(installation, [action(session, f"a-{number}") for session in sessions])
 
     proposing = threading.Thread(target=propose)
     proposing.start()
     try:
         wait_until(
-            lambda: {one["session_id"] for one in records(site, VERDICTS, sessions)} == {*sessions},
+            lambda: {one["session_id"] for one in records(installation, VERDICTS, sessions)} == {*sessions},
             workers[0],
         )
-        code, told = sluice(site, "freeze", "all", "--reason", "incident 7")
+        code, told = sluice(installation, "freeze", "all", "--reason", "incident 7")
         assert (code, "freeze/all@1 is in force" in told) == (0, True), told
-        wait_until(lambda: _list_frozen(site, sessions) == {*sessions}, workers[0])
+        wait_until(lambda: _list_frozen(installation, sessions) == {*sessions}, workers[0])
     finally:
         over.set()
         proposing.join()
-    frozen_ms = next(one.timestamp_ms for one in read_stored(site, REGISTRY) if one.key == b"freeze/all@1")
-    written = [(json.loads(one.value or b""), one.timestamp_ms) for one in read_stored(site, VERDICTS)]
+    frozen_ms = next(
+        one.timestamp_ms for one in read_stored(installation, REGISTRY) if one.key == b"freeze/all@1"
+    )
+    written = [
+        (json.loads(one.value or b""), one.timestamp_ms) for one in read_stored(installation, VERDICTS)
+    ]
     took = [at - body["input"]["timestamp"] for body, at in written if body["input"]["timestamp"] < frozen_ms]
     let_pass = [body["input"]["timestamp"] for body, _ in written if body["verdict"] == "allowed"]
     assert max(let_pass) - frozen_ms <= SECOND_MS + max(took)
-    assert sluice(site, "thaw", "all", "--reason", "over")[0] == 0
-    while verdict_on(site, workers, sessions[0])["verdict"] != "allowed":
+    assert sluice(installation, "thaw", "all", "--reason", "over")[0] == 0
+    while verdict_on(installation, workers, sessions[0])["verdict"] != "allowed":
         pass
 
 
-def _decide(site: Site, sessions: list[str]) -> set[str]:
-    return {one["session_id"] for one in records(site, VERDICTS, sessions)}
+def _decide(installation: TestInstallation, sessions: list[str]) -> set[str]:
+    return {one["session_id"] for one in records(installation, VERDICTS, sessions)}
 
 
-def _list_frozen(site: Site, sessions: list[str]) -> set[str]:
-    found = records(site, VERDICTS, sessions)
+def _list_frozen(installation: TestInstallation, sessions: list[str]) -> set[str]:
+    found = records(installation, VERDICTS, sessions)
     return {one["session_id"] for one in found if one["blockReason"] == "frozen_all: incident 7"}
 
 
 def test_an_agent_a_session_and_a_tenant_are_frozen_and_thawed(
-    site: Site, workers: list[WorkerProcess]
+    installation: TestInstallation, workers: list[WorkerProcess]
 ) -> None:
-    session = session_in(site, 1, "subjects")
-    assert verdict_on(site, workers, session)["verdict"] == "allowed"
+    session = session_in(installation, 1, "subjects")
+    assert verdict_on(installation, workers, session)["verdict"] == "allowed"
     for kind, name in (("agent", AGENT), ("session", session), ("tenant", neutral_policy.TENANT)):
-        code, told = sluice(site, "freeze", kind, name, "--reason", "looks odd")
+        code, told = sluice(installation, "freeze", kind, name, "--reason", "looks odd")
         assert (code, f"freeze/{kind}/{name}@1" in told) == (0, True), told
         reason = f"frozen_{kind}: looks odd"
-        while verdict_on(site, workers, session)["blockReason"] != reason:
+        while verdict_on(installation, workers, session)["blockReason"] != reason:
             pass
-        assert sluice(site, "thaw", kind, name, "--reason", "was nothing")[0] == 0
-        while verdict_on(site, workers, session)["verdict"] != "allowed":
+        assert sluice(installation, "thaw", kind, name, "--reason", "was nothing")[0] == 0
+        while verdict_on(installation, workers, session)["verdict"] != "allowed":
             pass
-        code, told = sluice(site, "thaw", kind, name, "--reason", "again")
+        code, told = sluice(installation, "thaw", kind, name, "--reason", "again")
         assert (code, "is not frozen" in told) == (1, True), told
 
 
 @pytest.mark.parametrize("kind", ["agent", "tenant", "session"])
 def test_what_nobody_knows_is_frozen_only_if_one_insists(
-    site: Site, workers: list[WorkerProcess], tmp_path: Path, kind: str
+    installation: TestInstallation, workers: list[WorkerProcess], tmp_path: Path, kind: str
 ) -> None:
     name = f"{AGENT[:-1]}x" if kind == "agent" else "nobody"
-    code, told = sluice(site, "freeze", kind, name, "--reason", "looks odd")
+    code, told = sluice(installation, "freeze", kind, name, "--reason", "looks odd")
     assert (code, name in told) == (1, True), told
     assert (f"did you mean {AGENT}" in told) == (kind == "agent")
     entry, signed = str(tmp_path / "entry.json"), str(tmp_path / "signed")
-    assert sluice(site, "registry", "new", "freeze", f"{kind}/{name}", entry)[0] == 0
-    key = str(site.folder / f"{OWNER}.pem")
-    assert sluice(site, "registry", "sign", entry, "--key", key, "--out", signed)[0] == 0
-    code, told = sluice(site, "registry", "publish", signed)
+    assert sluice(installation, "registry", "new", "freeze", f"{kind}/{name}", entry)[0] == 0
+    key = str(installation.folder / f"{OWNER}.pem")
+    assert sluice(installation, "registry", "sign", entry, "--key", key, "--out", signed)[0] == 0
+    code, told = sluice(installation, "registry", "publish", signed)
     assert (code, "nothing was written" in told) == (1, True), told
-    keys = {one.key for one in read_stored(site, REGISTRY)}
+    keys = {one.key for one in read_stored(installation, REGISTRY)}
     assert f"freeze/{kind}/{name}@1".encode() not in keys
-    assert sluice(site, "freeze", kind, name, "--reason", "I know better", "--yes")[0] == 0
-    assert f"freeze/{kind}/{name}@1".encode() in {one.key for one in read_stored(site, REGISTRY)}
+    assert sluice(installation, "freeze", kind, name, "--reason", "I know better", "--yes")[0] == 0
+    assert f"freeze/{kind}/{name}@1".encode() in {one.key for one in read_stored(installation, REGISTRY)}

@@ -16,12 +16,12 @@ from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, action, entries, run_gateway
-from tests.kafka.installation import read_stored, run_worker, site_on
+from tests.kafka.installation import installation_on, read_stored, run_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
     from sluice.core.registry.keys import SigningKey
 
@@ -48,22 +48,26 @@ def _entries(gateway_key: SigningKey, agent_key: SigningKey) -> list[dict[str, A
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
     folder = tmp_path_factory.mktemp("keys")
-    made = site_on(kafka, folder, module_prefix.rstrip("."), ("controls", "fast_reject", "tier_auth"))
+    made = installation_on(kafka, folder, module_prefix.rstrip("."), ("controls", "fast_reject", "tier_auth"))
     own = _entries(make_private_key(folder / "gateway.pem"), make_private_key(folder / "agent.pem"))
     asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries([*entries(), *own])))
     return made
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
 @pytest.fixture(scope="module")
-def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with run_gateway(site, wait_s=50, signing_key=str(site.folder / "gateway.pem")) as started:
+def gateway(installation: TestInstallation, worker: WorkerProcess) -> Iterator[Gateway]:
+    with run_gateway(
+        installation, wait_s=50, signing_key=str(installation.folder / "gateway.pem")
+    ) as started:
         yield started
 
 
@@ -105,13 +109,17 @@ def test_a_key_that_is_not_exactly_the_one_made_counts_for_nothing(gateway: Gate
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
 
 
-def test_the_gateway_signs_for_the_agents_of_its_tenants_alone(site: Site, gateway: Gateway) -> None:
+def test_the_gateway_signs_for_the_agents_of_its_tenants_alone(
+    installation: TestInstallation, gateway: Gateway
+) -> None:
     session = f"s-{uuid.uuid4().hex}"
     with gateway.client(gateway.key(agents=[SIGNING_AGENT])) as client:
         allowed = client.post("/v1/evaluate", json=action(session))
     assert allowed.status_code == 200
     (record,) = [
-        json.loads(one.value or b"") for one in read_stored(site, VERDICTS) if session in str(one.value)
+        json.loads(one.value or b"")
+        for one in read_stored(installation, VERDICTS)
+        if session in str(one.value)
     ]
     assert record["signature"]["delegate"] == "gateway-1"
     assert "delegate/gateway-1@1" in record["registry_hashes"]
@@ -121,7 +129,9 @@ def test_the_gateway_signs_for_the_agents_of_its_tenants_alone(site: Site, gatew
     assert "unknown_key" in denied.json()["blockReason"]
 
 
-def test_what_the_gateway_signed_is_decided_again_alike(site: Site, gateway: Gateway) -> None:
+def test_what_the_gateway_signed_is_decided_again_alike(
+    installation: TestInstallation, gateway: Gateway
+) -> None:
     with gateway.client(gateway.key(agents=[SIGNING_AGENT])) as client:
         told = client.post("/v1/evaluate", json=action("again")).json()
         again = client.post(f"/v1/verdicts/{told['verdict_id']}/rerun")
@@ -130,5 +140,5 @@ def test_what_the_gateway_signed_is_decided_again_alike(site: Site, gateway: Gat
     assert unknown.status_code == 404
     with gateway.client(gateway.key("foreign")) as other:
         assert other.post(f"/v1/verdicts/{told['verdict_id']}/rerun").status_code == 404
-    done = CliRunner().invoke(cli, ["rerun", told["verdict_id"], "--json"], env=site.settings)
+    done = CliRunner().invoke(cli, ["rerun", told["verdict_id"], "--json"], env=installation.settings)
     assert done.exit_code == 0, done.output

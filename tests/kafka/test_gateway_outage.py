@@ -10,7 +10,7 @@ import pytest
 
 from load.installations import neutral_policy
 from tests.kafka.gateway_process import action, run_gateway
-from tests.kafka.installation import DEADLINE_S, run_worker, site_on
+from tests.kafka.installation import DEADLINE_S, installation_on, run_worker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.kafka
 def test_without_a_broker_requests_get_503_and_with_it_again_decisions(
     own_broker: Broker, prefix: str, tmp_path: Path
 ) -> None:
-    site = site_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
-    with run_gateway(site, wait_s=2, read_timeout_s=2) as gateway:
+    installation = installation_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
+    with run_gateway(installation, wait_s=2, read_timeout_s=2) as gateway:
         key = gateway.key(agents=[neutral_policy.AGENT])
         with gateway.client(key) as client:
             own_broker.stop()
@@ -36,7 +36,7 @@ def test_without_a_broker_requests_get_503_and_with_it_again_decisions(
             own_broker.start()
             assert (away.status_code, away.json()["error"]["code"]) == (503, "not_confirmed")
             assert unread.status_code in (503, 504)
-            for _ in run_worker(site):
+            for _ in run_worker(installation):
                 decided = _decide(client)
     assert decided.json()["verdict"] == "allowed"
 

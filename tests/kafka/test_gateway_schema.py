@@ -23,13 +23,13 @@ from schemathesis.specs.openapi.checks import (
 from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from tests.kafka.gateway_process import Gateway, entries, run_gateway
-from tests.kafka.installation import run_worker, site_on
+from tests.kafka.installation import installation_on, run_worker
 from tests.unit.gateway.test_response_headers import CANONICAL, RETIRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
@@ -68,27 +68,29 @@ OPERATIONS = [
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    made = site_on(kafka, tmp_path_factory.mktemp("schema"), module_prefix.rstrip("."))
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
+    made = installation_on(kafka, tmp_path_factory.mktemp("schema"), module_prefix.rstrip("."))
     asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries(entries())))
     return made
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
 @pytest.fixture(scope="module")
-def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with run_gateway(site, wait_s=20, longest_wait_s=20) as started:
+def gateway(installation: TestInstallation, worker: WorkerProcess) -> Iterator[Gateway]:
+    with run_gateway(installation, wait_s=20, longest_wait_s=20) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def brief_gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
+def brief_gateway(installation: TestInstallation, worker: WorkerProcess) -> Iterator[Gateway]:
     """For outcomes: those of an action that never comes are pending once the whole wait is over."""
-    with run_gateway(site, "brief", wait_s=1, longest_wait_s=20) as started:
+    with run_gateway(installation, "brief", wait_s=1, longest_wait_s=20) as started:
         yield started
 
 

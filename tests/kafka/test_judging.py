@@ -19,7 +19,7 @@ from sluice.core.foundation import content_judge as judge
 from sluice.secrets.value_keys import write_value_key
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, run_gateway
-from tests.kafka.installation import read_stored, run_worker, site_on
+from tests.kafka.installation import installation_on, read_stored, run_worker
 from tests.kafka.retrievals import item
 from tests.kafka.scripted_model import SLY, Model, serve_api
 from tests.messages_api import MODEL
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -50,7 +50,9 @@ def model() -> Iterator[Model]:
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory, model: Model) -> Site:
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory, model: Model
+) -> TestInstallation:
     given = {"BASE_URL": model.api.base_url, "API_KEY": KEY, "MAX_RETRIES": "0"}
     settings = {
         f"SLUICE_{group}__{name}": value for group in ("GRADER", "ANALYSIS") for name, value in given.items()
@@ -58,7 +60,7 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("judging")
     write_value_key(folder / "master.key", bytes(range(32)))
     settings["SLUICE_VALUES__MASTER_KEY_FILE"] = str(folder / "master.key")
-    made = site_on(kafka, folder, module_prefix.rstrip("."), STAGES, **settings)
+    made = installation_on(kafka, folder, module_prefix.rstrip("."), STAGES, **settings)
     parts = {
         "causal": {"enabled": True, "budget_ms": 20_000},
         "grader": {"budget_ms": 20_000, "rules": RULES},
@@ -101,13 +103,13 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
 @pytest.fixture(scope="module")
-def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    with run_gateway(site, wait_s=50) as started:
+def gateway(installation: TestInstallation, worker: WorkerProcess) -> Iterator[Gateway]:
+    with run_gateway(installation, wait_s=50) as started:
         yield started
 
 
@@ -117,9 +119,9 @@ def client(gateway: Gateway) -> Iterator[httpx2.Client]:
         yield made
 
 
-def write(site: Site) -> list[dict[str, Any]]:
+def write(installation: TestInstallation) -> list[dict[str, Any]]:
     """Every verdict so far."""
-    return [json.loads(one.value or b"null") for one in read_stored(site, VERDICTS)]
+    return [json.loads(one.value or b"null") for one in read_stored(installation, VERDICTS)]
 
 
 def propose(client: httpx2.Client, session: str, mode: str = "high_stakes", **parameters: Any) -> Any:
@@ -133,7 +135,7 @@ def propose(client: httpx2.Client, session: str, mode: str = "high_stakes", **pa
 
 
 def test_what_the_model_lets_pass_is_clear_and_its_analysis_can_be_fetched(
-    client: httpx2.Client, gateway: Gateway, site: Site
+    client: httpx2.Client, gateway: Gateway, installation: TestInstallation
 ) -> None:
     answer = propose(client, "clear", table="orders")
     assert (answer.status_code, answer.json()["outcome"]) == (200, "ALLOW")
@@ -142,7 +144,7 @@ def test_what_the_model_lets_pass_is_clear_and_its_analysis_can_be_fetched(
     path = f"/v1/integrity-checkpoints/{answer.headers['X-AIP-Checkpoint-Id']}"
     found = client.get(path)
     assert (found.status_code, found.headers["X-Mnemom-Schema"]) == (200, "sluice/integrity_checkpoint/v1")
-    verdicts = {one["verdict_id"]: one for one in write(site)}
+    verdicts = {one["verdict_id"]: one for one in write(installation)}
     assert found.json()["event_hash"] == verdicts[answer.json()["verdict_id"]]["event_hash"]
     (analysis,) = found.json()["analyses"]
     assert analysis["detail"]["constraint"] == PROMPT.partition(". ")[2]
@@ -215,7 +217,7 @@ def find_questions(model: Model, prompt: str) -> list[dict[str, Any]]:
 
 
 def test_models_are_shown_where_values_come_from_and_may_let_a_new_destination_pass(
-    client: httpx2.Client, model: Model, site: Site
+    client: httpx2.Client, model: Model, installation: TestInstallation
 ) -> None:
     """Each in a session in which all that came in is trusted: what the tool returns is not."""
 
@@ -232,7 +234,7 @@ def test_models_are_shown_where_values_come_from_and_may_let_a_new_destination_p
     assert answers[2].json()["blockReason"] != answers[1].json()["blockReason"]
     shown = [one["origins"][0]["origin"] for one in find_questions(model, JUDGE_IN_CONTEXT.system)]
     assert shown == ["registry", "untainted", "untainted"]
-    (verdict,) = (one for one in write(site) if one["verdict_id"] == answers[1].json()["verdict_id"])
+    (verdict,) = (one for one in write(installation) if one["verdict_id"] == answers[1].json()["verdict_id"])
     ports = [(one["gate"], one["port"]) for one in verdict["model_outputs"]]
     assert ("destinations", "grader_in_context") in ports
     model.broken = True
@@ -269,41 +271,43 @@ def test_each_retrieved_body_is_judged_by_itself(client: httpx2.Client, model: M
     assert model.ask(judge.SYSTEM) == before + 3
 
 
-def test_every_decision_is_executed_again_without_the_model(site: Site, client: httpx2.Client) -> None:
-    without = {name: value for name, value in site.settings.items() if "API_KEY" not in name}
+def test_every_decision_is_executed_again_without_the_model(
+    installation: TestInstallation, client: httpx2.Client
+) -> None:
+    without = {name: value for name, value in installation.settings.items() if "API_KEY" not in name}
     told = CliRunner().invoke(cli, ["rerun", "--all", "--json"], env=without)
     assert told.exit_code == 0, told.stdout
     by_kind = json.loads(told.stdout)["by_kind"]
-    assert by_kind["verdict"]["identical"] == len(write(site))
+    assert by_kind["verdict"]["identical"] == len(write(installation))
     assert by_kind["quality_decision"]["identical"] == 6
-    assert KEY not in json.dumps(write(site))
+    assert KEY not in json.dumps(write(installation))
 
 
-def show_agent(site: Site, *words: str) -> str:
+def show_agent(installation: TestInstallation, *words: str) -> str:
     """What `sluice registry show` prints of the agent."""
-    found = CliRunner().invoke(cli, ["registry", "show", f"agent/{CLERK}", *words], env=site.settings)
+    found = CliRunner().invoke(cli, ["registry", "show", f"agent/{CLERK}", *words], env=installation.settings)
     assert found.exit_code == 0, found.output
     return found.stdout
 
 
 def test_registry_show_has_the_constraints_that_a_model_found_or_a_person_signed(
-    client: httpx2.Client, kafka: str, site: Site
+    client: httpx2.Client, kafka: str, installation: TestInstallation
 ) -> None:
     assert propose(client, "shown", table="shown").status_code == 200
-    (found,) = json.loads(show_agent(site, "--json"))
+    (found,) = json.loads(show_agent(installation, "--json"))
     told = found["constraints"]
     assert (told["source"], told["model"], told["prompt_version"]) == ("model", MODEL, EXTRACT.version)
     assert told["texts"] == [PROMPT.partition(". ")[2]]
-    verdicts = {one["verdict_id"]: one for one in write(site)}
+    verdicts = {one["verdict_id"]: one for one in write(installation)}
     assert verdicts[told["verdict_id"]]["registry_hashes"][f"agent/{CLERK}@1"] == found["hash"]
-    text = show_agent(site)
+    text = show_agent(installation)
     assert f"as {MODEL} found them" in text
     assert f"1. {PROMPT.partition('. ')[2]}" in text
     spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "system_prompt": PROMPT}
     for revision, more in ((2, {"constraints": ["Never refund."]}), (3, {"constraints": None})):
         entry = {"kind": "agent", "id": CLERK, "revision": revision, "spec": {**spec, **more}}
-        asyncio.run(publish_policy(kafka, site.prefix, site.trust.sign_entries([entry])))
-        (now,) = json.loads(show_agent(site, "--json"))
+        asyncio.run(publish_policy(kafka, installation.prefix, installation.trust.sign_entries([entry])))
+        (now,) = json.loads(show_agent(installation, "--json"))
         assert now["constraints"]["source"] == ("signed" if revision == 2 else None)
-        assert ("1. Never refund." in show_agent(site)) == (revision == 2)
-    assert "no verdict since then" in show_agent(site)
+        assert ("1. Never refund." in show_agent(installation)) == (revision == 2)
+    assert "no verdict since then" in show_agent(installation)

@@ -25,7 +25,7 @@ from sluice.secrets.value_keys import write_value_key
 from sluice_topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
 from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import publish, records, run_worker, site_on, wait_for
+from tests.kafka.installation import installation_on, publish, records, run_worker, wait_for
 from tests.kafka.mcp_place import SERVER, TOOLS, Place
 from tests.unit.cli.policy.policy_files import make
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from mcp import Client
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -43,27 +43,33 @@ APPROVER = SigningKey(Ed25519PrivateKey.generate())
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
     """One for all tests: each has sessions of its own. `load.refund` needs a person."""
-    site = site_on(kafka, tmp_path_factory.mktemp("mcp"), module_prefix.rstrip("."), ORDER_OF_OLD)
+    installation = installation_on(
+        kafka, tmp_path_factory.mktemp("mcp"), module_prefix.rstrip("."), ORDER_OF_OLD
+    )
     refund = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
     entry = {"kind": "tool", "id": "load.refund", "revision": 1, "spec": refund}
     spec = {"public_key": APPROVER.public.text, "roles": ["approver"]}
     approver = {"kind": "approver", "id": "ann", "revision": 1, "spec": spec}
-    signed = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(approver).encode(), [site.trust.root]).written()
-    policy = [(REGISTRY, b"approver/ann@1", signed), *site.trust.sign_entries([entry])]
-    asyncio.run(publish_policy(kafka, site.prefix, policy))
-    return site
+    signed = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(approver).encode(), [installation.trust.root]).written()
+    policy = [(REGISTRY, b"approver/ann@1", signed), *installation.trust.sign_entries([entry])]
+    asyncio.run(publish_policy(kafka, installation.prefix, policy))
+    return installation
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
 @pytest.fixture
-def place(site: Site, worker: WorkerProcess, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
-    return Place(site, tmp_path, request.node.name)
+def place(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path, request: pytest.FixtureRequest
+) -> Place:
+    return Place(installation, tmp_path, request.node.name)
 
 
 @contextmanager
@@ -103,9 +109,9 @@ async def test_an_allowed_call_reaches_the_server_and_its_outcome_is_reported(
     assert (text_of(result), result.is_error, failed.is_error) == ("a text", False, True)
     assert heard == ["half of it"]
     assert place.calls == [["read", {"text": "a text"}], ["read", {"text": "fail"}]]
-    verdicts = await asyncio.to_thread(wait_for, place.site, VERDICTS, place.session, 2, worker)
+    verdicts = await asyncio.to_thread(wait_for, place.installation, VERDICTS, place.session, 2, worker)
     assert [one["verdict"] for one in verdicts] == ["allowed", "allowed"]
-    told = await asyncio.to_thread(records, place.site, OUTCOMES, place.session)
+    told = await asyncio.to_thread(records, place.installation, OUTCOMES, place.session)
     assert [one.get("error") for one in told] == [None, "ToolError"]
 
 
@@ -124,8 +130,8 @@ async def test_the_values_in_a_result_are_reported_as_fingerprints(place: Place)
     place.environment["SLUICE_VALUES__KEY_FILE"] = str(place.folder / "values.key")
     async with place.agent() as client:
         assert (await client.call_tool("read", {"text": "fail"})).is_error
-    (outcome,) = await asyncio.to_thread(records, place.site, OUTCOMES, session)
-    (failed,) = await asyncio.to_thread(records, place.site, OUTCOMES, place.options[-1])
+    (outcome,) = await asyncio.to_thread(records, place.installation, OUTCOMES, session)
+    (failed,) = await asyncio.to_thread(records, place.installation, OUTCOMES, place.options[-1])
     address = base64.b64encode(fingerprint(key, read_value("eve@evil.example"))).decode()
     assert address in outcome["values"]["fingerprints"]
     assert "evil" not in json.dumps(outcome)
@@ -166,15 +172,18 @@ async def test_a_call_that_needs_a_person_waits_for_one_and_goes_on_waiting_when
     place.options[-1] = place.session
     async with place.agent("--approval-s", "2") as client:
         assert (await client.call_tool("refund", {"text": "9"})).is_error
-        asked = await asyncio.to_thread(wait_for, place.site, ESCALATIONS, place.session, 1, worker)
+        asked = await asyncio.to_thread(wait_for, place.installation, ESCALATIONS, place.session, 1, worker)
         await asyncio.to_thread(
-            publish, place.site, [_answer(place.site, asked[0], "approve", {"text": "8"})], REVIEWS
+            publish,
+            place.installation,
+            [_answer(place.installation, asked[0], "approve", {"text": "8"})],
+            REVIEWS,
         )
         while (done := await client.call_tool("refund", {"text": "9"})).is_error:
             assert done.structured_content["escalation_id"] == asked[0]["escalation_id"]
     assert text_of(done) == '[an approver narrowed the call: it ran with {"text": "8"}]\n8'
     assert place.calls == [["refund", {"text": "8"}]]
-    told = await asyncio.to_thread(wait_for, place.site, OUTCOMES, place.session, 1, worker)
+    told = await asyncio.to_thread(wait_for, place.installation, OUTCOMES, place.session, 1, worker)
     assert len(told) == 1
 
 
@@ -185,10 +194,12 @@ async def test_a_call_that_a_person_denies_does_not_reach_the_server(
         with pytest.raises(MCPError):
             await client.call_tool("refund", {}, read_timeout_seconds=3.0)
         calling = asyncio.create_task(client.call_tool("refund", {}))
-        asked = await asyncio.to_thread(wait_for, place.site, ESCALATIONS, place.session, 1, worker)
-        await asyncio.to_thread(publish, place.site, [_answer(place.site, asked[0], "deny")], REVIEWS)
+        asked = await asyncio.to_thread(wait_for, place.installation, ESCALATIONS, place.session, 1, worker)
+        await asyncio.to_thread(
+            publish, place.installation, [_answer(place.installation, asked[0], "deny")], REVIEWS
+        )
         denied = await calling
-    asked = await asyncio.to_thread(records, place.site, ESCALATIONS, place.session)
+    asked = await asyncio.to_thread(records, place.installation, ESCALATIONS, place.session)
     assert denied.is_error
     assert "approval_denied: ann" in text_of(denied)
     assert len(asked) == 2, "opened and ended: the call that the host gave up goes on in the one made again"
@@ -196,7 +207,10 @@ async def test_a_call_that_a_person_denies_does_not_reach_the_server(
 
 
 def _answer(
-    site: Site, asked: dict[str, Any], decision: str, narrowed: dict[str, Any] | None = None
+    installation: TestInstallation,
+    asked: dict[str, Any],
+    decision: str,
+    narrowed: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What an approver answers, signed."""
     fields = {
@@ -209,7 +223,7 @@ def _answer(
     }
     if narrowed is not None:
         fields["parameters"] = narrowed
-    return sign_review(fields, APPROVER, site.audience).model_dump(mode="json", exclude_unset=True)
+    return sign_review(fields, APPROVER, installation.audience).model_dump(mode="json", exclude_unset=True)
 
 
 async def test_the_proxy_signs_for_an_agent_that_signs(place: Place, worker: WorkerProcess) -> None:
@@ -217,8 +231,8 @@ async def test_the_proxy_signs_for_an_agent_that_signs(place: Place, worker: Wor
     key = place.folder / "agent.pem"
     spec["keys"] = [{"public_key": make_private_key(key).public.text}]
     entry = {"kind": "agent", "id": "signer", "revision": 1, "spec": spec}
-    entries = place.site.trust.sign_entries([entry])
-    await publish_policy(place.site.bootstrap_servers, place.site.prefix, entries)
+    entries = place.installation.trust.sign_entries([entry])
+    await publish_policy(place.installation.bootstrap_servers, place.installation.prefix, entries)
     place.options[1] = "signer"
     async with place.agent("--agent-key", key) as client:
         while (read := await client.call_tool("read", {"text": "mine"})).is_error:
@@ -226,7 +240,7 @@ async def test_the_proxy_signs_for_an_agent_that_signs(place: Place, worker: Wor
     assert text_of(read) == "mine"
     async with place.agent() as client:
         assert "unsigned_agent" in text_of(await client.call_tool("read", {}))
-    await asyncio.to_thread(wait_for, place.site, SESSION_EVENTS, place.session, 1, worker)
+    await asyncio.to_thread(wait_for, place.installation, SESSION_EVENTS, place.session, 1, worker)
     assert len(place.calls) == 1
 
 
@@ -305,8 +319,10 @@ async def test_a_tool_that_the_ledger_saw_unregistered_is_proposed_and_runs_when
         assert drafts["load.unknown"]["tier"] == "T2", "what this bundle has for its type"
         assert "load.read" not in drafts, "a person gave it a tier"
         entries = json.loads(out.read_text())["entries"]
-        site = place.site
-        await publish_policy(site.bootstrap_servers, site.prefix, site.trust.sign_entries(entries))
+        installation = place.installation
+        await publish_policy(
+            installation.bootstrap_servers, installation.prefix, installation.trust.sign_entries(entries)
+        )
         async with asyncio.timeout(60):
             while (await client.call_tool("rooms", {"text": "blue"})).is_error:
                 pass

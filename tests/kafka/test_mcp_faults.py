@@ -9,14 +9,14 @@ import pytest
 from mcp import MCPError
 
 from sluice_topics.catalog import OUTCOMES, VERDICTS
-from tests.kafka.installation import records, run_worker, site_on, wait_for
+from tests.kafka.installation import installation_on, records, run_worker, wait_for
 from tests.kafka.mcp_place import SERVER, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -24,22 +24,26 @@ SOON_S = 3.0
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return site_on(kafka, tmp_path_factory.mktemp("mcp_faults"), module_prefix.rstrip("."))
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
+    return installation_on(kafka, tmp_path_factory.mktemp("mcp_faults"), module_prefix.rstrip("."))
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
 @pytest.fixture
-def place(site: Site, worker: WorkerProcess, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
-    return Place(site, tmp_path, request.node.name)
+def place(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path, request: pytest.FixtureRequest
+) -> Place:
+    return Place(installation, tmp_path, request.node.name)
 
 
 async def outcome(place: Place, worker: WorkerProcess) -> dict[str, Any]:
-    (told,) = await asyncio.to_thread(wait_for, place.site, OUTCOMES, place.session, 1, worker)
+    (told,) = await asyncio.to_thread(wait_for, place.installation, OUTCOMES, place.session, 1, worker)
     return told
 
 
@@ -52,7 +56,7 @@ async def test_a_server_that_dies_in_a_call_leaves_an_outcome_and_no_later_call_
         with pytest.raises(MCPError):
             await client.call_tool("read", {"text": "x"})
     assert (await outcome(place, worker))["error"] == "MCPError"
-    assert len(await asyncio.to_thread(records, place.site, VERDICTS, place.session)) == 1
+    assert len(await asyncio.to_thread(records, place.installation, VERDICTS, place.session)) == 1
     assert place.calls == [["read", {"text": "die"}]]
 
 

@@ -35,10 +35,10 @@ from tests.kafka.memories import (
     HASTY_MS,
     MEMORY_TOPIC,
     REVIEWER,
-    MemorySite,
+    MemoryInstallation,
     digest,
     make_held_write,
-    memory_site,
+    memory_installation,
     review,
     session_in,
     write,
@@ -54,44 +54,46 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def made(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> MemorySite:
-    """One site for all tests here: each has a partition of its own, so that none fills another's."""
+def made(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> MemoryInstallation:
+    """One installation for all tests here: each has a partition of its own, so that none fills another's."""
     settings = {"SLUICE_MEMORY__MAX_QUARANTINE_SIZE": str(CAP), "SLUICE_WORKER__TIMER_INTERVAL_S": "0.2"}
-    return memory_site(kafka, tmp_path_factory.mktemp("memory"), module_prefix.rstrip("."), **settings)
+    return memory_installation(
+        kafka, tmp_path_factory.mktemp("memory"), module_prefix.rstrip("."), **settings
+    )
 
 
 @pytest.fixture(scope="module")
-def worker(made: MemorySite) -> Iterator[WorkerProcess]:
-    yield from run_worker(made.site)
+def worker(made: MemoryInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(made.installation)
 
 
 def test_writes_are_decided_beside_the_actions_of_their_session(
-    made: MemorySite, worker: WorkerProcess
+    made: MemoryInstallation, worker: WorkerProcess
 ) -> None:
-    site, session = made.site, session_in(made.site, 0)
-    publish(site, [action(session, "a-1")])
+    installation, session = made.installation, session_in(made.installation, 0)
+    publish(installation, [action(session, "a-1")])
     kept, waits = write(session, "kept"), make_held_write(session, "waits")
     incomplete = {**write(session, "bare"), "timestamp": None, "provenance_uri": "memory://bare"}
-    publish(site, [kept, waits, incomplete, kept], MEMORY_WRITES)
-    decided = wait_for(site, MEMORY_DECISIONS, session, 4, worker)
+    publish(installation, [kept, waits, incomplete, kept], MEMORY_WRITES)
+    decided = wait_for(installation, MEMORY_DECISIONS, session, 4, worker)
     allowed, held, rejected, repeat = map(MemoryDecision.model_validate, decided)
     assert (allowed.action, allowed.reason, allowed.tenant_id) == ("allow", "trusted", neutral_policy.TENANT)
     assert (held.action, held.reason, held.review_after_ms) == ("quarantine", "unknown_parent", 3_600_000)
     assert (rejected.action, rejected.reason) == ("reject", "quality_metadata: timestamp, provenance_uri")
     assert (repeat.duplicate_of, repeat.action) == (allowed.memory_id, "allow")
-    (released,) = records(site, ADMITTED, session)
+    (released,) = records(installation, ADMITTED, session)
     assert AdmittedMemory.model_validate(released).content == kept["content"]
     assert (released["how"], released["content_digest"]) == ("allowed", digest(kept["content"]))
-    (verdict,) = select_session(wait_for(site, VERDICTS, session, 1, worker), session)
+    (verdict,) = select_session(wait_for(installation, VERDICTS, session, 1, worker), session)
     assert verdict["outcome"] == "ALLOW"
 
 
 def test_a_signed_review_releases_or_discards_a_memory_exactly_once(
-    made: MemorySite, worker: WorkerProcess
+    made: MemoryInstallation, worker: WorkerProcess
 ) -> None:
-    site, session = made.site, session_in(made.site, 1)
-    publish(site, [make_held_write(session, "good"), make_held_write(session, "bad")], MEMORY_WRITES)
-    good, bad = wait_for(site, QUARANTINE, session, 2, worker)
+    installation, session = made.installation, session_in(made.installation, 1)
+    publish(installation, [make_held_write(session, "good"), make_held_write(session, "bad")], MEMORY_WRITES)
+    good, bad = wait_for(installation, QUARANTINE, session, 2, worker)
     approval = review(made, good, "approve")
     reviews = [
         {**approval, "justification": "altered after it was signed"},
@@ -101,16 +103,16 @@ def test_a_signed_review_releases_or_discards_a_memory_exactly_once(
         review(made, bad, "reject"),
         review(made, bad, "approve"),
     ]
-    publish(site, reviews, REVIEWS)
-    refused = [one["reason"] for one in wait_for(site, SESSION_EVENTS, session, 4, worker)]
+    publish(installation, reviews, REVIEWS)
+    refused = [one["reason"] for one in wait_for(installation, SESSION_EVENTS, session, 4, worker)]
     assert refused == ["wrong_signature", "wrong_digest", "unknown_subject", "unknown_subject"]
-    ended = wait_for(site, QUARANTINE, session, 4, worker)[2:]
+    ended = wait_for(installation, QUARANTINE, session, 4, worker)[2:]
     assert [(one["schema"].split("/")[1], one["memory_id"]) for one in ended] == [
         ("quarantine_approved", good["memory_id"]),
         ("quarantine_rejected", bad["memory_id"]),
     ]
     assert (ended[0]["approver_id"], ended[0]["approver_entry"]) == (REVIEWER, f"approver/{REVIEWER}@1")
-    (released,) = records(site, ADMITTED, session)
+    (released,) = records(installation, ADMITTED, session)
     assert (released["memory_id"], released["how"], released["approver_id"]) == (
         good["memory_id"],
         "approved",
@@ -120,48 +122,54 @@ def test_a_signed_review_releases_or_discards_a_memory_exactly_once(
 
 
 def test_a_memory_that_nobody_reviews_expires_at_its_time_and_a_late_review_changes_nothing(
-    made: MemorySite, worker: WorkerProcess
+    made: MemoryInstallation, worker: WorkerProcess
 ) -> None:
-    site, session = made.site, session_in(made.site, 2)
-    publish(site, [make_held_write(session, "w", agent_id=HASTY_AGENT)], MEMORY_WRITES)
-    entered, expired = wait_for(site, QUARANTINE, session, 2, worker)
+    installation, session = made.installation, session_in(made.installation, 2)
+    publish(installation, [make_held_write(session, "w", agent_id=HASTY_AGENT)], MEMORY_WRITES)
+    entered, expired = wait_for(installation, QUARANTINE, session, 2, worker)
     assert (entered["reviewAfterMs"], expired["schema"]) == (HASTY_MS, "sluice/quarantine_expired/v1")
     assert expired["entered_at"] == entered["decided_at"] < entered["expires_at"] == expired["expires_at"]
     assert expired["decided_at"] >= entered["expires_at"]
-    publish(site, [review(made, entered, "approve")], REVIEWS)
-    (refused,) = wait_for(site, SESSION_EVENTS, session, 1, worker)
+    publish(installation, [review(made, entered, "approve")], REVIEWS)
+    (refused,) = wait_for(installation, SESSION_EVENTS, session, 1, worker)
     assert refused["reason"] == "unknown_subject"
-    assert records(site, ADMITTED, session) == []
+    assert records(installation, ADMITTED, session) == []
 
 
-def test_a_full_quarantine_discards_its_oldest(made: MemorySite, worker: WorkerProcess) -> None:
-    site, session = made.site, session_in(made.site, 3)
-    publish(site, [make_held_write(session, f"w{number}") for number in range(CAP + 1)], MEMORY_WRITES)
-    events = wait_for(site, QUARANTINE, session, CAP + 2, worker)
+def test_a_full_quarantine_discards_its_oldest(made: MemoryInstallation, worker: WorkerProcess) -> None:
+    installation, session = made.installation, session_in(made.installation, 3)
+    publish(
+        installation, [make_held_write(session, f"w{number}") for number in range(CAP + 1)], MEMORY_WRITES
+    )
+    events = wait_for(installation, QUARANTINE, session, CAP + 2, worker)
     kinds = [one["schema"].split("/")[1] for one in events]
     assert kinds == ["quarantine_entered"] * CAP + ["quarantine_evicted", "quarantine_entered"]
     first, evicted, last = events[0], events[-2], events[-1]
     assert (evicted["memory_id"], evicted["by"]) == (first["memory_id"], last["memory_id"])
-    publish(site, [review(made, first, "approve")], REVIEWS)
-    (refused,) = wait_for(site, SESSION_EVENTS, session, 1, worker)
+    publish(installation, [review(made, first, "approve")], REVIEWS)
+    (refused,) = wait_for(installation, SESSION_EVENTS, session, 1, worker)
     assert refused["reason"] == "unknown_subject"
 
 
 def test_what_reviewers_say_of_a_source_reaches_sessions_of_other_partitions(
-    made: MemorySite, worker: WorkerProcess
+    made: MemoryInstallation, worker: WorkerProcess
 ) -> None:
-    site, session, elsewhere = made.site, session_in(made.site, 4), session_in(made.site, 5)
+    installation, session, elsewhere = (
+        made.installation,
+        session_in(made.installation, 4),
+        session_in(made.installation, 5),
+    )
     feed = {"id": "feed", "type": "external"}
-    publish(site, [make_held_write(session, f"w{n}", source=feed) for n in range(3)], MEMORY_WRITES)
-    entered = wait_for(site, QUARANTINE, session, 3, worker)
-    publish(site, [review(made, one, "approve") for one in entered], REVIEWS)
-    wait_for(site, QUARANTINE, session, 6, worker)
+    publish(installation, [make_held_write(session, f"w{n}", source=feed) for n in range(3)], MEMORY_WRITES)
+    entered = wait_for(installation, QUARANTINE, session, 3, worker)
+    publish(installation, [review(made, one, "approve") for one in entered], REVIEWS)
+    wait_for(installation, QUARANTINE, session, 6, worker)
 
     def decide() -> dict[str, Any]:
-        known = len(records(site, MEMORY_DECISIONS, elsewhere))
+        known = len(records(installation, MEMORY_DECISIONS, elsewhere))
         claimed = write(elsewhere, f"w{known}", source={"id": "feed", "type": "system"})
-        publish(site, [claimed], MEMORY_WRITES)
-        return wait_for(site, MEMORY_DECISIONS, elsewhere, known + 1, worker)[known]
+        publish(installation, [claimed], MEMORY_WRITES)
+        return wait_for(installation, MEMORY_DECISIONS, elsewhere, known + 1, worker)[known]
 
     wait_until(lambda: decide()["seen"]["source"]["revision"] == 4, worker)
     last = decide()
@@ -172,24 +180,24 @@ def test_what_reviewers_say_of_a_source_reaches_sessions_of_other_partitions(
 
 
 def test_the_statistics_of_the_partitions_are_those_that_the_ledger_gives(
-    made: MemorySite, worker: WorkerProcess
+    made: MemoryInstallation, worker: WorkerProcess
 ) -> None:
-    site, session = made.site, session_in(made.site, 6)
+    installation, session = made.installation, session_in(made.installation, 6)
     writes = [write(session, "w0"), make_held_write(session, "w1"), write(session, "w2", content_class=None)]
-    publish(site, [*writes, writes[0], write(session, "w3", agent_id="nobody")], MEMORY_WRITES)
-    wait_for(site, MEMORY_DECISIONS, session, 5, worker)
+    publish(installation, [*writes, writes[0], write(session, "w3", agent_id="nobody")], MEMORY_WRITES)
+    wait_for(installation, MEMORY_DECISIONS, session, 5, worker)
     expected = {
         (neutral_policy.TENANT, neutral_policy.AGENT): [3, 1, 1, 1, 1],
         ("unregistered", ""): [1, 0, 0, 1, 0],
     }
-    assert _count(site_counts(made, 6)) == expected
+    assert _count(installation_counts(made, 6)) == expected
 
 
-def site_counts(made: MemorySite, partition: int) -> dict[bytes, Any]:
+def installation_counts(made: MemoryInstallation, partition: int) -> dict[bytes, Any]:
     """The newest statistics that a partition has written, by key."""
     return {
         record.key: orjson.loads(record.value or b"null")
-        for record in read_stored(made.site, SESSIONS_CHANGELOG)
+        for record in read_stored(made.installation, SESSIONS_CHANGELOG)
         if record.partition == partition and (record.key or b"").startswith(KEY_PREFIX)
         if record.key is not None
     }
@@ -199,8 +207,8 @@ def _count(entries: dict[bytes, Any]) -> dict[tuple[str, str], list[int]]:
     return {tuple(orjson.loads(key[len(KEY_PREFIX) :])): counts for key, counts in entries.items()}
 
 
-def test_a_memory_is_named_by_where_its_write_lies(made: MemorySite, worker: WorkerProcess) -> None:
-    site, session = made.site, session_in(made.site, 7)
-    (sent,) = publish(site, [write(session, "w")], MEMORY_WRITES)
-    (decided,) = wait_for(site, MEMORY_DECISIONS, session, 1, worker)
+def test_a_memory_is_named_by_where_its_write_lies(made: MemoryInstallation, worker: WorkerProcess) -> None:
+    installation, session = made.installation, session_in(made.installation, 7)
+    (sent,) = publish(installation, [write(session, "w")], MEMORY_WRITES)
+    (decided,) = wait_for(installation, MEMORY_DECISIONS, session, 1, worker)
     assert decided["memory_id"] == f"memory:{MEMORY_TOPIC}:{sent.partition}:{sent.offset}"

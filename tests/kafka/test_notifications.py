@@ -15,7 +15,15 @@ from load.installations.slack_api import TOKEN, SlackApi, slack_api, slack_setti
 from sluice.cli.demo.throwaway_trust import REVIEWER, publish_policy
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS
-from tests.kafka.installation import action, publish, read_stored, run_worker, site_on, wait_for, wait_until
+from tests.kafka.installation import (
+    action,
+    installation_on,
+    publish,
+    read_stored,
+    run_worker,
+    wait_for,
+    wait_until,
+)
 from tests.kafka.memories import make_held_write
 from tests.kafka.notifier_process import (
     Endpoint,
@@ -31,7 +39,7 @@ from tests.kafka.notifier_process import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -48,8 +56,10 @@ HOSTILE = "<!channel> <https://evil.example|ok> *bold* \u202etxt\u200b\x1b[2J @h
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    made = site_on(
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
+    made = installation_on(
         kafka,
         tmp_path_factory.mktemp("notify"),
         module_prefix.rstrip("."),
@@ -60,8 +70,8 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
 @pytest.fixture(scope="module")
@@ -77,32 +87,34 @@ def hook() -> Iterator[Endpoint]:
 
 
 @pytest.fixture(scope="module")
-def notifier(site: Site, worker: WorkerProcess, api: SlackApi, hook: Endpoint) -> Iterator[NotifierProcess]:
+def notifier(
+    installation: TestInstallation, worker: WorkerProcess, api: SlackApi, hook: Endpoint
+) -> Iterator[NotifierProcess]:
     webhook = {"name": "pager", "url": hook.url, "secret": WEBHOOK_SECRET}
     settings = slack_settings(api, CHANNELS) | {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}
-    with run_notifier(site, settings) as started:
+    with run_notifier(installation, settings) as started:
         yield started
 
 
-def escalate(site: Site, **more: Any) -> str:
+def escalate(installation: TestInstallation, **more: Any) -> str:
     """An action that waits for an approver; the escalation's id."""
     fields = {"toolName": approvers.REFUND, "agent_id": approvers.ASKING_AGENT, "parameters": {"amount": 5}}
     session = f"{approvers.PREFIX}{uuid.uuid4().hex}"
-    (sent,) = publish(site, [action(session, f"a-{session}") | fields | more])
+    (sent,) = publish(installation, [action(session, f"a-{session}") | fields | more])
     return f"escalation:gate.actions.proposed:{sent.partition}:{sent.offset}"
 
 
-def events(site: Site, escalation_id: str) -> list[dict[str, Any]]:
+def events(installation: TestInstallation, escalation_id: str) -> list[dict[str, Any]]:
     """What the ledger says of it."""
-    found = [json.loads(one.value or b"null") for one in read_stored(site, ESCALATIONS)]
+    found = [json.loads(one.value or b"null") for one in read_stored(installation, ESCALATIONS)]
     return [one for one in found if one.get("escalation_id") == escalation_id]
 
 
-def answer(site: Site, escalation_id: str, decision: str, approver: str = "ann") -> None:
+def answer(installation: TestInstallation, escalation_id: str, decision: str, approver: str = "ann") -> None:
     """What an approver signs."""
     opened: list[dict[str, Any]] = []
     while not opened:
-        opened = events(site, escalation_id)
+        opened = events(installation, escalation_id)
     fields = {
         "subject_id": escalation_id,
         "session_id": opened[0]["session_id"],
@@ -111,10 +123,10 @@ def answer(site: Site, escalation_id: str, decision: str, approver: str = "ann")
         "digest": opened[0]["action_digest"],
         "justification": "looked at it",
     }
-    review = sign_review(fields, approvers.KEYS[approver], site.audience).model_dump(
+    review = sign_review(fields, approvers.KEYS[approver], installation.audience).model_dump(
         mode="json", exclude_unset=True
     )
-    publish(site, [review], REVIEWS)
+    publish(installation, [review], REVIEWS)
 
 
 def list_at_desk(api: SlackApi, escalation_id: str) -> list[dict[str, Any]]:
@@ -123,15 +135,15 @@ def list_at_desk(api: SlackApi, escalation_id: str) -> list[dict[str, Any]]:
 
 
 def test_an_escalation_is_posted_once_and_its_message_says_how_it_ended(
-    site: Site, api: SlackApi, notifier: NotifierProcess
+    installation: TestInstallation, api: SlackApi, notifier: NotifierProcess
 ) -> None:
-    waits = escalate(site)
+    waits = escalate(installation)
     notifier.wait_until(lambda: bool(api.list_messages(waits)))
     (message,) = list_at_desk(api, waits)
     assert buttons(message) == [waits, waits]
     assert approvers.REFUND in show_text(message)
     assert '\\"amount\\": 5' in show_text(message)
-    answer(site, waits, "approve")
+    answer(installation, waits, "approve")
     notifier.wait_until(lambda: "Approved by ann" in show_text(api.list_messages(waits)[0]))
     (message,) = list_at_desk(api, waits)
     assert not buttons(message)
@@ -139,10 +151,10 @@ def test_an_escalation_is_posted_once_and_its_message_says_how_it_ended(
 
 
 def test_the_group_is_reminded_in_the_thread_and_the_next_one_gets_a_message_of_its_own(
-    site: Site, api: SlackApi, notifier: NotifierProcess
+    installation: TestInstallation, api: SlackApi, notifier: NotifierProcess
 ) -> None:
-    expires = escalate(site, agent_id=approvers.HASTY_AGENT)
-    waits = escalate(site)
+    expires = escalate(installation, agent_id=approvers.HASTY_AGENT)
+    waits = escalate(installation)
     notifier.wait_until(lambda: len(api.list_messages(waits)) == 2)
     assert sorted(one["channel"] for one in api.list_messages(waits)) == [DESK, LEADS]
     threads = {one["ts"] for one in api.list_messages(waits)}
@@ -150,7 +162,7 @@ def test_the_group_is_reminded_in_the_thread_and_the_next_one_gets_a_message_of_
     replies = [one for one in api.replies if one["thread_ts"] in threads]
     assert len({one["thread_ts"] for one in replies}) == len(replies), "one in each channel"
     assert all(one["reply_broadcast"] for one in replies)
-    answer(site, waits, "deny", approvers.LATER)
+    answer(installation, waits, "deny", approvers.LATER)
     notifier.wait_until(
         lambda: all(f"Denied by {approvers.LATER}" in show_text(one) for one in api.list_messages(waits))
     )
@@ -161,12 +173,14 @@ def test_the_group_is_reminded_in_the_thread_and_the_next_one_gets_a_message_of_
 
 
 def test_a_held_memory_is_shown_with_its_content_until_it_leaves_the_quarantine(
-    site: Site, worker: WorkerProcess, api: SlackApi, notifier: NotifierProcess
+    installation: TestInstallation, worker: WorkerProcess, api: SlackApi, notifier: NotifierProcess
 ) -> None:
     """It waits for six seconds: on a busy machine it expires before the review comes."""
     session = f"s-{uuid.uuid4().hex}"
-    publish(site, [make_held_write(session, "w", content=f"{neutral_policy.DOUBT}\u202e")], MEMORY_WRITES)
-    held = wait_for(site, QUARANTINE, session, 1, worker)[0]
+    publish(
+        installation, [make_held_write(session, "w", content=f"{neutral_policy.DOUBT}\u202e")], MEMORY_WRITES
+    )
+    held = wait_for(installation, QUARANTINE, session, 1, worker)[0]
     notifier.wait_until(lambda: bool(api.list_messages(held["memory_id"])))
     (message,) = api.list_messages(held["memory_id"])
     assert message["channel"] == MEMORIES
@@ -180,10 +194,10 @@ def test_a_held_memory_is_shown_with_its_content_until_it_leaves_the_quarantine(
         "digest": held["content_digest"],
         "justification": "nobody knows who said so",
     }
-    review = sign_review(fields, site.trust.reviewer, site.audience).model_dump(
+    review = sign_review(fields, installation.trust.reviewer, installation.audience).model_dump(
         mode="json", exclude_unset=True
     )
-    publish(site, [review], REVIEWS)
+    publish(installation, [review], REVIEWS)
     notifier.wait_until(
         lambda: (
             "Reject" in show_text(api.list_messages(held["memory_id"])[0])
@@ -194,9 +208,9 @@ def test_a_held_memory_is_shown_with_its_content_until_it_leaves_the_quarantine(
 
 
 def test_text_of_agents_is_shown_and_never_read_as_markup(
-    site: Site, api: SlackApi, notifier: NotifierProcess
+    installation: TestInstallation, api: SlackApi, notifier: NotifierProcess
 ) -> None:
-    waits = escalate(site, parameters={HOSTILE: HOSTILE}, action_id=HOSTILE[:200])
+    waits = escalate(installation, parameters={HOSTILE: HOSTILE}, action_id=HOSTILE[:200])
     notifier.wait_until(lambda: bool(api.list_messages(waits)))
     (message,) = list_at_desk(api, waits)
     text = show_text(message)
@@ -212,15 +226,15 @@ def test_text_of_agents_is_shown_and_never_read_as_markup(
 
 
 def test_nothing_is_lost_or_doubled_while_slack_fails_and_is_away(
-    site: Site, api: SlackApi, notifier: NotifierProcess
+    installation: TestInstallation, api: SlackApi, notifier: NotifierProcess
 ) -> None:
     api.faults += [("429", 1.0), ("500", 0.0), ("lost", 0.0), ("503", 0.0)]
-    during = [escalate(site) for _ in range(3)]
+    during = [escalate(installation) for _ in range(3)]
     notifier.wait_until(lambda: not api.faults)
     api.stop()
-    during += [escalate(site) for _ in range(5)]
-    answer(site, during[0], "approve")
-    answer(site, during[-1], "deny")
+    during += [escalate(installation) for _ in range(5)]
+    answer(installation, during[0], "approve")
+    answer(installation, during[-1], "deny")
     notifier.wait_until(lambda: "does not answer" in notifier.read_log())
     api.start()
     notifier.wait_until(lambda: all(api.list_messages(one) for one in during))
@@ -234,13 +248,13 @@ def test_nothing_is_lost_or_doubled_while_slack_fails_and_is_away(
 
 
 def test_after_a_restart_messages_are_updated_and_none_is_posted_again(
-    site: Site, api: SlackApi, notifier: NotifierProcess
+    installation: TestInstallation, api: SlackApi, notifier: NotifierProcess
 ) -> None:
-    before = escalate(site)
+    before = escalate(installation)
     notifier.wait_until(lambda: bool(api.list_messages(before)))
     assert notifier.end() == 0
-    meanwhile = escalate(site)
-    answer(site, before, "approve")
+    meanwhile = escalate(installation)
+    answer(installation, before, "approve")
     notifier.start()
     notifier.wait_until(
         lambda: not any(map(buttons, api.list_messages(before))) and bool(api.list_messages(meanwhile))
@@ -249,30 +263,30 @@ def test_after_a_restart_messages_are_updated_and_none_is_posted_again(
 
 
 def test_another_notifier_takes_over_from_one_that_is_killed_while_it_posts(
-    site: Site, api: SlackApi, notifier: NotifierProcess
+    installation: TestInstallation, api: SlackApi, notifier: NotifierProcess
 ) -> None:
-    with run_notifier(site, notifier.settings, "second") as second:
+    with run_notifier(installation, notifier.settings, "second") as second:
         api.faults.append(("lost", 5.0))  # posted, and the notifier is killed before it learns of it
-        unsure = escalate(site)
+        unsure = escalate(installation)
         notifier.wait_until(lambda: bool(api.list_messages(unsure)))
         notifier.end(signal.SIGKILL)
-        meanwhile = escalate(site)
-        answer(site, unsure, "approve")
+        meanwhile = escalate(installation)
+        answer(installation, unsure, "approve")
         second.wait_until(
             lambda: bool(api.list_messages(meanwhile)) and not any(map(buttons, api.list_messages(unsure)))
         )
         notifier.start()
-        answer(site, meanwhile, "deny")
+        answer(installation, meanwhile, "deny")
         second.wait_until(lambda: not any(map(buttons, api.list_messages(meanwhile))))
         assert [len(list_at_desk(api, one)) for one in (unsure, meanwhile)] == [1, 1]
 
 
 def test_a_webhook_gets_every_record_signed_in_order_and_again_after_a_failure(
-    site: Site, hook: Endpoint, notifier: NotifierProcess
+    installation: TestInstallation, hook: Endpoint, notifier: NotifierProcess
 ) -> None:
     hook.statuses += [500, 429, 400]
-    waits = escalate(site)
-    answer(site, waits, "approve")
+    waits = escalate(installation)
+    answer(installation, waits, "approve")
 
     def describe() -> list[str]:
         bodies = [json.loads(body) for _, body in hook.taken]
@@ -281,7 +295,7 @@ def test_a_webhook_gets_every_record_signed_in_order_and_again_after_a_failure(
     notifier.wait_until(lambda: not hook.statuses and approvers.RESOLVED in describe())
     assert (
         list(dict.fromkeys(describe()))
-        == [one["schema"] for one in events(site, waits)][: len(set(describe()))]
+        == [one["schema"] for one in events(installation, waits)][: len(set(describe()))]
     )
     is_from_sluice = receivers_check()
     by_id: dict[str, set[bytes]] = {}
@@ -295,25 +309,29 @@ def test_a_webhook_gets_every_record_signed_in_order_and_again_after_a_failure(
 
 
 def test_a_new_destination_is_told_what_still_waits_and_nothing_of_what_is_over(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
-    over, waits = escalate(site), escalate(site)
-    answer(site, over, "deny")
-    wait_until(lambda: any(one["schema"] == approvers.RESOLVED for one in events(site, over)), worker)
+    over, waits = escalate(installation), escalate(installation)
+    answer(installation, over, "deny")
+    wait_until(lambda: any(one["schema"] == approvers.RESOLVED for one in events(installation, over)), worker)
     with endpoint() as hook:
         webhook = {"name": "new", "url": hook.url, "secret": WEBHOOK_SECRET}
-        with run_notifier(site, {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}, "new") as notifier:
+        with run_notifier(
+            installation, {"SLUICE_NOTIFY__WEBHOOKS": json.dumps([webhook])}, "new"
+        ) as notifier:
 
             def describe() -> set[str]:
                 return {json.loads(body)["record"].get("escalation_id") for _, body in hook.taken}
 
             notifier.wait_until(lambda: waits in describe())
-            later = escalate(site)
+            later = escalate(installation)
             notifier.wait_until(lambda: later in describe())
             assert over not in describe()
 
 
-def test_no_secret_is_told(site: Site, api: SlackApi, hook: Endpoint, notifier: NotifierProcess) -> None:
+def test_no_secret_is_told(
+    installation: TestInstallation, api: SlackApi, hook: Endpoint, notifier: NotifierProcess
+) -> None:
     told = notifier.read_log() + json.dumps(api.calls) + str(hook.taken)
     assert TOKEN not in told
     assert WEBHOOK_SECRET not in told

@@ -26,13 +26,13 @@ from sluice_topics.catalog import (
     SESSION_EVENTS,
     VERDICTS,
 )
-from tests.kafka.installation import action, publish, run_worker, site_on, wait_for, write
+from tests.kafka.installation import action, installation_on, publish, run_worker, wait_for, write
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -41,9 +41,11 @@ CHILD = ThrowawayTrust()
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
     folder = tmp_path_factory.mktemp("installations")
-    made = site_on(kafka, folder, module_prefix.rstrip("."), ("controls", "topology", "tier_auth"))
+    made = installation_on(kafka, folder, module_prefix.rstrip("."), ("controls", "topology", "tier_auth"))
     given: dict[str, Any] = {"tenant_id": neutral_policy.TENANT, "tier": "T2"}
     keys = [[{"public_key": one.agent.public.text}] for one in (made.trust, CHILD)]
     policy = made.trust.sign_entries(
@@ -64,57 +66,71 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
-def elsewhere(site: Site) -> tuple[Audience, Audience]:
+def elsewhere(installation: TestInstallation) -> tuple[Audience, Audience]:
     """Staging, with every key and the topics' names alike; and the same id over other topics."""
-    return site.audience._replace(installation="staging"), site.audience._replace(topic_prefix="staging.")
+    return installation.audience._replace(installation="staging"), installation.audience._replace(
+        topic_prefix="staging."
+    )
 
 
-def act(site: Site, signer: InputSigner, fields: dict[str, Any]) -> None:
+def act(installation: TestInstallation, signer: InputSigner, fields: dict[str, Any]) -> None:
     value, now_ms = json.dumps(fields).encode(), time.time_ns() // 1_000_000
-    publish(site, [fields], ACTIONS, [signer.make_header(ACTIONS, fields["session_id"], value, now_ms)])
+    publish(
+        installation, [fields], ACTIONS, [signer.make_header(ACTIONS, fields["session_id"], value, now_ms)]
+    )
 
 
-def test_a_proposal_signed_for_another_installation_is_unsigned(site: Site, worker: WorkerProcess) -> None:
-    for number, audience in enumerate((*elsewhere(site), site.audience)):
-        signer = InputSigner(site.trust.write_pem(AGENT), audience)
-        act(site, signer, action("proposals", f"a-{number}", agent_id="parent"))
-    verdicts = wait_for(site, VERDICTS, "proposals", 3, worker)
+def test_a_proposal_signed_for_another_installation_is_unsigned(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    for number, audience in enumerate((*elsewhere(installation), installation.audience)):
+        signer = InputSigner(installation.trust.write_pem(AGENT), audience)
+        act(installation, signer, action("proposals", f"a-{number}", agent_id="parent"))
+    verdicts = wait_for(installation, VERDICTS, "proposals", 3, worker)
     assert [one["verdict"] for one in verdicts] == ["denied", "denied", "allowed"]
     assert "bad_signature" in verdicts[0]["blockReason"]
 
 
-def test_a_grant_signed_for_another_installation_proves_nothing(site: Site, worker: WorkerProcess) -> None:
+def test_a_grant_signed_for_another_installation_proves_nothing(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
     until = datetime.now(UTC) + timedelta(minutes=10)
-    for number, audience in enumerate((*elsewhere(site), site.audience)):
-        parent = InputSigner(site.trust.write_pem(AGENT), audience)
+    for number, audience in enumerate((*elsewhere(installation), installation.audience)):
+        parent = InputSigner(installation.trust.write_pem(AGENT), audience)
         grant = delegation_grant(parent, ("parent", "child"), "grants", until)
         told = action("grants", f"a-{number}", agent_id="child", governanceContext={"grants": [grant]})
-        act(site, InputSigner(CHILD.write_pem(AGENT), site.audience), told)
-    verdicts = wait_for(site, VERDICTS, "grants", 3, worker)
+        act(installation, InputSigner(CHILD.write_pem(AGENT), installation.audience), told)
+    verdicts = wait_for(installation, VERDICTS, "grants", 3, worker)
     assert [one["verdict"] for one in verdicts] == ["denied", "denied", "allowed"]
     assert "bad_signature" in verdicts[0]["blockReason"]
 
 
-def test_a_review_signed_for_another_installation_is_refused(site: Site, worker: WorkerProcess) -> None:
-    publish(site, [action("reviews", "a-1", toolName=REFUND)])
-    (opened,) = wait_for(site, ESCALATIONS, "reviews", 1, worker)
-    for audience in (*elsewhere(site), site.audience):
-        publish(site, [answer_signed_by(site.trust.owner, opened, OWNER, audience=audience)], REVIEWS)
-    ended = wait_for(site, ESCALATIONS, "reviews", 2, worker)[1]
+def test_a_review_signed_for_another_installation_is_refused(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    publish(installation, [action("reviews", "a-1", toolName=REFUND)])
+    (opened,) = wait_for(installation, ESCALATIONS, "reviews", 1, worker)
+    for audience in (*elsewhere(installation), installation.audience):
+        publish(
+            installation,
+            [answer_signed_by(installation.trust.owner, opened, OWNER, audience=audience)],
+            REVIEWS,
+        )
+    ended = wait_for(installation, ESCALATIONS, "reviews", 2, worker)[1]
     assert (ended["decision"], ended["approver_id"]) == ("approve", OWNER)
-    refused = wait_for(site, SESSION_EVENTS, "reviews", 2, worker)
+    refused = wait_for(installation, SESSION_EVENTS, "reviews", 2, worker)
     assert [one["reason"] for one in refused] == ["wrong_signature", "wrong_signature"]
 
 
 def test_an_outcome_signed_for_another_installation_lowers_no_total(
-    site: Site, worker: WorkerProcess
+    installation: TestInstallation, worker: WorkerProcess
 ) -> None:
-    publish(site, [action("outcomes", "a-1", rows_affected=40)])
-    (verdict,) = wait_for(site, VERDICTS, "outcomes", 1, worker)
+    publish(installation, [action("outcomes", "a-1", rows_affected=40)])
+    (verdict,) = wait_for(installation, VERDICTS, "outcomes", 1, worker)
     said: dict[str, Any] = {
         "action_id": "a-1",
         "session_id": "outcomes",
@@ -122,26 +138,32 @@ def test_an_outcome_signed_for_another_installation_lowers_no_total(
         "reported_by": POINT,
     }
     said |= {"action_digest": verdict["input"]["digest"], "input": verdict["input"]}
-    for audience in (*elsewhere(site), site.audience):
-        signature = site.trust.feed.sign(record_message(audience, rfc8785.dumps(said)))
-        publish(site, [{**said, "signature": base64.b64encode(signature).decode()}], OUTCOMES)
-    settled = wait_for(site, SESSION_EVENTS, "outcomes", 3, worker)
+    for audience in (*elsewhere(installation), installation.audience):
+        signature = installation.trust.feed.sign(record_message(audience, rfc8785.dumps(said)))
+        publish(installation, [{**said, "signature": base64.b64encode(signature).decode()}], OUTCOMES)
+    settled = wait_for(installation, SESSION_EVENTS, "outcomes", 3, worker)
     totals = [one["aggregateRowsAffected"] for one in settled]
     assert totals[-1] == 0, "the one for this installation counts"
     assert all(total >= verdict["rows_reserved"] for total in totals[:-1]), "the others lower nothing"
 
 
-def test_an_entry_for_another_installation_does_not_count(site: Site, worker: WorkerProcess) -> None:
+def test_an_entry_for_another_installation_does_not_count(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
     mighty = entry("agent", "mighty", tenant_id=neutral_policy.TENANT, tier="T2")
-    for revision, where in ((1, "staging"), (2, site.trust.installation)):
+    for revision, where in ((1, "staging"), (2, installation.trust.installation)):
         named = {**mighty, "revision": revision, "installations": [where]}
-        asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, site.trust.sign_entries([named])))
+        asyncio.run(
+            publish_policy(
+                installation.bootstrap_servers, installation.prefix, installation.trust.sign_entries([named])
+            )
+        )
         if where == "staging":
-            (letter,) = write(site, DEAD_LETTERS, 1, worker)
-            publish(site, [action("entries", "a-1", agent_id="mighty")])
+            (letter,) = write(installation, DEAD_LETTERS, 1, worker)
+            publish(installation, [action("entries", "a-1", agent_id="mighty")])
     assert letter["code"] == "other_installation"
-    found: list[dict[str, Any]] = wait_for(site, VERDICTS, "entries", 1, worker)
+    found: list[dict[str, Any]] = wait_for(installation, VERDICTS, "entries", 1, worker)
     assert found[0]["blockReason"].startswith("unknown_agent")
     while found[-1]["verdict"] != "allowed":
-        publish(site, [action("entries", f"a-{len(found) + 1}", agent_id="mighty")])
-        found = wait_for(site, VERDICTS, "entries", len(found) + 1, worker)
+        publish(installation, [action("entries", f"a-{len(found) + 1}", agent_id="mighty")])
+        found = wait_for(installation, VERDICTS, "entries", len(found) + 1, worker)

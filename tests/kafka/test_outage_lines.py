@@ -19,14 +19,14 @@ from sluice.client.async_client import AsyncGateClient
 from sluice.client.kafka_lines import CLIENTS
 from sluice.client.sender import ClientOptions
 from tests.kafka.gateway_process import run_gateway
-from tests.kafka.installation import DEADLINE_S, END_S, site_on
+from tests.kafka.installation import DEADLINE_S, END_S, installation_on
 from tests.kafka.notifier_process import run_notifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from sluice.broker.handle import Broker
 
 pytestmark = pytest.mark.kafka
@@ -39,13 +39,13 @@ AWAY, BACK = "broker away since", "broker back after"
 def test_an_outage_is_told_in_two_lines_and_readiness_follows(
     own_broker: Broker, prefix: str, tmp_path: Path
 ) -> None:
-    site = site_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
+    installation = installation_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
     with ExitStack() as stack:
         api = stack.enter_context(slack_api())
-        worker = WorkerProcess(site, "deciding", 0.0)
+        worker = WorkerProcess(installation, "deciding", 0.0)
         stack.callback(worker.end, END_S)
-        stack.enter_context(run_notifier(site, slack_settings(api, [{"channel": "C0ANY"}])))
-        gateway = stack.enter_context(run_gateway(site))
+        stack.enter_context(run_notifier(installation, slack_settings(api, [{"channel": "C0ANY"}])))
+        gateway = stack.enter_context(run_gateway(installation))
         logs = {"worker": worker.log, "notifier": tmp_path / "notifier.log"}
         logs["gateway"] = gateway.log
 
@@ -60,7 +60,7 @@ def test_an_outage_is_told_in_two_lines_and_readiness_follows(
             assert " ERROR " not in log.read_text(), f"a healthy start of {name}: {log.read_text()}"
             assert "\x1b" not in log.read_text(), name
         before = {name: len(_lines(log)) for name, log in logs.items()}
-        asyncio.run(_pass_outage(own_broker, site, is_ready, say))
+        asyncio.run(_pass_outage(own_broker, installation, is_ready, say))
         for name, log in logs.items():
             during = _lines(log)[before[name] :]
             text = "\n".join(during)
@@ -70,14 +70,16 @@ def test_an_outage_is_told_in_two_lines_and_readiness_follows(
 
 
 async def _pass_outage(
-    broker: Broker, site: Site, is_ready: Callable[[], bool], say: Callable[[], str]
+    broker: Broker, installation: TestInstallation, is_ready: Callable[[], bool], say: Callable[[], str]
 ) -> None:
     """With a client in this process too, whose application logs what it likes."""
     lines = _Kept()
     logging.getLogger().addHandler(lines)
     try:
         async with AsyncGateClient(
-            site.bootstrap_servers, neutral_policy.AGENT, ClientOptions(topic_prefix=site.prefix)
+            installation.bootstrap_servers,
+            neutral_policy.AGENT,
+            ClientOptions(topic_prefix=installation.prefix),
         ):
             await asyncio.to_thread(broker.stop)
             began = time.monotonic()

@@ -21,13 +21,13 @@ from sluice.gateway.pages import rendering
 from sluice_topics.catalog import REGISTRY, VERDICTS
 from tests.kafka.gateway_process import ESCALATING_TOOL, action, run_gateway
 from tests.kafka.installation import read_stored, records
-from tests.kafka.pages_site import (
+from tests.kafka.pages_installation import (
     ATTEMPTS,
     LIVE,
     PATIENT_AGENT,
     PHONE,
     WIRE,
-    PageSite,
+    PageInstallation,
     answer,
     complaints,
     is_accessible,
@@ -50,7 +50,7 @@ PROMPT_S = 10.0
 TEMPLATES = Path(rendering.__file__).parent / "templates"
 
 
-def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> None:
+def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageInstallation) -> None:
     with at.visit() as page:
         page.goto("/review/posture")
         assert "/review/login?next=" in page.url
@@ -72,8 +72,8 @@ def test_who_logs_in_gets_a_session_and_who_logs_out_loses_it(at: PageSite) -> N
 
 
 @pytest.mark.usefixtures("real_redis")
-def test_a_log_in_counts_at_every_gateway_of_the_redis_and_so_does_its_end(at: PageSite) -> None:
-    with at.visit("vic") as page, run_gateway(at.site, **at.given) as other:
+def test_a_log_in_counts_at_every_gateway_of_the_redis_and_so_does_its_end(at: PageInstallation) -> None:
+    with at.visit("vic") as page, run_gateway(at.installation, **at.given) as other:
         page.goto(f"{other.url}/review/posture")
         expect(page.get_by_role("main")).to_be_visible()
         assert page.url == f"{other.url}/review/posture"
@@ -83,7 +83,9 @@ def test_a_log_in_counts_at_every_gateway_of_the_redis_and_so_does_its_end(at: P
         assert "/review/login?next=" in page.url
 
 
-def test_an_approval_on_the_page_lets_the_action_run_and_the_ledger_names_the_person(at: PageSite) -> None:
+def test_an_approval_on_the_page_lets_the_action_run_and_the_ledger_names_the_person(
+    at: PageInstallation,
+) -> None:
     waits = at.escalate(parameters={"order": "17"})
     with at.visit("olga") as page:
         answer(page, f"/review/escalations/{waits['escalation_id']}", "Approve", "the customer confirmed")
@@ -96,7 +98,7 @@ def test_an_approval_on_the_page_lets_the_action_run_and_the_ledger_names_the_pe
     assert told["status"] == "approved"
 
 
-def test_each_value_is_shown_with_where_it_comes_from(at: PageSite) -> None:
+def test_each_value_is_shown_with_where_it_comes_from(at: PageInstallation) -> None:
     iban, source = "GB82 WEST 1234 5698 7654 32", f"invoice.pdf {ATTEMPTS[0]}"
     read, new = at.transfer(iban, read_in=source), at.transfer(iban)
     with at.visit("olga") as page:
@@ -120,14 +122,14 @@ def test_each_value_is_shown_with_where_it_comes_from(at: PageSite) -> None:
         expect(page.get_by_role("button", name="Approve")).to_be_visible()
         expect(days).to_have_count(0)
     shown = run_in_thread(
-        CliRunner().invoke, cli, ["escalations", "show", read["escalation_id"]], env=at.site.settings
+        CliRunner().invoke, cli, ["escalations", "show", read["escalation_id"]], env=at.installation.settings
     )
     assert "the account at $.iban (destination): it stood only in what is not trusted; in invoice.pdf" in (
         " ".join(shown.output.split())
     )
 
 
-def test_an_approver_narrows_the_action_on_the_page(at: PageSite) -> None:
+def test_an_approver_narrows_the_action_on_the_page(at: PageInstallation) -> None:
     waits = at.escalate(parameters={"order": "17"})
     path = f"/review/escalations/{waits['escalation_id']}"
     with at.visit("rita") as page:
@@ -147,7 +149,7 @@ def test_an_approver_narrows_the_action_on_the_page(at: PageSite) -> None:
     assert told["parameters"] == {"order": "none"}
 
 
-def test_a_denial_is_given_with_the_keyboard_alone(at: PageSite) -> None:
+def test_a_denial_is_given_with_the_keyboard_alone(at: PageInstallation) -> None:
     waits = at.escalate()
     with at.visit("olga") as page:
         page.goto(f"/review/escalations/{waits['escalation_id']}")
@@ -170,7 +172,7 @@ def forge(page: Page, path: str, **fields: str) -> str:
     return page.request.post(path, form=form).text()
 
 
-def test_who_may_not_answer_has_no_form_and_a_forged_one_is_refused(at: PageSite) -> None:
+def test_who_may_not_answer_has_no_form_and_a_forged_one_is_refused(at: PageInstallation) -> None:
     """Mend 22.20: of the highest tier without the role, and of any tier with a log-in that only reads."""
     of_t4, of_t3 = (
         f"/review/escalations/{at.escalate(tool)['escalation_id']}" for tool in (WIRE, ESCALATING_TOOL)
@@ -218,7 +220,7 @@ def retrieval(request_id: str) -> dict[str, Any]:
     }
 
 
-def test_denied_items_of_a_retrieval_are_let_through_on_the_page(at: PageSite) -> None:
+def test_denied_items_of_a_retrieval_are_let_through_on_the_page(at: PageInstallation) -> None:
     asked = retrieval("the-retrieval")
     with at.client() as client, at.visit("olga") as page:
         (withheld,) = client.post("/v1/retrievals/evaluate", json=asked).json()["withheld"]
@@ -237,7 +239,7 @@ def test_denied_items_of_a_retrieval_are_let_through_on_the_page(at: PageSite) -
     assert [one["item_id"] for one in again["items"]] == ["old"]
 
 
-def test_held_memories_are_read_and_reviewed(at: PageSite) -> None:
+def test_held_memories_are_read_and_reviewed(at: PageInstallation) -> None:
     kept, gone = at.hold(), at.hold()
     with at.visit("rita") as page:
         page.goto(f"/review/quarantine/{kept['memory_id']}")
@@ -253,7 +255,7 @@ def test_held_memories_are_read_and_reviewed(at: PageSite) -> None:
             expect(page.locator(".word").first).to_have_text("reject")
 
 
-def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageSite) -> None:
+def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageInstallation) -> None:
     with at.visit("olga") as page:
         with page.expect_response(LIVE):
             page.goto("/review/escalations")
@@ -270,7 +272,7 @@ def test_a_list_shows_what_opens_and_ends_without_a_click(at: PageSite) -> None:
         expect(row).to_have_count(0)
 
 
-def test_what_happened_between_a_page_and_its_stream_is_told_at_once(at: PageSite) -> None:
+def test_what_happened_between_a_page_and_its_stream_is_told_at_once(at: PageInstallation) -> None:
     """Mend 22.20: the page says which changes it shows; before, it missed one until the next or a minute."""
     with at.visit("olga") as page:
         page.goto("/review/escalations")
@@ -283,7 +285,7 @@ def test_what_happened_between_a_page_and_its_stream_is_told_at_once(at: PageSit
             assert next(told.iter_lines()) == "event: changed"
 
 
-def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSite) -> None:
+def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageInstallation) -> None:
     paths, all_of_them = at.attempt_all(), " ".join(ATTEMPTS)
     with at.visit("olga") as page:
         found, asked = complaints(page.context), []
@@ -303,7 +305,7 @@ def test_nothing_that_an_agent_or_a_person_writes_runs_or_leads_away(at: PageSit
         assert {httpx2.URL(one).host for one in asked} == {"127.0.0.1"}
 
 
-def test_axe_finds_nothing_on_any_page_and_a_phone_shows_all_of_it(at: PageSite) -> None:
+def test_axe_finds_nothing_on_any_page_and_a_phone_shows_all_of_it(at: PageInstallation) -> None:
     """Mend 22.20: by day and by night, with every form; no template is left out."""
     waits, other = at.escalate(parameters={"order": "17"}, reasoning="x" * 300), at.escalate()
     held, an_id, session = at.hold(), waits["escalation_id"], waits["session_id"]
@@ -358,7 +360,7 @@ def test_axe_finds_nothing_on_any_page_and_a_phone_shows_all_of_it(at: PageSite)
     assert [one for one in named if not any(title.startswith(one) for title in shown)] == []
 
 
-def test_other_tenants_people_see_nothing_of_it(at: PageSite) -> None:
+def test_other_tenants_people_see_nothing_of_it(at: PageInstallation) -> None:
     waits, held = at.escalate(), at.hold()
     with at.visit("otto") as page:
         for path in (
@@ -378,7 +380,7 @@ def test_other_tenants_people_see_nothing_of_it(at: PageSite) -> None:
             assert PATIENT_AGENT not in shown, path
 
 
-def test_a_form_of_another_page_is_refused(at: PageSite) -> None:
+def test_a_form_of_another_page_is_refused(at: PageInstallation) -> None:
     waits = at.escalate()
     path = f"/review/escalations/{waits['escalation_id']}"
     with at.visit("olga") as page:
@@ -391,7 +393,7 @@ def test_a_form_of_another_page_is_refused(at: PageSite) -> None:
         expect(page.get_by_role("button", name="Approve")).to_be_visible()
 
 
-def test_an_admin_ends_a_log_in(at: PageSite) -> None:
+def test_an_admin_ends_a_log_in(at: PageInstallation) -> None:
     with at.visit("vic") as victim, at.visit("ada") as admin:
         admin.goto("/review/people")
         ends = admin.get_by_role("button", name="the log-in of vic")
@@ -410,7 +412,7 @@ def press_freeze(page: Page, path: str, kind: str, why: str) -> None:
     page.get_by_role("button", name=f"Freeze this {kind}").click()
 
 
-def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> None:
+def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageInstallation) -> None:
     """Mend 22.20: actions come meanwhile; a busy machine delays the freeze by no more than it delays them."""
     session, path, over = f"s-{uuid.uuid4().hex[:8]}", f"/review/agents?id={PATIENT_AGENT}", threading.Event()
     reason = f"frozen_agent: {ATTEMPTS[0]} twice"
@@ -424,7 +426,7 @@ def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> N
     with at.visit("rita") as page:
         proposing.start()
         try:
-            while not run_in_thread(records, at.site, VERDICTS, session):
+            while not run_in_thread(records, at.installation, VERDICTS, session):
                 pass
             found = complaints(page.context)
             press_freeze(page, path, "agent", f"{ATTEMPTS[0]} twice")
@@ -432,7 +434,7 @@ def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> N
             expect(page.get_by_role("region", name="Frozen")).to_contain_text(f"by {REVIEWER}: {ATTEMPTS[0]}")
             expect(page.get_by_role("region", name="Frozen")).to_contain_text("sluice thaw agent")
             runs_nothing(page, path)
-            while run_in_thread(records, at.site, VERDICTS, session)[-1]["blockReason"] != reason:
+            while run_in_thread(records, at.installation, VERDICTS, session)[-1]["blockReason"] != reason:
                 pass
         finally:
             over.set()
@@ -443,11 +445,11 @@ def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> N
         assert found == []
     key = f"freeze/agent/{PATIENT_AGENT}@1".encode()
     frozen_ms = next(
-        one.timestamp_ms for one in run_in_thread(read_stored, at.site, REGISTRY) if one.key == key
+        one.timestamp_ms for one in run_in_thread(read_stored, at.installation, REGISTRY) if one.key == key
     )
     written = [
         (json.loads(one.value or b""), one.timestamp_ms)
-        for one in run_in_thread(read_stored, at.site, VERDICTS)
+        for one in run_in_thread(read_stored, at.installation, VERDICTS)
     ]
     ours = [(one, at_ms) for one, at_ms in written if one["session_id"] == session]
     took = [ms - one["input"]["timestamp"] for one, ms in ours]
@@ -456,17 +458,17 @@ def test_a_freeze_from_a_page_stops_the_agent_within_a_second(at: PageSite) -> N
     thaw(at, "agent", PATIENT_AGENT)
 
 
-def thaw(at: PageSite, *subject: str) -> None:
+def thaw(at: PageInstallation, *subject: str) -> None:
     """With the owner's own key, as the page says."""
-    key = at.site.folder / "owner.pem"
+    key = at.installation.folder / "owner.pem"
     key.touch(mode=0o600)
-    key.write_bytes(at.site.trust.write_pem(OWNER))
+    key.write_bytes(at.installation.trust.write_pem(OWNER))
     words = ["thaw", subject[0], "--reason", "WHY", "--key", str(key), "--", subject[1]]
-    ran = run_in_thread(CliRunner().invoke, cli, words, env=at.site.settings)
+    ran = run_in_thread(CliRunner().invoke, cli, words, env=at.installation.settings)
     assert ran.exit_code == 0, ran.output
 
 
-def test_a_session_is_frozen_on_its_page_and_only_by_who_may(at: PageSite) -> None:
+def test_a_session_is_frozen_on_its_page_and_only_by_who_may(at: PageInstallation) -> None:
     """Mend 22.20: with a reason, confirmed, from a page of this session; who only reads has no form."""
     with at.client() as client:
         client.post("/v1/evaluate", json=action(session := f"-s {uuid.uuid4().hex[:8]}"))
@@ -495,7 +497,7 @@ def test_a_session_is_frozen_on_its_page_and_only_by_who_may(at: PageSite) -> No
     thaw(at, "session", session)
 
 
-def test_posture_and_sessions_show_a_range_of_time_in_charts_and_tables(at: PageSite) -> None:
+def test_posture_and_sessions_show_a_range_of_time_in_charts_and_tables(at: PageInstallation) -> None:
     """Mend 22.20: what was decided in the range is in its bars; a time before the ledger has none."""
     agent_session = at.escalate()["session_id"]
     with at.client() as client:

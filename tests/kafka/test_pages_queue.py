@@ -22,7 +22,7 @@ from sluice.client.input_kinds import ESCALATIONS, REVIEWS, VERDICTS
 from sluice.gateway.ledger_scan import LedgerScan, ScanQuery
 from tests.kafka.gateway_process import ESCALATING_TOOL, action
 from tests.kafka.installation import read_stored
-from tests.kafka.pages_site import (
+from tests.kafka.pages_installation import (
     ATTEMPTS,
     BETWEEN_MS,
     LIVE,
@@ -31,7 +31,7 @@ from tests.kafka.pages_site import (
     PHONE,
     SUSPECT,
     WIRE,
-    PageSite,
+    PageInstallation,
     complaints,
     is_accessible,
     load_until,
@@ -52,7 +52,7 @@ LIST = "/review/escalations"
 
 
 @pytest.fixture(scope="module")
-def at(at: PageSite) -> PageSite:
+def at(at: PageInstallation) -> PageInstallation:
     """Where 300 wait, opened at once: every seventh of T4, one of another agent with a text that a pattern
     finds."""
     with at.client() as client, ThreadPoolExecutor(AT_ONCE) as pool:
@@ -98,7 +98,7 @@ def find_result(page: Page, number: int) -> None:
     expect(page.locator("#found")).to_contain_text(re.compile(rf"^\s*{number} of \d+ that wait"))
 
 
-def test_three_hundred_are_shown_page_by_page_and_quickly(at: PageSite) -> None:
+def test_three_hundred_are_shown_page_by_page_and_quickly(at: PageInstallation) -> None:
     with at.visit("olga") as page:
         is_read(page)
         expect(page.locator("#found")).to_contain_text(f"page 1 of {PAGES}")
@@ -116,7 +116,7 @@ def test_three_hundred_are_shown_page_by_page_and_quickly(at: PageSite) -> None:
         expect(last).to_contain_text("UTC")
 
 
-def test_a_line_shows_the_parameters_that_decided(at: PageSite) -> None:
+def test_a_line_shows_the_parameters_that_decided(at: PageInstallation) -> None:
     """`memo` is the fourth parameter: it is shown because the finding is in it."""
     with at.visit("olga") as page:
         is_read(page, f"{LIST}?reason=suspicious_pattern")
@@ -129,7 +129,7 @@ def test_a_line_shows_the_parameters_that_decided(at: PageSite) -> None:
         expect(lines(page)).not_to_contain_text("These decided.")
 
 
-def test_the_list_is_filtered_searched_sorted_and_grouped(at: PageSite) -> None:
+def test_the_list_is_filtered_searched_sorted_and_grouped(at: PageInstallation) -> None:
     with at.visit("olga") as page:
         is_read(page)
         page.get_by_label("Tool").select_option(WIRE)
@@ -146,7 +146,7 @@ def test_the_list_is_filtered_searched_sorted_and_grouped(at: PageSite) -> None:
         find_result(page, 256)
 
 
-def test_next_and_previous_stay_within_the_filtered_list(at: PageSite) -> None:
+def test_next_and_previous_stay_within_the_filtered_list(at: PageInstallation) -> None:
     """Mend 22.20: in the order of the list, which is that of the opening: eight at once."""
     with at.visit("olga") as page:
         is_read(page, f"{LIST}?tool={WIRE}&text=waits-1")
@@ -165,7 +165,7 @@ def test_next_and_previous_stay_within_the_filtered_list(at: PageSite) -> None:
         find_result(page, 14)
 
 
-def test_one_reason_answers_many_and_each_shows_its_own_result(at: PageSite) -> None:
+def test_one_reason_answers_many_and_each_shows_its_own_result(at: PageInstallation) -> None:
     with at.visit("olga") as page:
         is_read(page, f"{LIST}?text=waits-02")
         for one in ("waits-020", "waits-021", "waits-022"):
@@ -178,13 +178,13 @@ def test_one_reason_answers_many_and_each_shows_its_own_result(at: PageSite) -> 
         expect(shown).to_contain_text("2 of 3 answers counted")
         expect(page.get_by_role("row", name="waits-021")).to_contain_text("approved on its own page")
         expect(page.get_by_role("row", name="waits-020")).to_contain_text("The action is allowed.")
-    reviews = [json.loads(one.value or b"") for one in run_in_thread(read_stored, at.site, REVIEWS)]
+    reviews = [json.loads(one.value or b"") for one in run_in_thread(read_stored, at.installation, REVIEWS)]
     own = [one for one in reviews if one["justification"] == "the parcels came back"]
     assert (len(own), len({one["signature"] for one in own})) == (2, 2)
     assert {one["approver_id"] for one in own} == {OWNER}
 
 
-def test_a_group_is_answered_at_once(at: PageSite) -> None:
+def test_a_group_is_answered_at_once(at: PageInstallation) -> None:
     with at.visit("rita") as page:
         is_read(page, f"{LIST}?by=group&text=waits-03&tool={ESCALATING_TOOL}")
         page.get_by_label(f"Select all 9 of {ESCALATING_TOOL}").check()
@@ -206,7 +206,7 @@ def _load_until_gone(page: Page, name: str) -> None:
     pytest.fail(f"{name} is answered and still in the list")
 
 
-def test_the_list_is_worked_through_with_keys_alone(at: PageSite) -> None:
+def test_the_list_is_worked_through_with_keys_alone(at: PageInstallation) -> None:
     with at.visit("olga") as page:
         is_read(page)
         press(page, "/")
@@ -249,7 +249,7 @@ def test_the_list_is_worked_through_with_keys_alone(at: PageSite) -> None:
         expect(page.get_by_role("heading", name="A decision")).to_be_visible()
 
 
-def test_what_was_selected_and_written_stays_when_the_list_changes(at: PageSite) -> None:
+def test_what_was_selected_and_written_stays_when_the_list_changes(at: PageInstallation) -> None:
     with at.visit("olga") as page:
         with page.expect_response(LIVE):
             is_read(page, f"{LIST}?text=waits-05")
@@ -261,7 +261,7 @@ def test_what_was_selected_and_written_stays_when_the_list_changes(at: PageSite)
         expect(page.locator("#answers").get_by_label("Why")).to_have_value("half a reason")
 
 
-def test_nothing_written_in_an_address_or_by_an_agent_runs(at: PageSite) -> None:
+def test_nothing_written_in_an_address_or_by_an_agent_runs(at: PageInstallation) -> None:
     waits = at.escalate(action_id=f"x {ATTEMPTS[1]}", parameters={one: one for one in ATTEMPTS})
     written = httpx2.QueryParams({"text": ATTEMPTS[0], "agent": ATTEMPTS[1], "reason": ATTEMPTS[5]})
     paths = (
@@ -287,7 +287,7 @@ def test_nothing_written_in_an_address_or_by_an_agent_runs(at: PageSite) -> None
         assert told == []
 
 
-def test_many_answers_need_the_token_of_the_session(at: PageSite) -> None:
+def test_many_answers_need_the_token_of_the_session(at: PageInstallation) -> None:
     with at.visit("olga") as page:
         page.goto(LIST)
         page.evaluate("document.querySelector('#answers [name=csrf_token]').value = 'guessed'")
@@ -297,7 +297,7 @@ def test_many_answers_need_the_token_of_the_session(at: PageSite) -> None:
         expect(page.get_by_role("alert")).to_contain_text("no longer of your session")
 
 
-def test_axe_finds_nothing_in_the_list_and_a_phone_shows_cards(at: PageSite) -> None:
+def test_axe_finds_nothing_in_the_list_and_a_phone_shows_cards(at: PageInstallation) -> None:
     with at.visit("olga", viewport=PHONE) as page:
         is_read(page)
         for path in (LIST, f"{LIST}?by=group", f"{LIST}?text=nothing+like+it"):
@@ -311,7 +311,7 @@ def test_axe_finds_nothing_in_the_list_and_a_phone_shows_cards(at: PageSite) -> 
         is_accessible(page, "the help for keys")
 
 
-def test_an_escalations_page_says_what_follows_and_a_denial_is_called_denied(at: PageSite) -> None:
+def test_an_escalations_page_says_what_follows_and_a_denial_is_called_denied(at: PageInstallation) -> None:
     """Mend 22.20, the page of one: what approval does, the totals, what was answered to the like."""
     first = at.escalate(agent=PATIENT_AGENT, action_id="to-be-denied")
     second = at.escalate(agent=PATIENT_AGENT, action_id="like-it")
@@ -336,7 +336,7 @@ def test_an_escalations_page_says_what_follows_and_a_denial_is_called_denied(at:
         page.get_by_role("heading", name="A session").wait_for()
 
 
-def test_a_grant_is_prepared_on_a_page_and_signed_with_the_persons_own_key(at: PageSite) -> None:
+def test_a_grant_is_prepared_on_a_page_and_signed_with_the_persons_own_key(at: PageInstallation) -> None:
     """Mend 22.20: the page's command gives a grant that a worker counts; the downloaded entry is the same."""
     waits = at.escalate(agent=PATIENT_AGENT, action_id="grant-me", parameters={"amount": 7.5})
     path, why = f"{LIST}/{waits['escalation_id']}", f"{ATTEMPTS[0]} weekly, it's known"
@@ -360,11 +360,11 @@ def test_a_grant_is_prepared_on_a_page_and_signed_with_the_persons_own_key(at: P
         assert (entry["kind"], entry["spec"]["justification"]) == ("agent_grant", why)
         assert entry["spec"]["when"] == "double(action.parameters.amount) < 100.0"
         runs_nothing(page, path)
-        key = at.site.folder / "olga.pem"
+        key = at.installation.folder / "olga.pem"
         key.touch(mode=0o600)
-        key.write_bytes(at.site.trust.write_pem(OWNER))
+        key.write_bytes(at.installation.trust.write_pem(OWNER))
         words = [str(key) if one == "YOUR_KEY.pem" else one for one in command[1:]]
-        ran = run_in_thread(CliRunner().invoke, cli, [*words, "--yes"], env=at.site.settings)
+        ran = run_in_thread(CliRunner().invoke, cli, [*words, "--yes"], env=at.installation.settings)
         assert ran.exit_code == 0, ran.output
         grants = page.get_by_role("region", name="Grants in force")
         load_until(page, grants)
@@ -379,7 +379,7 @@ def test_a_grant_is_prepared_on_a_page_and_signed_with_the_persons_own_key(at: P
         assert (given.status_code, given.json()["verdict"]) == (OK, "allowed"), given.text
 
 
-def test_the_highest_tier_has_no_grant_and_other_tenants_see_none(at: PageSite) -> None:
+def test_the_highest_tier_has_no_grant_and_other_tenants_see_none(at: PageInstallation) -> None:
     """Mend 22.20: nor is one prepared for more than 30 days."""
     of_t4, of_t3 = (at.escalate(tool)["escalation_id"] for tool in (WIRE, ESCALATING_TOOL))
     wish = "uses=5&days=31&why=the+known+refunds"
@@ -409,7 +409,7 @@ def look_back(page: Page) -> list[str]:
     return links
 
 
-def test_the_search_finds_every_kind_of_id_and_goes_on_where_it_ended(at: PageSite) -> None:
+def test_the_search_finds_every_kind_of_id_and_goes_on_where_it_ended(at: PageInstallation) -> None:
     """Mend 22.20: to the oldest record, on as many pages as that takes."""
     with at.client() as client:
         one = client.post("/v1/evaluate", json=action("s search", action_id="find-me")).json()
@@ -443,11 +443,11 @@ def test_the_search_finds_every_kind_of_id_and_goes_on_where_it_ended(at: PageSi
         expect(page.get_by_role("main")).to_contain_text("Nothing of your tenant that is kept")
 
 
-def test_a_scan_in_many_small_steps_finds_each_record_once(at: PageSite) -> None:
+def test_a_scan_in_many_small_steps_finds_each_record_once(at: PageInstallation) -> None:
     """Mend 22.20: a step reads few records of each partition and says from where the next one goes on."""
-    site = at.site
-    given = {"bootstrap_servers": site.bootstrap_servers}
-    scan = LedgerScan(given, f"{site.prefix}", site.partitions, most_read=1, window=1)
+    installation = at.installation
+    given = {"bootstrap_servers": installation.bootstrap_servers}
+    scan = LedgerScan(given, f"{installation.prefix}", installation.partitions, most_read=1, window=1)
     asked = ScanQuery([VERDICTS, ESCALATIONS], neutral_policy.TENANT)
 
     async def steps() -> list[list[tuple[str, int]]]:
@@ -457,7 +457,7 @@ def test_a_scan_in_many_small_steps_finds_each_record_once(at: PageSite) -> None
             hits.append(
                 [(one.topic, int(one.said["sequence"]) * 1000 + one.said["partition"]) for one in step.found]
             )
-            assert step.read <= (site.partitions * 2 + 1) * 20
+            assert step.read <= (installation.partitions * 2 + 1) * 20
             if step.next_ms is None:
                 return hits
             before = step.next_ms
@@ -466,7 +466,7 @@ def test_a_scan_in_many_small_steps_finds_each_record_once(at: PageSite) -> None
     everything = [
         (topic, said["sequence"] * 1000 + said["partition"])
         for topic in asked.topics
-        for one in run_in_thread(read_stored, site, topic)
+        for one in run_in_thread(read_stored, installation, topic)
         if (said := json.loads(one.value or b"")).get("tenant_id") == neutral_policy.TENANT
     ]
     assert len(hits) >= 2 * WAITING

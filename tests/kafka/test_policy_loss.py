@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from load.attacks.lost_topics import lose
 from load.installations import neutral_policy
-from load.installations.site import gather
+from load.installations.installation import gather
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice.cli.main import cli
 from sluice.stream.process import EXIT_POLICY
@@ -21,7 +21,7 @@ from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
 from sluice_topics.catalog import BUNDLES, POLICY_EVENTS, REGISTRY
 from sluice_topics.records import PolicyInForce
-from tests.kafka.installation import read_stored, run_worker, site_on, wait_for_own_end, wait_until
+from tests.kafka.installation import installation_on, read_stored, run_worker, wait_for_own_end, wait_until
 from tests.unit.cli.policy.policy_files import sluice
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
     from sluice.verifier.ledger_findings import LedgerFinding
 
@@ -40,28 +40,28 @@ WIPE = b"tool/wipe@2"
 
 
 @pytest.fixture
-def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
-    return site_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_POLICY__REFRESH_S="0.05")
+def installation(kafka: str, prefix: str, tmp_path: Path) -> TestInstallation:
+    return installation_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_POLICY__REFRESH_S="0.05")
 
 
-def _read_said(site: Site) -> dict[int, list[PolicyInForce]]:
+def _read_said(installation: TestInstallation) -> dict[int, list[PolicyInForce]]:
     """Each partition's records of the policy in force, in their order."""
     found: dict[int, list[PolicyInForce]] = {}
-    for one in read_stored(site, POLICY_EVENTS):
+    for one in read_stored(installation, POLICY_EVENTS):
         found.setdefault(one.partition, []).append(PolicyInForce.model_validate_json(one.value or b""))
     return found
 
 
-def _findings(site: Site) -> list[LedgerFinding]:
-    ledger = asyncio.run(gather(site)).ledger
+def _findings(installation: TestInstallation) -> list[LedgerFinding]:
+    ledger = asyncio.run(gather(installation)).ledger
     located = (Located(one.topic, one.partition, one.offset, one.key, one.value) for one in ledger)
     return [*verify(located).findings]
 
 
-def _verify(site: Site) -> list[dict[str, Any]]:
+def _verify(installation: TestInstallation) -> list[dict[str, Any]]:
     """What `sluice ledger verify` finds."""
     words = ["ledger", "verify", "--json"]
-    found = json.loads(CliRunner().invoke(cli, words, env=site.settings).stdout)["findings"]
+    found = json.loads(CliRunner().invoke(cli, words, env=installation.settings).stdout)["findings"]
     assert {one["code"] for one in found} <= {"policy_lost"}
     return sorted(found, key=lambda one: int(one["partition"]))
 
@@ -71,24 +71,24 @@ def _tool(name: str, revision: int, tier: str) -> dict[str, Any]:
     return {"kind": "tool", "id": name, "revision": revision, "spec": spec}
 
 
-def _read_refusal(site: Site, name: str) -> str:
+def _read_refusal(installation: TestInstallation, name: str) -> str:
     """The last words of a worker that does not start on what the control topics hold."""
-    status, said = wait_for_own_end(site, name)
+    status, said = wait_for_own_end(installation, name)
     assert status == EXIT_POLICY, said
     return said
 
 
-def _owns_all(worker: WorkerProcess, site: Site) -> bool:
-    return len(worker.partitions()) == site.partitions
+def _owns_all(worker: WorkerProcess, installation: TestInstallation) -> bool:
+    return len(worker.partitions()) == installation.partitions
 
 
 class Owners:
     """The two approvers' files and commands."""
 
-    def __init__(self, site: Site, folder: Path) -> None:
-        self._site = site
+    def __init__(self, installation: TestInstallation, folder: Path) -> None:
+        self._installation = installation
         self._folder = folder
-        site.trust.write(folder)
+        installation.trust.write(folder)
 
     def draft(self, name: str) -> Path:
         """What is missing, as the command drafts it."""
@@ -113,58 +113,67 @@ class Owners:
         return [one["code"] for one in json.loads(found.stdout)["refused"]]
 
     def _sluice(self, *words: object) -> Result:
-        return sluice("registry", *words, **self._site.settings)
+        return sluice("registry", *words, **self._installation.settings)
 
 
-def _publish(site: Site, *entries: dict[str, Any]) -> None:
-    records = site.trust.sign_entries(entries)
-    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, records))
+def _publish(installation: TestInstallation, *entries: dict[str, Any]) -> None:
+    records = installation.trust.sign_entries(entries)
+    asyncio.run(publish_policy(installation.bootstrap_servers, installation.prefix, records))
 
 
-def test_each_start_and_each_change_is_recorded_and_nothing_in_between(site: Site) -> None:
-    for worker in run_worker(site, "first"):
-        started = _read_said(site)
-        assert sorted(started) == [*range(site.partitions)]
+def test_each_start_and_each_change_is_recorded_and_nothing_in_between(
+    installation: TestInstallation,
+) -> None:
+    for worker in run_worker(installation, "first"):
+        started = _read_said(installation)
+        assert sorted(started) == [*range(installation.partitions)]
         assert all(one.sequence == 1 and one.trigger == "start" for (one,) in started.values())
         assert len({one.digest for (one,) in started.values()}) == 1
         assert started[0][0].kinds["bundle"] == 1
-        _publish(site, _tool("wipe", 1, "T3"))
-        wait_until(lambda: all(len(one) == 2 for one in _read_said(site).values()), worker)
-        changed = _read_said(site)[0][1]
+        _publish(installation, _tool("wipe", 1, "T3"))
+        wait_until(lambda: all(len(one) == 2 for one in _read_said(installation).values()), worker)
+        changed = _read_said(installation)[0][1]
         assert (changed.trigger, changed.previous) == ("change", started[0][0].digest)
         assert [(one.entry, one.before, one.now) for one in changed.added.named] == [("tool/wipe", None, 1)]
-    for _ in run_worker(site, "second"):
-        again = _read_said(site)
-    assert [len(one) for one in again.values()] == [3] * site.partitions
+    for _ in run_worker(installation, "second"):
+        again = _read_said(installation)
+    assert [len(one) for one in again.values()] == [3] * installation.partitions
     assert all(one[2].digest == one[2].previous == changed.digest for one in again.values())
     assert all(one[2].added.total == one[2].gone.total == 0 for one in again.values())
-    assert _findings(site) == []
+    assert _findings(installation) == []
     agent = f"agent/{neutral_policy.AGENT}"
     assert agent in {entry.entry for entry in again[0][0].added.named}
-    assert json.loads(read_stored(site, POLICY_EVENTS)[0].value or b"")["input"] is None
+    assert json.loads(read_stored(installation, POLICY_EVENTS)[0].value or b"")["input"] is None
 
 
-def test_policy_that_went_missing_stops_a_worker_until_two_people_sign(site: Site, tmp_path: Path) -> None:
-    _publish(site, _tool("wipe", 1, "T3"), _tool("wipe", 2, "T4"), _tool("audit", 1, "T4"))
+def test_policy_that_went_missing_stops_a_worker_until_two_people_sign(
+    installation: TestInstallation, tmp_path: Path
+) -> None:
+    _publish(installation, _tool("wipe", 1, "T3"), _tool("wipe", 2, "T4"), _tool("audit", 1, "T4"))
     signed = [
-        (REGISTRY, WIPE, next(one.value for one in read_stored(site, REGISTRY) if one.key == WIPE) or b"")
+        (
+            REGISTRY,
+            WIPE,
+            next(one.value for one in read_stored(installation, REGISTRY) if one.key == WIPE) or b"",
+        )
     ]
-    for _ in run_worker(site, "before"):
+    for _ in run_worker(installation, "before"):
         pass
-    lose(site, WIPE, b"tool/audit@1")
-    recorded = len(read_stored(site, POLICY_EVENTS))
-    said = _read_refusal(site, "refused")
-    assert len(read_stored(site, POLICY_EVENTS)) == recorded
+    lose(installation, WIPE, b"tool/audit@1")
+    recorded = len(read_stored(installation, POLICY_EVENTS))
+    said = _read_refusal(installation, "refused")
+    assert len(read_stored(installation, POLICY_EVENTS)) == recorded
     assert "ERROR sluice.stream.engine.takeover: policy lost: tool/audit revision 1 (gone)" in said
     assert "policy lost: tool/wipe revision 2 (now 1)" in said
     assert "the worker stops with status 5: " in said
     assert "sluice registry accept-loss" in said
-    assert [one["partition"] for one in _verify(site)] == [*range(site.partitions)]
+    assert [one["partition"] for one in _verify(installation)] == [*range(installation.partitions)]
     assert (
-        "the control topics lack tool/audit revision 1, tool/wipe revision 2" in _verify(site)[0]["message"]
+        "the control topics lack tool/audit revision 1, tool/wipe revision 2"
+        in _verify(installation)[0]["message"]
     )
 
-    owners = Owners(site, tmp_path)
+    owners = Owners(installation, tmp_path)
     draft = owners.draft("loss.json")
     alone = owners.sign(draft, OWNER)
     assert owners.publish(alone) == ["second_approver_missing"]
@@ -177,41 +186,43 @@ def test_policy_that_went_missing_stops_a_worker_until_two_people_sign(site: Sit
     assert owners.publish(staging) == ["other_installation"]
     key = f"policy_loss/{json.loads(draft.read_text())['entries'][0]['id']}@1".encode()
     forced = [(REGISTRY, key, one.read_bytes().strip()) for one in (alone, twice, staging)]
-    asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, forced))
+    asyncio.run(publish_policy(installation.bootstrap_servers, installation.prefix, forced))
     other = json.loads(draft.read_text())
     other["entries"][0]["id"] = "another-loss"
     other["entries"][0]["spec"]["lost"][-1]["now"] = 7
     (tmp_path / "other.json").write_text(json.dumps(other))
     assert owners.publish(owners.sign(tmp_path / "other.json", OWNER, REVIEWER)) == []
-    said = _read_refusal(site, "wrong-signatures")
+    said = _read_refusal(installation, "wrong-signatures")
     assert "policy lost: tool/wipe revision 2 (now 1)" in said
 
     assert owners.publish(owners.sign(draft, OWNER, REVIEWER)) == []
-    for worker in run_worker(site, "accepted"):
-        last = _read_said(site)[0][-1]
+    for worker in run_worker(installation, "accepted"):
+        last = _read_said(installation)[0][-1]
         assert [(one.entry, one.before, one.now) for one in last.lowered.named] == [("tool/wipe", 2, 1)]
         assert [(one.entry, one.before, one.now) for one in last.gone.named] == [("tool/audit", 1, None)]
         assert min(one.approvers for one in last.accepted) == [OWNER, REVIEWER]
-        asyncio.run(publish_policy(site.bootstrap_servers, site.prefix, signed))
-        wait_until(lambda: _read_said(site)[0][-1].replaced.total == 1, worker)
-    assert _findings(site) == []
-    assert _verify(site) == []
-    told = CliRunner().invoke(cli, ["show", last.policy_event_id], env=site.settings).stdout
+        asyncio.run(publish_policy(installation.bootstrap_servers, installation.prefix, signed))
+        wait_until(lambda: _read_said(installation)[0][-1].replaced.total == 1, worker)
+    assert _findings(installation) == []
+    assert _verify(installation) == []
+    told = CliRunner().invoke(cli, ["show", last.policy_event_id], env=installation.settings).stdout
     assert f"the loss accepted by {OWNER} and {REVIEWER}" in told
-    lose(site, WIPE)
-    assert "policy lost: tool/wipe revision 2 (now 1)" in _read_refusal(site, "again")
+    lose(installation, WIPE)
+    assert "policy lost: tool/wipe revision 2 (now 1)" in _read_refusal(installation, "again")
 
 
-def test_a_second_worker_takes_nothing_over_on_lost_policy_and_the_first_goes_on(site: Site) -> None:
-    _publish(site, _tool("wipe", 1, "T3"), _tool("wipe", 2, "T4"))
-    for first in run_worker(site, "first"):
-        lose(site, WIPE)
-        assert "policy lost: tool/wipe revision 2 (now 1)" in _read_refusal(site, "second")
-        wait_until(partial(_owns_all, first, site), first)
-    assert {one.digest for records in _read_said(site).values() for one in records} == {
-        _read_said(site)[0][0].digest
+def test_a_second_worker_takes_nothing_over_on_lost_policy_and_the_first_goes_on(
+    installation: TestInstallation,
+) -> None:
+    _publish(installation, _tool("wipe", 1, "T3"), _tool("wipe", 2, "T4"))
+    for first in run_worker(installation, "first"):
+        lose(installation, WIPE)
+        assert "policy lost: tool/wipe revision 2 (now 1)" in _read_refusal(installation, "second")
+        wait_until(partial(_owns_all, first, installation), first)
+    assert {one.digest for records in _read_said(installation).values() for one in records} == {
+        _read_said(installation)[0][0].digest
     }
-    _publish(site, _tool("wipe", 2, "T4"))
-    for _ in run_worker(site, "whole"):
-        assert _read_said(site)[0][-1].gone.total == 0
-    assert _findings(site) == []
+    _publish(installation, _tool("wipe", 2, "T4"))
+    for _ in run_worker(installation, "whole"):
+        assert _read_said(installation)[0][-1].gone.total == 0
+    assert _findings(installation) == []

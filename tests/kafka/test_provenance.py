@@ -21,7 +21,7 @@ from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, Resolver
 from sluice.stream.feeds.provenance_work import Shares
 from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed
 from sluice_topics.catalog import PROVENANCE_RECORDS, PROVENANCE_WANTED, VERDICTS
-from tests.kafka.installation import action, publish, run_worker, site_on, write
+from tests.kafka.installation import action, installation_on, publish, run_worker, write
 from tests.kafka.laid_memories import PARTITIONS, Memories, memories
 
 if TYPE_CHECKING:
@@ -80,15 +80,15 @@ def test_a_worker_resolves_what_is_wanted_and_decides_beside_a_server_that_stall
         "PINNED": f'{{"{HOST}": "127.0.0.1"}}',
         "TIMEOUT_MS": "5000",
     }
-    site = site_on(
+    installation = installation_on(
         kafka, tmp_path, prefix.strip("."), **{f"SLUICE_PROVENANCE__{k}": v for k, v in settings.items()}
     )
     slow, page, inside = f"http://{HOST}:{port}/slow", f"http://{HOST}:{port}/page", "http://169.254.169.254/"
-    for worker in run_worker(site):
-        publish(site, [make_wanted(inside), make_wanted(slow), make_wanted(page)], PROVENANCE_WANTED)
-        publish(site, [action("s-1", "a-1")])
-        assert write(site, VERDICTS, 1, worker)[0]["action_id"] == "a-1"
-        found = write(site, PROVENANCE_RECORDS, 2, worker)
+    for worker in run_worker(installation):
+        publish(installation, [make_wanted(inside), make_wanted(slow), make_wanted(page)], PROVENANCE_WANTED)
+        publish(installation, [action("s-1", "a-1")])
+        assert write(installation, VERDICTS, 1, worker)[0]["action_id"] == "a-1"
+        found = write(installation, PROVENANCE_RECORDS, 2, worker)
     told = {one["uri"]: (one["status"], one["hash"], one["detail"]) for one in found}
     assert told == {
         page: ("resolved", DIGEST, ""),

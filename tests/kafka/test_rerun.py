@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from typer.testing import CliRunner, Result
 
 from load.installations import neutral_policy
-from load.recomputation.reruns import installation
+from load.recomputation.reruns import read_decision_settings
 from load.tamper import seal
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_rerun import rerun_all
@@ -20,13 +20,22 @@ from sluice.cli.main import cli
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from sluice_topics.headers import make_output_headers
-from tests.kafka.installation import Sent, action, publish, publish_to, run_worker, site_on, wait_for, write
+from tests.kafka.installation import (
+    Sent,
+    action,
+    installation_on,
+    publish,
+    publish_to,
+    run_worker,
+    wait_for,
+    write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
     from sluice.core.rerun.rerun_result import Rerun
 
@@ -34,34 +43,36 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def site(kafka: str, prefix: str, tmp_path: Path) -> Site:
-    return site_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+def installation(kafka: str, prefix: str, tmp_path: Path) -> TestInstallation:
+    return installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
 
 
 @pytest.fixture(scope="module")
-def shared_site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def shared_installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
     """For tests that need a worker and sessions of their own alone; the last of them forges the ledger."""
-    return site_on(kafka, tmp_path_factory.mktemp("rerun"), module_prefix.rstrip("."), ORDER_OF_OLD)
+    return installation_on(kafka, tmp_path_factory.mktemp("rerun"), module_prefix.rstrip("."), ORDER_OF_OLD)
 
 
 @pytest.fixture(scope="module")
-def worker(shared_site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(shared_site)
+def worker(shared_installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(shared_installation)
 
 
 @pytest.fixture
-def site_with_own_stages(kafka: str, prefix: str, tmp_path: Path) -> Site:
-    return site_on(kafka, tmp_path, prefix.rstrip("."))
+def installation_with_own_stages(kafka: str, prefix: str, tmp_path: Path) -> TestInstallation:
+    return installation_on(kafka, tmp_path, prefix.rstrip("."))
 
 
-def rerun(site: Site, *words: str) -> Result:
-    return CliRunner().invoke(cli, ["rerun", *words, "--json"], env=site.settings)
+def rerun(installation: TestInstallation, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["rerun", *words, "--json"], env=installation.settings)
 
 
-def reruns_with_own_stages(site: Site) -> list[Rerun]:
+def reruns_with_own_stages(installation: TestInstallation) -> list[Rerun]:
     async def run() -> list[Rerun]:
-        source = KafkaEvidence(site.bootstrap_servers, site.prefix)
-        return [one async for one in rerun_all(source, installation(site))]
+        source = KafkaEvidence(installation.bootstrap_servers, installation.prefix)
+        return [one async for one in rerun_all(source, read_decision_settings(installation))]
 
     return asyncio.run(run())
 
@@ -81,57 +92,68 @@ def proposals() -> list[dict[str, Any]]:
     ]
 
 
-def test_every_verdict_comes_out_identical(shared_site: Site, worker: WorkerProcess) -> None:
-    site = shared_site
-    publish(site, proposals())
-    write(site, VERDICTS, 8, worker)
+def test_every_verdict_comes_out_identical(
+    shared_installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    installation = shared_installation
+    publish(installation, proposals())
+    write(installation, VERDICTS, 8, worker)
     publish(
-        site,
+        installation,
         [{"action_id": "a-1", "session_id": "s", "rows_affected": 70, "reported_by": neutral_policy.AGENT}],
         OUTCOMES,
     )
-    write(site, SESSION_EVENTS, 1, worker)
-    publish(site, [action("s", "a-7")])
-    verdicts = write(site, VERDICTS, 9, worker)
-    found = rerun(site, "--all")
+    write(installation, SESSION_EVENTS, 1, worker)
+    publish(installation, [action("s", "a-7")])
+    verdicts = write(installation, VERDICTS, 9, worker)
+    found = rerun(installation, "--all")
     told = json.loads(found.stdout)
     assert (told["by_kind"]["verdict"]["identical"], told["identical"], told["reruns"]) == (9, 9, [])
     assert found.exit_code == 0
     ids = [verdicts[0]["verdict_id"], f"escalation:{verdicts[1]['verdict_id'].removeprefix('verdict:')}"]
-    assert [one["status"] for one in json.loads(rerun(site, *ids).stdout)["reruns"]] == ["identical"] * 2
-    sampled = [rerun(site, "--sample", "3", "--seed", "7").stdout for _ in range(2)]
+    assert [one["status"] for one in json.loads(rerun(installation, *ids).stdout)["reruns"]] == [
+        "identical"
+    ] * 2
+    sampled = [rerun(installation, "--sample", "3", "--seed", "7").stdout for _ in range(2)]
     assert json.loads(sampled[0])["identical"] == 3
     assert sampled[0] == sampled[1]
 
 
-def test_decisions_are_found_by_the_id_that_the_caller_gave(shared_site: Site, worker: WorkerProcess) -> None:
+def test_decisions_are_found_by_the_id_that_the_caller_gave(
+    shared_installation: TestInstallation, worker: WorkerProcess
+) -> None:
     """Mend 13."""
     inputs = [action("u", "b-1"), action("u", "b-1"), action("v", "b-2", request_id="r-7")]
-    publish(shared_site, inputs)
-    wait_for(shared_site, VERDICTS, {"u", "v"}, 3, worker)
-    told = json.loads(rerun(shared_site, "b-1", "r-7").stdout)
+    publish(shared_installation, inputs)
+    wait_for(shared_installation, VERDICTS, {"u", "v"}, 3, worker)
+    told = json.loads(rerun(shared_installation, "b-1", "r-7").stdout)
     assert (told["identical"], told["unknown"]) == (3, {})
 
 
 def test_an_action_whose_ids_lie_around_it_comes_out_identical(
-    shared_site: Site, worker: WorkerProcess
+    shared_installation: TestInstallation, worker: WorkerProcess
 ) -> None:
     """Mend 22.17: of seed 000's payload, from the key, the place and the header on the topic."""
     value = json.dumps({"proposed_action": {"action": neutral_policy.READ_TOOL, "value": {}}}).encode()
-    publish(shared_site, [(b"around", value)], headers=[("X-Mnemom-Agent", neutral_policy.AGENT.encode())])
-    (verdict,) = wait_for(shared_site, VERDICTS, "around", 1, worker)
-    told = json.loads(rerun(shared_site, verdict["verdict_id"]).stdout)
+    publish(
+        shared_installation, [(b"around", value)], headers=[("X-Mnemom-Agent", neutral_policy.AGENT.encode())]
+    )
+    (verdict,) = wait_for(shared_installation, VERDICTS, "around", 1, worker)
+    told = json.loads(rerun(shared_installation, verdict["verdict_id"]).stdout)
     assert (verdict["verdict"], told["identical"], told["unknown"]) == ("allowed", 1, {})
 
 
 def test_a_forged_second_verdict_is_found_by_rerun_and_by_verify(
-    shared_site: Site, worker: WorkerProcess
+    shared_installation: TestInstallation, worker: WorkerProcess
 ) -> None:
     """Mend 5: `rm -rf /srv` ALLOW, without stages, appended with a right chain hash."""
-    site = shared_site
-    publish(site, [action("w", "c-1"), action("w", "c-2", toolName="run", parameters={"c": "rm -rf /srv"})])
-    one, two = wait_for(site, VERDICTS, "w", 2, worker)
-    assert rerun(site, "--all").exit_code == 0
+    installation = shared_installation
+    publish(
+        installation,
+        [action("w", "c-1"), action("w", "c-2", toolName="run", parameters={"c": "rm -rf /srv"})],
+    )
+    one, two = wait_for(installation, VERDICTS, "w", 2, worker)
+    assert rerun(installation, "--all").exit_code == 0
     last = max((one, two), key=lambda each: int(each["sequence"]))
     wiped = two if two["action_id"] == "c-2" else one
     forged = seal(
@@ -146,94 +168,98 @@ def test_a_forged_second_verdict_is_found_by_rerun_and_by_verify(
             "prev_hash": last["event_hash"],
         }
     )
-    append(site, VERDICTS, wiped["partition"], forged)
-    named = json.loads(rerun(site, wiped["verdict_id"]).stdout)["reruns"]
+    append(installation, VERDICTS, wiped["partition"], forged)
+    named = json.loads(rerun(installation, wiped["verdict_id"]).stdout)["reruns"]
     assert [each["status"] for each in named] == ["identical", "different"]
-    found = rerun(site, "--all")
+    found = rerun(installation, "--all")
     assert found.exit_code == 1
     (told,) = json.loads(found.stdout)["reruns"]
     fields = {each["field"] for each in told["differences"]}
     assert {"verdict_id", "stages"} <= fields
-    verified = CliRunner().invoke(cli, ["ledger", "verify", "--json"], env=site.settings)
+    verified = CliRunner().invoke(cli, ["ledger", "verify", "--json"], env=installation.settings)
     assert verified.exit_code == 1
     assert "duplicate_id" in {each["code"] for each in json.loads(verified.stdout)["findings"]}
 
 
-def test_what_was_never_seen_is_told_from_what_is_not_decided_and_from_gone_evidence(site: Site) -> None:
+def test_what_was_never_seen_is_told_from_what_is_not_decided_and_from_gone_evidence(
+    installation: TestInstallation,
+) -> None:
     """Mend 13: `rerun ACTION_ID` ended with "not enough values to unpack"."""
-    for worker in run_worker(site):
-        (sent,) = publish(site, [action("s", "a-gone")])
-        write(site, VERDICTS, 1, worker)
-    asyncio.run(delete_input(site, sent))
-    publish(site, [action("s", "ä-waits")])
+    for worker in run_worker(installation):
+        (sent,) = publish(installation, [action("s", "a-gone")])
+        write(installation, VERDICTS, 1, worker)
+    asyncio.run(delete_input(installation, sent))
+    publish(installation, [action("s", "ä-waits")])
     never = ("nonsense", "a-99", "verdict:gate.actions.proposed:3:17", "verdict:gate.actions.proposed:99:0")
-    found = rerun(site, *never, "ä-waits")
+    found = rerun(installation, *never, "ä-waits")
     why = json.loads(found.stdout)["unknown"]
     assert found.exit_code == 2
     assert [name for name, told in why.items() if "never seen" in told] == list(never)
     assert "not decided" in why["ä-waits"]
-    gone = rerun(site, "a-gone")
+    gone = rerun(installation, "a-gone")
     assert (gone.exit_code, json.loads(gone.stdout)["evidence_gone"]) == (3, 1)
-    assert rerun(site, "--all", "--sample", "1").exit_code == 2
+    assert rerun(installation, "--all", "--sample", "1").exit_code == 2
 
 
-async def delete_input(site: Site, sent: Sent) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+async def delete_input(installation: TestInstallation, sent: Sent) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap_servers)
     await admin.start()
     try:
-        part = TopicPartition(site.real(ACTIONS), sent.partition)
+        part = TopicPartition(installation.real(ACTIONS), sent.partition)
         await admin.delete_records({part: RecordsToDelete(before_offset=sent.offset + 1)})
     finally:
         await admin.close()
 
 
-def test_recorded_answers_and_refused_inputs_come_out_identical(site_with_own_stages: Site) -> None:
-    site = site_with_own_stages
-    for worker in run_worker(site, slow_s=0.1):
-        publish(site, [action("s", f"a-{n}", parameters={"slow": True}) for n in range(3)])
-        publish_to(site, 0, action("s", "elsewhere"))
-        write(site, VERDICTS, 3, worker)
-    assert [one.status for one in reruns_with_own_stages(site)] == ["identical"] * 3
-    found = rerun(site, "--all")
+def test_recorded_answers_and_refused_inputs_come_out_identical(
+    installation_with_own_stages: TestInstallation,
+) -> None:
+    installation = installation_with_own_stages
+    for worker in run_worker(installation, slow_s=0.1):
+        publish(installation, [action("s", f"a-{n}", parameters={"slow": True}) for n in range(3)])
+        publish_to(installation, 0, action("s", "elsewhere"))
+        write(installation, VERDICTS, 3, worker)
+    assert [one.status for one in reruns_with_own_stages(installation)] == ["identical"] * 3
+    found = rerun(installation, "--all")
     assert found.exit_code == 3
     (first, *_) = json.loads(found.stdout)["reruns"]
     assert first["missing"] == ["stage poison", "stage slow_probe"]
     assert ACTIONS in first["id"]
 
 
-def test_an_input_whose_verdict_is_gone_and_a_forged_key_are_told(site: Site) -> None:
+def test_an_input_whose_verdict_is_gone_and_a_forged_key_are_told(installation: TestInstallation) -> None:
     """Mend 5: the group says that an input was decided, and the ledger has no record of it."""
-    for worker in run_worker(site):
-        publish(site, [action("s", "a-1"), action("s", "a-2")])
-        verdicts = write(site, VERDICTS, 2, worker)
+    for worker in run_worker(installation):
+        publish(installation, [action("s", "a-1"), action("s", "a-2")])
+        verdicts = write(installation, VERDICTS, 2, worker)
     cut = min(verdicts, key=lambda each: each["sequence"])
-    asyncio.run(_cut_before(site, VERDICTS, cut["partition"], 1))
-    told = json.loads(rerun(site, "--all").stdout)["reruns"]
+    asyncio.run(_cut_before(installation, VERDICTS, cut["partition"], 1))
+    told = json.loads(rerun(installation, "--all").stdout)["reruns"]
     assert {"input"} == {
         each["field"] for one in told if one["id"].endswith(":0") for each in one["differences"]
     }
 
 
-def append(site: Site, topic: str, partition: int, fields: dict[str, Any]) -> None:
+def append(installation: TestInstallation, topic: str, partition: int, fields: dict[str, Any]) -> None:
     """Write a record as anybody with the right to write could."""
 
     async def send() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=site.bootstrap_servers, acks="all") as producer:
+        async with AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers, acks="all") as producer:
             value = json.dumps(fields).encode()
             headers = make_output_headers(fields, "Verdict", "/sluice/forged", None)
             key = fields["session_id"].encode()
             await producer.send_and_wait(
-                site.real(topic), value, key=key, partition=partition, headers=headers
+                installation.real(topic), value, key=key, partition=partition, headers=headers
             )
 
     asyncio.run(send())
 
 
-async def _cut_before(site: Site, topic: str, partition: int, offset: int) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+async def _cut_before(installation: TestInstallation, topic: str, partition: int, offset: int) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap_servers)
     await admin.start()
     try:
-        part = TopicPartition(site.real(topic), partition)
+        part = TopicPartition(installation.real(topic), partition)
         await admin.delete_records({part: RecordsToDelete(before_offset=offset)})
     finally:
         await admin.close()

@@ -35,7 +35,15 @@ from sluice_topics.catalog import (
     VERDICTS,
 )
 from sluice_topics.layout import TopicLayout
-from tests.kafka.installation import action, publish, publish_to, read_stored, run_worker, site_on, wait_until
+from tests.kafka.installation import (
+    action,
+    installation_on,
+    publish,
+    publish_to,
+    read_stored,
+    run_worker,
+    wait_until,
+)
 from tests.quality_ledger import decision
 from tests.unit.records import ledger_records
 
@@ -49,35 +57,38 @@ SESSIONS = [f"s-{number}" for number in range(8)]
 def test_a_worker_signs_every_record_and_a_record_that_continues_the_chain_unsigned_is_found(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    site = site_on(kafka, tmp_path, prefix.rstrip("."))
+    installation = installation_on(kafka, tmp_path, prefix.rstrip("."))
     key = make_private_key(tmp_path / "verdicts.pem").public.text
-    site.settings["SLUICE_VERDICTS__SIGNING_KEY"] = str(tmp_path / "verdicts.pem")
-    signing = run_worker(site)
+    installation.settings["SLUICE_VERDICTS__SIGNING_KEY"] = str(tmp_path / "verdicts.pem")
+    signing = run_worker(installation)
     worker = next(signing)
-    publish(site, [action(one, f"a-{number}") for one in SESSIONS for number in range(4)], ACTIONS)
+    publish(installation, [action(one, f"a-{number}") for one in SESSIONS for number in range(4)], ACTIONS)
     source = {"id": EXEMPT_SOURCE, "type": "user"}
-    publish(site, [_memory(one, source) for one in SESSIONS], MEMORY_WRITES)
-    publish(site, [_retrieval(one) for one in SESSIONS], RETRIEVALS)
+    publish(installation, [_memory(one, source) for one in SESSIONS], MEMORY_WRITES)
+    publish(installation, [_retrieval(one) for one in SESSIONS], RETRIEVALS)
     wait_until(
-        lambda: all(len(read_stored(site, topic)) >= len(SESSIONS) for topic in (ADMITTED, SERVED)), worker
+        lambda: all(len(read_stored(installation, topic)) >= len(SESSIONS) for topic in (ADMITTED, SERVED)),
+        worker,
     )
-    wait_until(lambda: len(read_stored(site, VERDICTS)) == 4 * len(SESSIONS), worker)
+    wait_until(lambda: len(read_stored(installation, VERDICTS)) == 4 * len(SESSIONS), worker)
     assert next(signing, None) is None
-    proofs = RecordProofs([key], site.trust.make_audience(site.prefix))
+    proofs = RecordProofs([key], installation.trust.make_audience(installation.prefix))
     for topic in [one.name for one in CATALOG if one.ledger] + [ADMITTED, SERVED]:
-        for one in read_stored(site, topic):
+        for one in read_stored(installation, topic):
             assert proofs.find_objection(topic, one) is None
-    assert _verify(site.settings) == (0, set())
-    assert _verify(site.settings, "--verdict-key", key) == (0, set())
+    assert _verify(installation.settings) == (0, set())
+    assert _verify(installation.settings, "--verdict-key", key) == (0, set())
     export = tmp_path / "ledger.jsonl"
-    assert CliRunner().invoke(cli, ["ledger", "export", str(export)], env=site.settings).exit_code == 0
-    assert _verify(site.settings, "--verdict-key", key, "--from", str(export)) == (0, set())
-    _continue_the_chain(site)
-    assert _verify(site.settings) == (0, set()), "every number, link and hash is in order"
-    assert _verify(site.settings, "--verdict-key", key) == (1, {"unsigned"})
+    assert (
+        CliRunner().invoke(cli, ["ledger", "export", str(export)], env=installation.settings).exit_code == 0
+    )
+    assert _verify(installation.settings, "--verdict-key", key, "--from", str(export)) == (0, set())
+    _continue_the_chain(installation)
+    assert _verify(installation.settings) == (0, set()), "every number, link and hash is in order"
+    assert _verify(installation.settings, "--verdict-key", key) == (1, {"unsigned"})
     other = make_private_key(tmp_path / "other.pem").public.text
-    assert _verify(site.settings, "--verdict-key", other)[0] == 1
-    assert _verify({**site.settings, "SLUICE_VERDICTS__PUBLIC_KEYS": json.dumps([key])})[0] == 1
+    assert _verify(installation.settings, "--verdict-key", other)[0] == 1
+    assert _verify({**installation.settings, "SLUICE_VERDICTS__PUBLIC_KEYS": json.dumps([key])})[0] == 1
 
 
 def _memory(session: str, source: dict[str, str]) -> dict[str, Any]:
@@ -97,9 +108,9 @@ def _verify(settings: dict[str, str], *words: str) -> tuple[int, set[str]]:
     return result.exit_code, {one["code"] for one in found}
 
 
-def _continue_the_chain(site: Any) -> None:
+def _continue_the_chain(installation: Any) -> None:
     """Append a record as a stranger can: with the next number, the right link and the right hash."""
-    ledger = [one for topic in CATALOG if topic.ledger for one in read_stored(site, topic.name)]
+    ledger = [one for topic in CATALOG if topic.ledger for one in read_stored(installation, topic.name)]
     partition = ledger[0].partition
     bodies = [json.loads(one.value or b"") for one in ledger if one.partition == partition]
     last = max(bodies, key=lambda one: int(one["sequence"]))
@@ -114,7 +125,7 @@ def _continue_the_chain(site: Any) -> None:
         "input": None,
     }
     value = Chain(partition, last["sequence"], last["event_hash"]).link(body)
-    publish_to(site, partition, json.loads(value), SESSION_EVENTS)
+    publish_to(installation, partition, json.loads(value), SESSION_EVENTS)
 
 
 LISTED = {ESCALATIONS: ("EscalationOpened", "escalation_id"), QUARANTINE: ("QuarantineEntered", "memory_id")}

@@ -18,12 +18,12 @@ from sluice.cli.demo.throwaway_trust import GATEWAY, publish_policy
 from sluice.notify.slack_blocks import DECISION_FORM
 from sluice_topics.catalog import ESCALATIONS, REVIEWS
 from tests.kafka.gateway_process import Gateway, run_gateway
-from tests.kafka.installation import DEADLINE_S, action, publish, run_worker, site_on, wait_for
+from tests.kafka.installation import DEADLINE_S, action, installation_on, publish, run_worker, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -43,8 +43,10 @@ def api() -> Iterator[SlackApi]:
 
 
 @pytest.fixture(scope="module")
-def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory, api: SlackApi) -> Site:
-    made = site_on(
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory, api: SlackApi
+) -> TestInstallation:
+    made = installation_on(
         kafka,
         tmp_path_factory.mktemp("interactions"),
         module_prefix.rstrip("."),
@@ -71,25 +73,27 @@ def site(kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def worker(site: Site) -> Iterator[WorkerProcess]:
-    yield from run_worker(site)
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
 
 
 @pytest.fixture(scope="module")
-def gateway(site: Site, worker: WorkerProcess) -> Iterator[Gateway]:
-    key = site.folder / "people.pem"
-    key.write_bytes(site.trust.write_pem(GATEWAY))
+def gateway(installation: TestInstallation, worker: WorkerProcess) -> Iterator[Gateway]:
+    key = installation.folder / "people.pem"
+    key.write_bytes(installation.trust.write_pem(GATEWAY))
     key.chmod(0o600)
-    with run_gateway(site, reviewers_key=str(key)) as started:
+    with run_gateway(installation, reviewers_key=str(key)) as started:
         yield started
 
 
-def escalate(site: Site, worker: WorkerProcess, tool: str = approvers.REFUND, **more: Any) -> dict[str, Any]:
+def escalate(
+    installation: TestInstallation, worker: WorkerProcess, tool: str = approvers.REFUND, **more: Any
+) -> dict[str, Any]:
     """What opened an action's escalation."""
     session = f"{approvers.PREFIX}{uuid.uuid4().hex}"
     fields = {"toolName": tool, "agent_id": approvers.ASKING_AGENT, "parameters": {"amount": 5}}
-    publish(site, [action(session, f"a-{session}") | fields | more])
-    return wait_for(site, ESCALATIONS, session, 1, worker)[0]
+    publish(installation, [action(session, f"a-{session}") | fields | more])
+    return wait_for(installation, ESCALATIONS, session, 1, worker)[0]
 
 
 def press_button(waits: dict[str, Any], decision: str, user: str, channel: str = "C0DESK") -> dict[str, Any]:
@@ -165,10 +169,10 @@ def answer(gateway: Gateway, view: dict[str, Any], user: str, **more: Any) -> tu
 
 
 def list_resolutions(
-    site: Site, worker: WorkerProcess, waits: dict[str, Any], count: int
+    installation: TestInstallation, worker: WorkerProcess, waits: dict[str, Any], count: int
 ) -> list[dict[str, Any]]:
     """Of an escalation with at least `count` records: on a slow machine its group is reminded in between."""
-    events = wait_for(site, ESCALATIONS, waits["session_id"], count, worker)
+    events = wait_for(installation, ESCALATIONS, waits["session_id"], count, worker)
     return [event for event in events if event["schema"] == approvers.RESOLVED]
 
 
@@ -176,44 +180,44 @@ def list_resolutions(
     ("decision", "ends"), [("approve", ("Approved", "ALLOW")), ("deny", ("Denied", "BLOCK"))]
 )
 def test_a_person_answers_in_a_form_that_shows_the_whole_action(
-    site: Site,
+    installation: TestInstallation,
     worker: WorkerProcess,
     gateway: Gateway,
     api: SlackApi,
     decision: str,
     ends: tuple[str, str],
 ) -> None:
-    waits = escalate(site, worker, parameters={"amount": 5, "note": "turn \u202eback"})
+    waits = escalate(installation, worker, parameters={"amount": 5, "note": "turn \u202eback"})
     view = form(gateway, api, waits, decision, "U0ANN")
     shown = json.dumps(view)
     assert approvers.REFUND in shown
     assert "turn <U+202E>back" in shown
     assert waits["action_digest"] in shown
     assert answer(gateway, view, "U0ANN")[0] == ends[0]
-    (ended,) = list_resolutions(site, worker, waits, 2)
+    (ended,) = list_resolutions(installation, worker, waits, 2)
     assert (ended["approver_id"], ended["outcome"]) == ("ann", ends[1])
     assert ended["justification"] == "the customer confirmed it"
     assert (ended["delegate"]["id"], ended["delegate"]["channel"]) == (GATEWAY, "slack")
 
 
 def test_days_in_the_form_are_part_of_the_answer_and_thirty_at_most(
-    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+    installation: TestInstallation, worker: WorkerProcess, gateway: Gateway, api: SlackApi
 ) -> None:
-    waits = escalate(site, worker)
+    waits = escalate(installation, worker)
     view = form(gateway, api, waits, "approve", "U0ANN")
     for days in ("31", "0", "a week"):
         title, text = answer(gateway, view, "U0ANN", days=days)
         assert (title, "than or equal to" in text) == ("Not answered", True)
     assert answer(gateway, view, "U0ANN", days="7")[0] == "Approved"
-    wait_for(site, ESCALATIONS, waits["session_id"], 2, worker)
-    (review,) = wait_for(site, REVIEWS, waits["session_id"], 1, worker)
+    wait_for(installation, ESCALATIONS, waits["session_id"], 2, worker)
+    (review,) = wait_for(installation, REVIEWS, waits["session_id"], 1, worker)
     assert review["remember_days"] == 7
 
 
 def test_of_two_who_answer_at_once_one_counts_and_the_other_is_told(
-    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+    installation: TestInstallation, worker: WorkerProcess, gateway: Gateway, api: SlackApi
 ) -> None:
-    waits = escalate(site, worker)
+    waits = escalate(installation, worker)
     views = [form(gateway, api, waits, "approve", "U0ANN"), form(gateway, api, waits, "deny", "U0BEN")]
     with ThreadPoolExecutor() as pool:
         told = list(
@@ -221,7 +225,13 @@ def test_of_two_who_answer_at_once_one_counts_and_the_other_is_told(
         )
     assert sorted(told) in (["Approved", "It does not count"], ["Denied", "It does not count"])
     assert (
-        len([one for one in wait_for(site, ESCALATIONS, waits["session_id"], 2, worker) if "decision" in one])
+        len(
+            [
+                one
+                for one in wait_for(installation, ESCALATIONS, waits["session_id"], 2, worker)
+                if "decision" in one
+            ]
+        )
         == 1
     )
     title, text = answer(gateway, views[0], "U0ANN", why="once more, pressed twice")
@@ -229,23 +239,23 @@ def test_of_two_who_answer_at_once_one_counts_and_the_other_is_told(
 
 
 def test_who_answers_too_late_is_told_so_although_the_answer_itself_ends_it(
-    site: Site, worker: WorkerProcess, gateway: Gateway
+    installation: TestInstallation, worker: WorkerProcess, gateway: Gateway
 ) -> None:
     """Five times: of the two records of such an answer either may be read first."""
-    all_waiting = [escalate(site, worker, agent_id=LATE_AGENT) for _ in range(5)]
+    all_waiting = [escalate(installation, worker, agent_id=LATE_AGENT) for _ in range(5)]
     time.sleep(LATE_MS / 1000)
     for waits in all_waiting:
         kept = {name: waits[name] for name in ("escalation_id", "session_id", "tenant_id", "action_digest")}
         view = {"callback_id": DECISION_FORM, "private_metadata": json.dumps({**kept, "decision": "approve"})}
         assert answer(gateway, view, "U0ANN")[0] == "It does not count"
-        ended = wait_for(site, ESCALATIONS, waits["session_id"], 2, worker)[1]
+        ended = wait_for(installation, ESCALATIONS, waits["session_id"], 2, worker)[1]
         assert ended["schema"] == approvers.EXPIRED
 
 
 def test_t4_needs_two_people_with_the_role(
-    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+    installation: TestInstallation, worker: WorkerProcess, gateway: Gateway, api: SlackApi
 ) -> None:
-    waits = escalate(site, worker, approvers.WIRE)
+    waits = escalate(installation, worker, approvers.WIRE)
     view = form(gateway, api, waits, "approve", "U0ANN")
     assert answer(gateway, view, "U0ANN")[1].startswith("wrong_role")
     assert answer(gateway, view, "U0VERA") == ("Counted", "1 of 2 approvals.")
@@ -254,17 +264,17 @@ def test_t4_needs_two_people_with_the_role(
 
 
 def test_where_the_own_key_is_demanded_the_person_is_told_how_to_answer(
-    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+    installation: TestInstallation, worker: WorkerProcess, gateway: Gateway, api: SlackApi
 ) -> None:
-    waits = escalate(site, worker, approvers.WIRE, agent_id=STRICT_AGENT)
+    waits = escalate(installation, worker, approvers.WIRE, agent_id=STRICT_AGENT)
     told = collect_refusals(gateway, api, waits, "approve", "U0VERA")
     assert f"sluice escalations approve {waits['escalation_id']} --as vera --key FILE" in told
 
 
 def test_who_is_no_approver_and_what_nobody_can_see_is_not_answered_here(
-    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+    installation: TestInstallation, worker: WorkerProcess, gateway: Gateway, api: SlackApi
 ) -> None:
-    waits = escalate(site, worker)
+    waits = escalate(installation, worker)
     view = form(gateway, api, waits, "deny", "U0ANN")
     for stranger in ("U0NOBODY", "U0VIC2"):
         assert "no registered approver" in collect_refusals(gateway, api, waits, "approve", stranger)
@@ -274,15 +284,15 @@ def test_who_is_no_approver_and_what_nobody_can_see_is_not_answered_here(
         assert "does not wait any more" in collect_refusals(
             gateway, api, {"escalation_id": gone}, "approve", "U0ANN"
         )
-    long = escalate(site, worker, parameters={"all": "x" * 20_000})
+    long = escalate(installation, worker, parameters={"all": "x" * 20_000})
     assert "too long to be shown" in collect_refusals(gateway, api, long, "approve", "U0ANN")
     assert answer(gateway, form(gateway, api, long, "deny", "U0ANN"), "U0ANN")[0] == "Denied"
 
 
 def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
-    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+    installation: TestInstallation, worker: WorkerProcess, gateway: Gateway, api: SlackApi
 ) -> None:
-    waits = escalate(site, worker)
+    waits = escalate(installation, worker)
     view = form(gateway, api, waits, "approve", "U0ANN")
     payload = list_sent(view, "U0ANN")
     body, headers = sign_request(payload)
@@ -299,7 +309,7 @@ def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
     with httpx2.Client(base_url=gateway.url, timeout=DEADLINE_S) as client:
         for content, given in wrong:
             assert client.post(PATH, content=content, headers=given).status_code == 401
-        assert not list_resolutions(site, worker, waits, 1)
+        assert not list_resolutions(installation, worker, waits, 1)
         assert client.post(PATH, content=body, headers=headers).json()["view"]["title"]["text"] == "Approved"
         assert client.post(PATH, content=body, headers=headers).status_code == 401, "a replay"
     assert not {TOKEN, SECRET} & set(gateway.read_log().split())
@@ -307,13 +317,13 @@ def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
 
 
 def test_a_copy_for_another_gateway_and_another_workspaces_namesake_answer_nothing(
-    site: Site, worker: WorkerProcess, gateway: Gateway, api: SlackApi
+    installation: TestInstallation, worker: WorkerProcess, gateway: Gateway, api: SlackApi
 ) -> None:
     """Attack: T4 needs two people, and the attacker has one signed request, or the id of the other."""
-    waits = escalate(site, worker, approvers.WIRE)
+    waits = escalate(installation, worker, approvers.WIRE)
     view = form(gateway, api, waits, "approve", "U0VERA")
     body, headers = sign_request(list_sent(view, "U0VERA"))
-    with run_gateway(site, "second", reviewers_key=str(site.folder / "people.pem")) as second:
+    with run_gateway(installation, "second", reviewers_key=str(installation.folder / "people.pem")) as second:
         told = [
             httpx2.post(f"{one.url}{PATH}", content=body, headers=headers, timeout=DEADLINE_S)
             for one in (gateway, second, gateway, second)

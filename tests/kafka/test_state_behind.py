@@ -16,10 +16,10 @@ from sluice_topics.catalog import ACTIONS, VERDICTS
 from sluice_topics.layout import TopicLayout
 from tests.kafka.installation import (
     action,
+    installation_on,
     publish,
     read_stored,
     run_worker,
-    site_on,
     wait_for_own_end,
     write,
 )
@@ -27,57 +27,63 @@ from tests.kafka.installation import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 pytestmark = pytest.mark.kafka
 
 
-async def _lose_the_changelog(site: Site) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+async def _lose_the_changelog(installation: TestInstallation) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap_servers)
     await admin.start()
     try:
-        await admin.delete_topics([site.changelog])
-        while site.changelog in await admin.list_topics():  # noqa: ASYNC110 - the broker tells nobody
+        await admin.delete_topics([installation.changelog])
+        while installation.changelog in await admin.list_topics():  # noqa: ASYNC110 - the broker tells nobody
             await asyncio.sleep(0.05)
     finally:
         await admin.close()
-    await create(site.bootstrap_servers, TopicLayout(site.prefix, site.app_id, site.partitions), 1)
+    await create(
+        installation.bootstrap_servers,
+        TopicLayout(installation.prefix, installation.app_id, installation.partitions),
+        1,
+    )
 
 
 def test_a_lost_changelog_stops_the_worker_before_it_decides_anything(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    site = site_on(kafka, tmp_path, prefix.rstrip("."))
-    for process in run_worker(site):
-        publish(site, [action("s", "a-1")])
-        write(site, VERDICTS, 1, process)
-    asyncio.run(_lose_the_changelog(site))
-    publish(site, [action("s", "a-2")])
-    status, said = wait_for_own_end(site, "after")
+    installation = installation_on(kafka, tmp_path, prefix.rstrip("."))
+    for process in run_worker(installation):
+        publish(installation, [action("s", "a-1")])
+        write(installation, VERDICTS, 1, process)
+    asyncio.run(_lose_the_changelog(installation))
+    publish(installation, [action("s", "a-2")])
+    status, said = wait_for_own_end(installation, "after")
     assert status == EXIT_FAULT, said
     assert "restore the changelog topic" in said
-    assert len(read_stored(site, VERDICTS)) == 1
+    assert len(read_stored(installation, VERDICTS)) == 1
 
 
-async def _publish_with_markers_between(site: Site, count: int) -> None:
+async def _publish_with_markers_between(installation: TestInstallation, count: int) -> None:
     """Each record in a transaction of its own: the marker after it takes an offset and never arrives."""
     async with AIOKafkaProducer(
-        bootstrap_servers=site.bootstrap_servers, transactional_id=f"{site.prefix}gaps"
+        bootstrap_servers=installation.bootstrap_servers, transactional_id=f"{installation.prefix}gaps"
     ) as producer:
         for number in range(count):
             value = json.dumps(action("s", f"a-{number}")).encode()
             async with producer.transaction():
-                await producer.send_and_wait(site.real(ACTIONS), value, key=b"s")
+                await producer.send_and_wait(installation.real(ACTIONS), value, key=b"s")
 
 
 def test_an_offset_that_is_missing_stops_the_worker_at_once_and_it_says_which(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
     """The agent's fault ends the process: Faust neither swallows it nor starts the agent again after it."""
-    site = site_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_WORKER__HALT_ON_OFFSET_GAP="true")
-    asyncio.run(_publish_with_markers_between(site, 2))
-    status, said = wait_for_own_end(site, "gap")
+    installation = installation_on(
+        kafka, tmp_path, prefix.rstrip("."), SLUICE_WORKER__HALT_ON_OFFSET_GAP="true"
+    )
+    asyncio.run(_publish_with_markers_between(installation, 2))
+    status, said = wait_for_own_end(installation, "gap")
     assert status == EXIT_FAULT, said
     assert "OffsetGap: gate.actions.proposed: expected offset 1, got 2" in said
     assert "service of Faust's crashed" not in said
-    assert read_stored(site, VERDICTS) == []
+    assert read_stored(installation, VERDICTS) == []

@@ -17,12 +17,12 @@ from load.installations.worker_process import WorkerProcess
 from sluice.stream.engine.transaction import Batch, TransactionOverdue, TransactionSettings, Transactor
 from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED
 from sluice_topics.catalog import SESSIONS_CHANGELOG, VERDICTS
-from tests.kafka.installation import action, publish, site_on, wait_until, write
+from tests.kafka.installation import action, installation_on, publish, wait_until, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from sluice.broker.handle import Broker
 
 pytestmark = pytest.mark.kafka
@@ -37,17 +37,17 @@ TIMEOUT_MS, REQUEST_MS = 3000, 60_000
 def test_a_worker_whose_broker_stays_away_waits_for_it_no_longer_than_it_was_told(
     own_broker: Broker, prefix: str, tmp_path: Path
 ) -> None:
-    site = site_on(
+    installation = installation_on(
         own_broker.bootstrap_servers,
         tmp_path,
         prefix.rstrip("."),
         SLUICE_WORKER__CLOSE_TIMEOUT_S=str(CLOSE_S),
     )
-    worker = WorkerProcess(site, "worker", 0.0)
+    worker = WorkerProcess(installation, "worker", 0.0)
     try:
         wait_until(lambda: bool(worker.partitions()), worker)
-        publish(site, [action("s", "a-1")])
-        write(site, VERDICTS, 1, worker)
+        publish(installation, [action("s", "a-1")])
+        write(installation, VERDICTS, 1, worker)
         own_broker.stop()
         asked = time.monotonic()
         assert worker.end(ENOUGH_S) == EXIT_FAULT, worker.last_words()
@@ -63,33 +63,33 @@ def test_a_worker_whose_group_rebalances_while_it_stops_leaves_the_group_in_good
     bounds = dict.fromkeys(
         ("SLUICE_WORKER__SESSION_TIMEOUT_S", "SLUICE_WORKER__REQUEST_TIMEOUT_S"), str(SESSION_S)
     )
-    site = site_on(kafka, tmp_path, prefix.rstrip("."), **bounds)
-    stops, leaves = (WorkerProcess(site, name, 0.0) for name in ("stops", "leaves"))
+    installation = installation_on(kafka, tmp_path, prefix.rstrip("."), **bounds)
+    stops, leaves = (WorkerProcess(installation, name, 0.0) for name in ("stops", "leaves"))
     try:
         wait_until(lambda: bool(stops.partitions()), stops)
         wait_until(lambda: bool(leaves.partitions()), leaves)
-        wait_until(lambda: len(stops.partitions() | leaves.partitions()) == site.partitions, stops)
+        wait_until(lambda: len(stops.partitions() | leaves.partitions()) == installation.partitions, stops)
         stops.hold()
         stops.send(signal.SIGTERM)
         wait_until(lambda: not stops.partitions(), stops)
         assert leaves.end(ENOUGH_S) == EXIT_STOPPED, leaves.last_words()
-        wait_until(lambda: _group(site) == (STABLE, 1), stops)
+        wait_until(lambda: _group(installation) == (STABLE, 1), stops)
         stops.release()
         assert stops.end(ENOUGH_S) == EXIT_STOPPED, stops.last_words()
-        assert _group(site)[1] == 0, stops.last_words()
+        assert _group(installation)[1] == 0, stops.last_words()
     finally:
         stops.end_now()
         leaves.end_now()
 
 
-def _group(site: Site) -> tuple[str, int]:
+def _group(installation: TestInstallation) -> tuple[str, int]:
     """What the broker says of the workers' group: its state and how many members it has."""
 
     async def describe() -> tuple[str, int]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=site.bootstrap_servers)
+        admin = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap_servers)
         await admin.start()
         try:
-            (answer,) = await admin.describe_consumer_groups([site.app_id])
+            (answer,) = await admin.describe_consumer_groups([installation.app_id])
         finally:
             await admin.close()
         ((_, _, state, _, _, members, *_),) = answer.groups
@@ -101,8 +101,8 @@ def _group(site: Site) -> tuple[str, int]:
 def test_a_transaction_that_outlives_its_time_out_is_a_fault(
     own_broker: Broker, prefix: str, tmp_path: Path
 ) -> None:
-    site = site_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
-    asyncio.run(_outlive(own_broker, site.real(SESSIONS_CHANGELOG)))
+    installation = installation_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
+    asyncio.run(_outlive(own_broker, installation.real(SESSIONS_CHANGELOG)))
 
 
 async def _outlive(broker: Broker, changelog: str) -> None:

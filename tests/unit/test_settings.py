@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from sluice.bootstrap.parts import build_installation
+from sluice.bootstrap.parts import build_decision_settings
 from sluice.cli.main import cli
 from sluice.core.trust.in_force import PolicyError
 from sluice.secrets.value_keys import write_value_key
@@ -256,9 +256,9 @@ def test_the_master_key_of_values_reaches_who_decides_and_a_wrong_file_is_named(
     file = tmp_path / "values.key"
     named = Settings.model_validate({"values": {"master_key_file": file}})
     with pytest.raises(PolicyError, match=r"values\.master_key_file: cannot read"):
-        build_installation(named, {})
+        build_decision_settings(named, {})
     write_value_key(file, bytes(range(32)))
-    installation = build_installation(named, {})
-    assert installation.values_key == bytes(range(32))
-    assert "values_key" not in repr(installation)
-    assert build_installation(Settings(), {}).values_key is None
+    decision_settings = build_decision_settings(named, {})
+    assert decision_settings.values_key == bytes(range(32))
+    assert "values_key" not in repr(decision_settings)
+    assert build_decision_settings(Settings(), {}).values_key is None

@@ -27,7 +27,7 @@ from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.requests import HELD_INPUT
 from sluice.core.memory import lineage
 from sluice.core.registry.keys import SigningKey, UnusableKeyError
-from sluice.core.rerun.policy_then import Installation
+from sluice.core.rerun.policy_then import DecisionSettings
 from sluice.core.trust.in_force import PolicyError, PolicyReducer
 from sluice.decider_version import compute_decider_version
 from sluice.secrets.value_keys import ValueKeyError, read_value_key
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sluice.core.actions.stage import Stage
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.policy import Policy
     from sluice.ports import Port
     from sluice.settings.reader import Settings
@@ -80,7 +80,7 @@ class Additions:
 
 
 def build_worker(
-    settings: Settings, records: Sequence[Arrival], additions: Additions | None = None
+    settings: Settings, records: Sequence[InputRecord], additions: Additions | None = None
 ) -> SluiceApp:
     """The worker's Faust app, not started; `records` are the control topics' so far. Raises PolicyError."""
     added = additions or Additions()
@@ -156,14 +156,14 @@ def _read_values_key(settings: Settings) -> bytes | None:
         raise PolicyError(f"values.master_key_file: {error}") from error
 
 
-def build_installation(settings: Settings, stages: Mapping[str, Stage]) -> Installation:
+def build_decision_settings(settings: Settings, stages: Mapping[str, Stage]) -> DecisionSettings:
     """What a rerun must know of the settings; `stages` adds gates to those that ship. Raises PolicyError."""
     given = settings.policy
     try:
         roots = given.read_roots() if given.root_keys else None
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
-    return Installation(
+    return DecisionSettings(
         (*list_shipped_stages(), *stages.values()),
         roots,
         given.default_bundle,
@@ -230,7 +230,7 @@ def _build_compacted(settings: Settings, topic: str) -> KafkaCompacted:
 
 
 def build_control_reader(settings: Settings) -> KafkaControlReader:
-    """A reader of the installation's control topics, not connected."""
+    """A reader of the decision_settings's control topics, not connected."""
     names = list_real_names(settings)
     topics = {names[base]: base for base in (REGISTRY, BUNDLES)}
     return KafkaControlReader(settings.kafka.bootstrap_servers, topics)

@@ -36,7 +36,7 @@ from sluice.client.input_kinds import (
     WRITE,
 )
 from sluice.client.sender import InputSigner, Origin, build_headers
-from sluice.core.foundation.arrival import memory_id, read_coordinates, resolved_id, verdict_id
+from sluice.core.foundation.input_record import memory_id, read_coordinates, resolved_id, verdict_id
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.openapi_shapes import PENDING_SCHEMA
 from sluice.gateway.waiting_subjects import is_of_caller

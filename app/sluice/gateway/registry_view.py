@@ -19,7 +19,7 @@ from sluice_topics.audience import UNNAMED, Audience
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.registry.keys import Roots
     from sluice.core.registry.registry import Registry
     from sluice.core.registry.registry_entries import Agent
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class RegistryReader(Protocol):
     """Reads the registry's topic."""
 
-    async def to_end(self) -> list[Arrival]:
+    async def to_end(self) -> list[InputRecord]:
         """Every record up to the present end that no earlier call gave."""
 
     async def close(self) -> None:
@@ -54,7 +54,7 @@ class RegistryView:
         self._roots = roots
         self._refresh_s = refresh_s
         self._max_lag_s = max_lag_s
-        self._records: list[Arrival] = []
+        self._records: list[InputRecord] = []
         self._compiled = CompileCache(lambda _: (), audience)
         self._registry: Registry | None = None
         self._looked_at = 0.0

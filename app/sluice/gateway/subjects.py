@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sluice.client.answers import InputLocation
 from sluice.client.binding import compute_digest
 from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
-from sluice.core.foundation.arrival import read_coordinates
+from sluice.core.foundation.input_record import read_coordinates
 from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.waiting_subjects import EndedSubject, is_narrowed, is_of_caller

@@ -14,7 +14,7 @@ from sluice_topics.catalog import ACTIONS, MEMORY_WRITES
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Request
     from sluice.core.state.book import Book
     from sluice.core.state.decision import Decision
@@ -138,10 +138,12 @@ class HeldInputs:
     def __init__(self) -> None:
         self._values: dict[tuple[str, int, int], bytes | None] = {}
 
-    def note(self, arrival: Arrival, book: Book) -> None:
+    def note(self, input_record: InputRecord, book: Book) -> None:
         """Keep an input that was just decided on; forget what `book` holds no more."""
-        if arrival.topic in (MEMORY_WRITES, ACTIONS):
-            self._values[(arrival.topic, arrival.partition, arrival.offset)] = arrival.value
+        if input_record.topic in (MEMORY_WRITES, ACTIONS):
+            self._values[(input_record.topic, input_record.partition, input_record.offset)] = (
+                input_record.value
+            )
         if len(self._values) > len(book) + len(book.open):
             waiting: list[QuarantinedMemory | Escalation] = [*book.all_held, *book.open.oldest_first()]
             held = {(one.topic, one.partition, one.offset) for one in waiting}

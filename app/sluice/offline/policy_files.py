@@ -18,7 +18,7 @@ from sluice.core.registry.loading import build_registry, load_registry
 from sluice.core.registry.registry_entries import RegistryFile
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import read_envelope
-from sluice.core.trust.in_force import make_arrivals
+from sluice.core.trust.in_force import make_input_records
 from sluice.core.trust.reduction import reduce_policy
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice_topics.audience import UNNAMED, Audience
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.registry.keys import Roots
     from sluice.core.registry.registry import Registry
     from sluice.core.registry.registry_entries import EntryFile
@@ -56,7 +56,7 @@ def read_envelopes(path: Path) -> list[FileEnvelope]:
 
 def read_control_records(
     topic: str, files: Sequence[Path], at_ms: int
-) -> tuple[list[Arrival], dict[str, str]]:
+) -> tuple[list[InputRecord], dict[str, str]]:
     """The files' envelopes as they would lie in a control topic, and each one's place in the files by its id.
 
     Raises PolicyFileError.
@@ -64,7 +64,7 @@ def read_control_records(
     read = [one for path in files for one in read_envelopes(path)]
     if not read:
         raise PolicyFileError(f"{', '.join(map(str, files))}: no envelope in it")
-    records = make_arrivals(topic, [one.value for one in read], [], at_ms)
+    records = make_input_records(topic, [one.value for one in read], [], at_ms)
     places = zip(records, read, strict=True)
     return records, {record.decision_id: one.place for record, one in places}
 
@@ -72,7 +72,7 @@ def read_control_records(
 def describe_refused(refused: Sequence[Refused], places: dict[str, str]) -> str:
     """A line for each refusal, with its place in the files."""
     return "\n".join(
-        f"{places[one.arrival.decision_id]}: {one.code} at {one.path}: {one.message}" for one in refused
+        f"{places[one.input_record.decision_id]}: {one.code} at {one.path}: {one.message}" for one in refused
     )
 
 

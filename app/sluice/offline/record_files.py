@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sluice.core.decide.kinds import kind_of
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import read_milliseconds
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice_topics.json_text import parse
 
@@ -30,7 +30,7 @@ class ClockError(Exception):
     """A line sets a time that cannot be read; the message names the line."""
 
 
-def read_arrivals(lines: Iterable[bytes], at_ms: int) -> Iterator[Arrival]:
+def read_input_records(lines: Iterable[bytes], at_ms: int) -> Iterator[InputRecord]:
     """Each record of the lines, blank ones left out; `at_ms` is the time of the first. Raises ClockError."""
     for number, line in enumerate(lines, start=1):
         value = line.rstrip(b"\n")
@@ -40,14 +40,14 @@ def read_arrivals(lines: Iterable[bytes], at_ms: int) -> Iterator[Arrival]:
         if isinstance(fields, dict) and fields.keys() == {_CLOCK}:
             at_ms = _read_time(fields[_CLOCK], number)
         else:
-            yield _read_arrival(number, value, fields, at_ms)
+            yield _read_input_record(number, value, fields, at_ms)
 
 
-def _read_arrival(number: int, value: bytes, fields: Any, at_ms: int) -> Arrival:
+def _read_input_record(number: int, value: bytes, fields: Any, at_ms: int) -> InputRecord:
     record = fields if isinstance(fields, dict) else {}
     session = record.get("session_id")
     key = session.encode() if isinstance(session, str) else None
-    return Arrival(kind_of(record).topic, 0, number, at_ms, key, value)
+    return InputRecord(kind_of(record).topic, 0, number, at_ms, key, value)
 
 
 def _read_time(given: Any, number: int) -> int:

@@ -17,7 +17,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from mode import Service
 
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.stream.engine.intake import FetchedBatch
 from sluice.stream.process import Explained, service_log
 from sluice_topics.agent_signature import find_header
@@ -185,7 +185,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         return {tp for tp in inputs if tp.partition in numbers}
 
     def _read(self, generation: int, tp: Any, records: Sequence[Any]) -> FetchedBatch:
-        return FetchedBatch(generation, list(arrivals(self.app.input_names[tp.topic], records)))
+        return FetchedBatch(generation, list(input_records(self.app.input_names[tp.topic], records)))
 
     @Service.task  # type: ignore[untyped-decorator]
     async def _watch_aiokafka(self) -> None:
@@ -205,16 +205,16 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
 def _message(tp: Any, batch: FetchedBatch) -> ConsumerMessage:
     """A batch as Faust's streams know a record: the offset is its last one, the generation its fetch's, which
     a stream compares with the group's before an agent sees it."""
-    offset = batch.arrivals[-1].offset
+    offset = batch.input_records[-1].offset
     return ConsumerMessage(
         *tp, offset, 0.0, 0, None, None, batch, None, tp=tp, generation_id=batch.generation
     )
 
 
-def arrivals(topic: str, records: Sequence[Any]) -> Iterator[Arrival]:
+def input_records(topic: str, records: Sequence[Any]) -> Iterator[InputRecord]:
     """Consumed records as the core sees them; `topic` is the base name."""
     for record in records:
-        yield Arrival(
+        yield InputRecord(
             topic,
             record.partition,
             record.offset,

@@ -27,7 +27,7 @@ from load.bench.fixtures.yardsticks import sort_by_kind, texts_of
 from load.bench.measurement import CpuClock, judge, report, require_at_least, rounds_of, run_in_fresh_process
 from sluice.core.actions.fast_reject import FastReject
 from sluice.core.actions.stages import list_shipped_stages
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.offline.action_evaluation import JudgedAction, judge_actions
 from sluice.offline.scores import ActionScore, compute_macro, compute_scores
 from sluice_topics.catalog import ACTIONS
@@ -68,10 +68,12 @@ class Bare:
         self._rules = yardsticks.BareRules(json.loads(bench_policy.RULES.read_bytes()))
         self._parsers = yardsticks.BareParsers()
 
-    def take(self, kind: Kind, arrivals: Sequence[Arrival], bodies: Sequence[Any], clock: CpuClock) -> None:
+    def take(
+        self, kind: Kind, input_records: Sequence[InputRecord], bodies: Sequence[Any], clock: CpuClock
+    ) -> None:
         """Measure each part on a chunk and on the records that the pipeline made of it."""
         messages: list[ProposedAction] = clock.take(
-            "read", lambda: [yardsticks.read(one.value or b"") for one in arrivals]
+            "read", lambda: [yardsticks.read(one.value or b"") for one in input_records]
         )
         values = [self._rules.values(one) for one in messages]
         clock.take("rules", lambda: [self._rules.evaluate(one) for one in values])
@@ -88,10 +90,10 @@ def measure(events: int, seed: int) -> Figures:
     clocks: defaultdict[str, CpuClock] = defaultdict(CpuClock)
     counts: Counter[str] = Counter()
     measurement.settle()
-    for kind, arrivals in chunks:
-        bodies = clocks[kind].take("pipeline", partial(pipeline.take, arrivals))
-        bare.take(kind, arrivals, bodies, clocks[kind])
-        counts[kind] += len(arrivals)
+    for kind, input_records in chunks:
+        bodies = clocks[kind].take("pipeline", partial(pipeline.take, input_records))
+        bare.take(kind, input_records, bodies, clocks[kind])
+        counts[kind] += len(input_records)
     for own in list(counts):
         counts["all"] += counts[own]
         for what, seconds in clocks[own].seconds.items():
@@ -107,10 +109,10 @@ def measure(events: int, seed: int) -> Figures:
     return found
 
 
-def _chunks(events: int, seed: int) -> Sequence[tuple[Kind, list[Arrival]]]:
+def _chunks(events: int, seed: int) -> Sequence[tuple[Kind, list[InputRecord]]]:
     """Chunks of one kind each, as many of a kind as the panel has of it, in random order."""
     rows = panel()
-    chunks: list[tuple[Kind, list[Arrival]]] = []
+    chunks: list[tuple[Kind, list[InputRecord]]] = []
     for kind, own in sort_by_kind(rows).items():
         messages = make_events(own, round(events * len(own) / len(rows)), SESSIONS, seed)
         chunks += [(kind, chunk) for chunk in _cut(messages)]
@@ -118,10 +120,12 @@ def _chunks(events: int, seed: int) -> Sequence[tuple[Kind, list[Arrival]]]:
     return chunks
 
 
-def _cut(messages: Iterable[tuple[bytes, bytes]]) -> Iterator[list[Arrival]]:
-    arrivals = [Arrival(ACTIONS, 0, offset, AT_MS, *message) for offset, message in enumerate(messages)]
-    for start in range(0, len(arrivals), CHUNK):
-        yield arrivals[start : start + CHUNK]
+def _cut(messages: Iterable[tuple[bytes, bytes]]) -> Iterator[list[InputRecord]]:
+    input_records = [
+        InputRecord(ACTIONS, 0, offset, AT_MS, *message) for offset, message in enumerate(messages)
+    ]
+    for start in range(0, len(input_records), CHUNK):
+        yield input_records[start : start + CHUNK]
 
 
 def one_round(extent: Extent, seed: int) -> Figures:

@@ -16,7 +16,7 @@ from load.bench.fixtures.action_events import AGENT, AT_MS, events
 from load.bench.fixtures.pure import Pipeline
 from load.bench.measurement import CpuClock, judge, report, require_at_most, run_in_fresh_process
 from sluice.client.sender import InputSigner
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import SigningKey
 from sluice_topics.agent_signature import read_signature
 from sluice_topics.audience import UNNAMED, Audience, SignedInput
@@ -72,9 +72,11 @@ def measure(count: int, seed: int) -> Figures:
     """One round of the pure core, in a fresh process."""
     under = bench_policy.policy(more=[entry()])
     plain, signed = Pipeline(bench_policy.point_of(under)), Pipeline(bench_policy.point_of(under))
-    unsigned = [Arrival(ACTIONS, 0, n, AT_MS, *one) for n, one in enumerate(events(count, SESSIONS, seed))]
+    unsigned = [
+        InputRecord(ACTIONS, 0, n, AT_MS, *one) for n, one in enumerate(events(count, SESSIONS, seed))
+    ]
     with_headers = [
-        Arrival(ACTIONS, 0, n, AT_MS, *one, signature_header=header(*one, AT_MS)[1])
+        InputRecord(ACTIONS, 0, n, AT_MS, *one, signature_header=header(*one, AT_MS)[1])
         for n, one in enumerate(rename_agent(events(count, SESSIONS, seed)))
     ]
     clock = CpuClock()
@@ -89,9 +91,9 @@ def measure(count: int, seed: int) -> Figures:
     return dict(zip(PURE, found, strict=True))
 
 
-def _verify(arrivals: list[Arrival]) -> None:
+def _verify(input_records: list[InputRecord]) -> None:
     public = KEY.public_key()
-    for one in arrivals:
+    for one in input_records:
         said = read_signature(one.signature_header or b"")
         if said is not None:
             signed = SignedInput(ACTIONS, one.key or b"", *said[:3], one.value or b"")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from load.bench import measurement
 from load.bench.fixtures import bench_policy
 from load.bench.fixtures.bench_env import cpu_s
-from load.bench.fixtures.memory_writes import CHARACTERS, arrivals, texts
+from load.bench.fixtures.memory_writes import CHARACTERS, input_records, texts
 from load.bench.fixtures.pure import Pipeline
 from load.bench.fixtures.yardsticks import BareEncoder
 from load.bench.measurement import CpuClock, judge, report, require_at_least, rounds_of
@@ -75,7 +75,7 @@ class AskingGate:
 
     async def take(self, contents: Sequence[str]) -> int:
         """Decide on them; how many the encoder measured."""
-        inputs = arrivals(contents, SESSIONS, self._taken)
+        inputs = input_records(contents, SESSIONS, self._taken)
         self._taken += len(inputs)
         bodies = await self._pipeline.take_asking(inputs, self._ports)
         return sum(body.get("similarity", {}).get("status") == "measured" for body in bodies)

@@ -31,7 +31,7 @@ from load.bench import measurement
 from load.bench.fixtures import bench_policy
 from load.bench.fixtures.action_events import compute_percentile
 from load.bench.fixtures.hard_texts import SHAPES, Mutation, long_text, marks_in
-from load.bench.fixtures.memory_writes import KINDS, arrivals, rows_of, texts
+from load.bench.fixtures.memory_writes import KINDS, input_records, rows_of, texts
 from load.bench.fixtures.pure import Pipeline
 from load.bench.measurement import (
     CpuClock,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from load.bench.measurement import Extent, Figures, Judge, Measurement
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 WRITES = 3_000
 CHUNK = 100
@@ -76,7 +76,7 @@ def measure(count: int, seed: int) -> Figures:
     chunks = [(kind, list(texts(kind, CHUNK, chance))) for _ in range(each) for kind in KINDS]
     measurement.settle()
     for number, (kind, contents) in enumerate(chunks):
-        clock, inputs = clocks[kind], arrivals(contents, SESSIONS, number * CHUNK)
+        clock, inputs = clocks[kind], input_records(contents, SESSIONS, number * CHUNK)
         bodies = clock.take("gate", partial(pipeline.take, inputs))
         allowed[kind] += sum(body.get("action") == "allow" for body in bodies)
         clock.take("bare", partial(_bare, inputs, bodies))
@@ -97,7 +97,7 @@ def measure(count: int, seed: int) -> Figures:
     return found
 
 
-def _bare(inputs: Sequence[Arrival], bodies: Sequence[dict[str, Any]]) -> None:
+def _bare(inputs: Sequence[InputRecord], bodies: Sequence[dict[str, Any]]) -> None:
     for one in inputs:
         json.loads(one.value or b"")
     for body in bodies:
@@ -225,7 +225,7 @@ class TimedGate:
         """Microseconds of the thread's CPU time. Raises RuntimeError for a text that must be `judged` and was
         not."""
         self._taken += 1
-        inputs, bodies = arrivals([text], 1_000_000, self._taken), []
+        inputs, bodies = input_records([text], 1_000_000, self._taken), []
         took = _thread_ns(lambda: bodies.extend(self._pipeline.take(inputs)))
         if judged and "trustScore" not in bodies[0]:
             raise RuntimeError(f"{text[:SHOWN]!r} was not judged: {bodies[0]}")

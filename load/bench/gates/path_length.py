@@ -17,7 +17,7 @@ import orjson
 from load import ROOT
 from load.bench.fixtures import action_events, bench_policy, items, memory_writes
 from sluice.core.decide.kinds import BY_TOPIC
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.stream.engine.engine_settings import EngineSettings
 from sluice.stream.engine.evaluation import Ports, WorkerContext
 from sluice.stream.engine.outbox import home_of
@@ -106,35 +106,35 @@ def path_lengths(point: DecisionPoint) -> dict[str, PathLength]:
     contents = [TEXT.format(number) for number in range(INPUTS)]
     given = {
         "action": [_plain(at, *pair) for at, pair in enumerate(action_events.events(INPUTS, 1, 1))],
-        "memory write": memory_writes.arrivals(contents, 1),
-        "item": items.arrivals(INPUTS, 1, 1, items.Shape(1)),
+        "memory write": memory_writes.input_records(contents, 1),
+        "item": items.input_records(INPUTS, 1, 1, items.Shape(1)),
     }
-    return {kind: _median(point, arrivals) for kind, arrivals in given.items()}
+    return {kind: _median(point, input_records) for kind, input_records in given.items()}
 
 
-def _plain(offset: int, key: bytes, value: bytes) -> Arrival:
+def _plain(offset: int, key: bytes, value: bytes) -> InputRecord:
     """An action of the panel's tool, with little to read in it."""
     fields = orjson.loads(value) | {"parameters": {"q": "open orders"}}
-    return Arrival(ACTIONS, 0, offset, action_events.AT_MS, key, orjson.dumps(fields))
+    return InputRecord(ACTIONS, 0, offset, action_events.AT_MS, key, orjson.dumps(fields))
 
 
-def _median(point: DecisionPoint, arrivals: list[Arrival]) -> PathLength:
-    number = home_of(arrivals[0].key or b"", _PARTITIONS)
+def _median(point: DecisionPoint, input_records: list[InputRecord]) -> PathLength:
+    number = home_of(input_records[0].key or b"", _PARTITIONS)
     owner = Partition(number, WorkerContext(point, Ports({}), _SETTINGS, {}), {}, {}, _fail)
-    at_home = [replace(one, partition=number) for one in arrivals]
-    for arrival in at_home:
-        owner.intakes[arrival.topic].admit(arrival.offset)
+    at_home = [replace(one, partition=number) for one in input_records]
+    for input_record in at_home:
+        owner.intakes[input_record.topic].admit(input_record.offset)
     there: dict[int, Any] = {}
-    lengths = [_length(owner, arrival, there) for arrival in at_home]
+    lengths = [_length(owner, input_record, there) for input_record in at_home]
     return median_low(lengths[len(lengths) // 2 :])
 
 
-def _length(owner: Partition, arrival: Arrival, there: dict[int, Any]) -> PathLength:
+def _length(owner: Partition, input_record: InputRecord, there: dict[int, Any]) -> PathLength:
     profile = _Profile(there)
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
-        owner.start([arrival])
+        owner.start([input_record])
         owner.take(open_=True)
     finally:
         sys.setprofile(before)

@@ -27,7 +27,7 @@ from load.bench import measurement
 from load.bench.fixtures import bench_policy, yardsticks
 from load.bench.fixtures.action_events import AT_MS
 from load.bench.fixtures.bench_env import resident_kb_of
-from load.bench.fixtures.items import Bodies, Shape, arrivals
+from load.bench.fixtures.items import Bodies, Shape, input_records
 from load.bench.fixtures.pure import Pipeline
 from load.bench.measurement import (
     CpuClock,
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 
     from load.bench.measurement import Extent, Judge, Measurement
     from sluice.core.decide.decision_point import DecisionPoint
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
 
 ITEMS = 60_000
 READ_ITEMS = 3_000
@@ -92,19 +92,19 @@ class JudgingGate:
         self._sessions: dict[bytes, SessionState] = {}
         self._shared = Shared()
 
-    def take(self, read: Sequence[tuple[Arrival, ProposedRetrieval]]) -> list[dict[str, Any]]:
+    def take(self, read: Sequence[tuple[InputRecord, ProposedRetrieval]]) -> list[dict[str, Any]]:
         """Judge the requests and chain the decisions on their items."""
         decided = [record for one in read for record in self._decide(*one)]
         for record in decided:
             self._chain.link(record.body, ordered=record.ordered, alike=record.alike)
         return [record.body for record in decided]
 
-    def _decide(self, arrival: Arrival, message: ProposedRetrieval) -> list[OutRecord]:
+    def _decide(self, input_record: InputRecord, message: ProposedRetrieval) -> list[OutRecord]:
         key = session_key(message.session_id)
         state = self._sessions.get(key)
         if state is None:
             state = self._sessions[key] = SessionState(key)
-        decision = drive(self._point.evaluate(arrival, message, state, self._shared), nobody)
+        decision = drive(self._point.evaluate(input_record, message, state, self._shared), nobody)
         state.apply(decision.session)
         return [record for record in decision.records if record.topic == QUALITY_DECISIONS]
 
@@ -131,7 +131,7 @@ def measure(count: int, seed: int) -> Figures:
 def _rates(point: DecisionPoint, count: int, seed: int, shape: Shape) -> dict[str, float]:
     """Items a second. Gate and whole each take requests that are new to them, so that no cache of texts helps
     the second."""
-    inputs = arrivals(max(1, count // shape.items), SESSIONS, seed, shape)
+    inputs = input_records(max(1, count // shape.items), SESSIONS, seed, shape)
     gate, pipeline, clock, taken = JudgingGate(point), Pipeline(point), CpuClock(), 0
     size = max(1, CHUNK // shape.items)
     measurement.settle()
@@ -149,7 +149,7 @@ def _rates(point: DecisionPoint, count: int, seed: int, shape: Shape) -> dict[st
     return {who: taken / seconds for who, seconds in clock.seconds.items()}
 
 
-def _bare(requests: Sequence[Arrival], bodies: Sequence[dict[str, Any]]) -> None:
+def _bare(requests: Sequence[InputRecord], bodies: Sequence[dict[str, Any]]) -> None:
     for one in requests:
         orjson.loads(one.value or b"")
     for body in bodies:
@@ -216,7 +216,7 @@ def _decisions() -> list[dict[str, Any]]:
     found = []
     for day in range(DAYS):
         at_ms = AT_MS + day * DAY_MS
-        read = arrivals(REQUESTS, REQUESTS, day, Shape(OF_ITEMS, bodies, at_ms))
+        read = input_records(REQUESTS, REQUESTS, day, Shape(OF_ITEMS, bodies, at_ms))
         found += pipeline.take([replace(one, timestamp_ms=at_ms) for one in read])
     return [body for body in found if body.get("schema") == DECISION]
 

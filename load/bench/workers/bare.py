@@ -17,7 +17,7 @@ import aiokafka
 import orjson
 import uvloop
 
-from sluice.core.foundation.arrival import verdict_id
+from sluice.core.foundation.input_record import verdict_id
 from sluice_topics.catalog import ACTIONS
 
 HEADERS = 13

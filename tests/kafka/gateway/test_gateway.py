@@ -29,7 +29,7 @@ from tests.kafka.gateway_process import (
 from tests.kafka.installation import publish, read_stored
 
 if TYPE_CHECKING:
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -45,7 +45,9 @@ def deny(session: str, **more: Any) -> dict[str, Any]:
     return action(session, toolName=PURGE, rows_affected=neutral_policy.PURGE_LIMIT + 1, **more)
 
 
-def test_an_allowed_action_is_answered_with_the_committed_verdict(site: Site, gateway: Gateway) -> None:
+def test_an_allowed_action_is_answered_with_the_committed_verdict(
+    installation: TestInstallation, gateway: Gateway
+) -> None:
     session = new_session()
     with gateway.client() as client:
         answer = client.post("/v1/evaluate", json=action(session, traceId="t-1"))
@@ -57,7 +59,7 @@ def test_an_allowed_action_is_answered_with_the_committed_verdict(site: Site, ga
         session,
         "t-1",
     )
-    (record,) = [one for one in read_stored(site, VERDICTS) if session in str(one.value)]
+    (record,) = [one for one in read_stored(installation, VERDICTS) if session in str(one.value)]
     committed = json.loads(record.value or b"")
     for name in ("verdict_id", "outcome", "tier", "rerun_hash", "gateResults", "rule_results"):
         assert answer.json()[name] == committed[name]
@@ -137,7 +139,7 @@ def test_a_verdict_is_found_again_by_its_id_and_only_by_its_tenant(gateway: Gate
             assert client.get(f"/v1/verdicts/{first['verdict_id']}").status_code == 404
 
 
-def test_an_action_from_kafka_is_found_over_http(site: Site, gateway: Gateway) -> None:
+def test_an_action_from_kafka_is_found_over_http(installation: TestInstallation, gateway: Gateway) -> None:
     session = new_session()
     record = {
         "action_id": "by-kafka",
@@ -147,7 +149,7 @@ def test_an_action_from_kafka_is_found_over_http(site: Site, gateway: Gateway) -
         "parameters": {},
     }
     (sent,) = publish(
-        site, [record], headers=[("X-Mnemom-Verdict", b"front=pass"), ("x-aip-verdict", b"clear")]
+        installation, [record], headers=[("X-Mnemom-Verdict", b"front=pass"), ("x-aip-verdict", b"clear")]
     )
     with gateway.client() as client:
         while True:
@@ -156,7 +158,7 @@ def test_an_action_from_kafka_is_found_over_http(site: Site, gateway: Gateway) -
                 break
             assert answer.json()["status"] == "pending"
     assert answer.json()["action_id"] == "by-kafka"
-    (verdict,) = [one for one in read_stored(site, VERDICTS) if session in str(one.value)]
+    (verdict,) = [one for one in read_stored(installation, VERDICTS) if session in str(one.value)]
     headers = {name.lower(): value for name, value in verdict.headers}
     assert len(headers) == len(verdict.headers)
     assert headers["x-mnemom-verdict"].startswith(b"front=observed; autonomy=pass")
@@ -189,7 +191,7 @@ def test_a_body_that_is_no_action_is_refused_with_the_place_of_the_error(
 
 
 def test_without_a_decision_in_time_the_answer_names_what_to_poll(
-    site: Site, worker: WorkerProcess, gateway: Gateway
+    installation: TestInstallation, worker: WorkerProcess, gateway: Gateway
 ) -> None:
     import signal  # noqa: PLC0415 - only here
 
@@ -207,7 +209,7 @@ def test_without_a_decision_in_time_the_answer_names_what_to_poll(
         while (answer := client.get(poll)).status_code == 202:
             time.sleep(0.1)
     assert (answer.status_code, answer.json()["session_id"]) == (200, session)
-    assert len([one for one in read_stored(site, VERDICTS) if session in str(one.value)]) == 1
+    assert len([one for one in read_stored(installation, VERDICTS) if session in str(one.value)]) == 1
 
 
 def test_a_body_over_a_megabyte_is_refused_and_a_slow_client_is_cut_off(gateway: Gateway) -> None:
@@ -251,18 +253,20 @@ def test_a_key_speaks_for_its_agents_alone(gateway: Gateway) -> None:
     assert own.status_code == 200
 
 
-def test_a_verdict_that_a_stranger_wrote_before_the_action_is_not_shown(site: Site, gateway: Gateway) -> None:
+def test_a_verdict_that_a_stranger_wrote_before_the_action_is_not_shown(
+    installation: TestInstallation, gateway: Gateway
+) -> None:
     """Mend 22.3: it lies under the id of the verdict to come, and allows what the gate denies."""
     session = new_session()
-    partition = home_of(session.encode(), site.partitions)
+    partition = home_of(session.encode(), installation.partitions)
     with gateway.client() as client:
         allowed = client.post("/v1/evaluate", json=action(session)).json()["verdict_id"]
-        (true,) = [one for one in read_stored(site, VERDICTS) if allowed in str(one.value)]
-        last = max(one.offset for one in read_stored(site, ACTIONS) if one.partition == partition)
+        (true,) = [one for one in read_stored(installation, VERDICTS) if allowed in str(one.value)]
+        last = max(one.offset for one in read_stored(installation, ACTIONS) if one.partition == partition)
         an_id = f"verdict:{ACTIONS}:{partition}:{last + 1}"
         forged = {**json.loads(true.value or b""), "verdict_id": an_id}
         key_and_value = (session.encode(), json.dumps(forged).encode())
-        publish(site, [key_and_value], VERDICTS, [("ce_id", an_id.encode())])
+        publish(installation, [key_and_value], VERDICTS, [("ce_id", an_id.encode())])
         decided = client.post("/v1/evaluate", json=deny(session))
         found = client.get(f"/v1/verdicts/{an_id}")
     assert (decided.json()["verdict_id"], decided.json()["verdict"]) == (an_id, "denied")

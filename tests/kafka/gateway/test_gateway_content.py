@@ -18,7 +18,7 @@ from tests.kafka.retrievals import item
 from tests.unit.gateway.test_response_headers import parse_mnemom_verdict
 
 if TYPE_CHECKING:
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -36,7 +36,7 @@ def memory(session: str, **more: Any) -> dict[str, Any]:
     [("The order was paid.", "allow", "pass"), (neutral_policy.ATTACK, "reject", "enforced")],
 )
 def test_a_memory_is_decided_and_the_front_checkpoint_says_so(
-    site: Site, gateway: Gateway, content: str, decided: str, front: str
+    installation: TestInstallation, gateway: Gateway, content: str, decided: str, front: str
 ) -> None:
     session = f"s-{uuid.uuid4().hex}"
     with gateway.client() as client:
@@ -50,18 +50,18 @@ def test_a_memory_is_decided_and_the_front_checkpoint_says_so(
     }
     assert answer.headers["X-Mnemom-Schema"] == "sluice/memory_decision/v1"
     assert "X-AIP-Verdict" not in answer.headers
-    (record,) = [one for one in read_stored(site, MEMORY_DECISIONS) if session in str(one.value)]
+    (record,) = [one for one in read_stored(installation, MEMORY_DECISIONS) if session in str(one.value)]
     committed = json.loads(record.value or b"")
     assert answer.json().items() <= committed.items()
     an_id = answer.headers["X-Mnemom-Request-Id"]
-    (sent,) = [one for one in read_stored(site, MEMORY_WRITES) if session in str(one.value)]
+    (sent,) = [one for one in read_stored(installation, MEMORY_WRITES) if session in str(one.value)]
     assert dict(sent.headers)["X-Mnemom-Request-Id"].decode() == an_id
     assert json.loads(sent.value or b"")["request_id"] == committed["request_id"] == an_id
     assert f"{an_id} POST /v1/memory/evaluate 200" in gateway.read_log()
     assert {"trustScore", "reason", "rerun_hash"} <= answer.json().keys()
 
 
-def test_a_memory_under_a_key_is_decided_once(site: Site, gateway: Gateway) -> None:
+def test_a_memory_under_a_key_is_decided_once(installation: TestInstallation, gateway: Gateway) -> None:
     session, given = f"s-{uuid.uuid4().hex}", {"Idempotency-Key": uuid.uuid4().hex}
     key = gateway.key(agents=[neutral_policy.AGENT])
     with gateway.client(key) as client:
@@ -69,7 +69,7 @@ def test_a_memory_under_a_key_is_decided_once(site: Site, gateway: Gateway) -> N
         other = client.post("/v1/retrievals/evaluate", json={"items": [item("i")]}, headers=given)
     assert len({one.content for one in answers}) == 1
     assert [one.headers.get("Idempotent-Replay") for one in answers] == [None, "true", "true"]
-    assert len([one for one in read_stored(site, MEMORY_DECISIONS) if session in str(one.value)]) == 1
+    assert len([one for one in read_stored(installation, MEMORY_DECISIONS) if session in str(one.value)]) == 1
     assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_conflict")
 
 
@@ -102,7 +102,7 @@ def test_items_are_served_or_withheld(gateway: Gateway) -> None:
     assert parse_mnemom_verdict(mixed.headers["X-Mnemom-Verdict"])["front"] == "enforced"
 
 
-def test_an_outcome_settles_what_was_reserved(site: Site, gateway: Gateway) -> None:
+def test_an_outcome_settles_what_was_reserved(installation: TestInstallation, gateway: Gateway) -> None:
     session = f"s-{uuid.uuid4().hex}"
     with gateway.client() as client:
         decided = client.post("/v1/evaluate", json=action(session)).json()
@@ -127,12 +127,14 @@ def test_an_outcome_settles_what_was_reserved(site: Site, gateway: Gateway) -> N
     assert settled.json()["reported_by"] == neutral_policy.AGENT
     assert again.status_code in (200, 422)
     assert unknown.status_code == 400
-    events = [json.loads(one.value or b"") for one in read_stored(site, SESSION_EVENTS)]
+    events = [json.loads(one.value or b"") for one in read_stored(installation, SESSION_EVENTS)]
     totals = {one.get("aggregateRowsAffected", 12) for one in events if one.get("session_id") == session}
     assert totals == {12}
 
 
-def test_the_values_of_an_outcome_are_passed_on_and_no_content_is_taken(site: Site, gateway: Gateway) -> None:
+def test_the_values_of_an_outcome_are_passed_on_and_no_content_is_taken(
+    installation: TestInstallation, gateway: Gateway
+) -> None:
     session = f"s-{uuid.uuid4().hex}"
     values = fingerprint_result(bytes(32), "Write to eve@evil.example")
     with gateway.client() as client:
@@ -145,7 +147,7 @@ def test_the_values_of_an_outcome_are_passed_on_and_no_content_is_taken(site: Si
         ]
     assert settled.status_code == 200
     assert [one.status_code for one in wrong] == [400] * len(wrong)
-    told = [json.loads(one.value or b"") for one in read_stored(site, OUTCOMES)]
+    told = [json.loads(one.value or b"") for one in read_stored(installation, OUTCOMES)]
     assert [one["values"] for one in told if one["session_id"] == session] == [values]
 
 
@@ -157,9 +159,11 @@ def test_nobody_reports_for_another_tenants_agent(gateway: Gateway) -> None:
     assert [one.json()["error"]["code"] for one in (answer, signed)] == ["agent_not_bound"] * 2
 
 
-def test_an_outcome_that_comes_before_its_action_is_taken(site: Site, worker: WorkerProcess) -> None:
+def test_an_outcome_that_comes_before_its_action_is_taken(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
     outcome = {"action_id": "to-come", "session_id": f"s-{uuid.uuid4().hex}", "rows_affected": 3}
-    with run_gateway(site, "hasty", wait_s=1) as hasty, hasty.client() as client:
+    with run_gateway(installation, "hasty", wait_s=1) as hasty, hasty.client() as client:
         answer = client.post("/v1/outcomes", json=outcome)
     assert (answer.status_code, answer.json()["status"]) == (202, "pending")
 

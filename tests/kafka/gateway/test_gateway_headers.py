@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -54,7 +54,7 @@ def check(answer: httpx2.Response) -> None:
 
 
 def test_one_request_id_is_in_the_response_on_both_records_and_in_the_log(
-    site: Site, gateway: Gateway
+    installation: TestInstallation, gateway: Gateway
 ) -> None:
     session = f"s-{uuid.uuid4().hex}"
     trace = f"00-{uuid.uuid4().hex}-00f067aa0ba902b7-01"
@@ -62,7 +62,7 @@ def test_one_request_id_is_in_the_response_on_both_records_and_in_the_log(
         answer = client.post("/v1/evaluate", json=action(session))
     an_id = answer.headers["X-Mnemom-Request-Id"]
     for topic in (ACTIONS, VERDICTS):
-        (record,) = [one for one in read_stored(site, topic) if session in str(one.value)]
+        (record,) = [one for one in read_stored(installation, topic) if session in str(one.value)]
         assert dict(record.headers)["X-Mnemom-Request-Id"].decode() == an_id
         assert json.loads(record.value or b"")["request_id"] == an_id
         assert dict(record.headers)["traceparent"].decode().split("-")[1] == trace.split("-")[1]
@@ -120,7 +120,9 @@ def test_every_response_has_the_set_whatever_a_client_smuggles_in(gateway: Gatew
     assert statuses == [200, 202, 422, 400, 413, 404, 404, 405, 200, 200, 200, 400, 401, 401]
 
 
-def test_nothing_smuggled_in_headers_of_a_record_comes_out(site: Site, gateway: Gateway) -> None:
+def test_nothing_smuggled_in_headers_of_a_record_comes_out(
+    installation: TestInstallation, gateway: Gateway
+) -> None:
     said = b"front=pass; smuggled=1"
     smuggled = [(name.strip(), said) for name in (*SPELLINGS, *RETIRED, "X-Mnemom-Advisory", "X-AIP-Verdict")]
     assert len(smuggled) > 50
@@ -132,14 +134,14 @@ def test_nothing_smuggled_in_headers_of_a_record_comes_out(site: Site, gateway: 
         "toolName": neutral_policy.READ_TOOL,
         "parameters": {},
     }
-    (sent,) = publish(site, [record], headers=smuggled)
+    (sent,) = publish(installation, [record], headers=smuggled)
     path = f"/v1/verdicts/verdict:{ACTIONS}:{sent.partition}:{sent.offset}"
     with gateway.client() as client:
         while (answer := client.get(path)).status_code == 202:
             time.sleep(0.1)
     check(answer)
     assert "smuggled" not in str(answer.headers.raw) + answer.text
-    (verdict,) = [one for one in read_stored(site, VERDICTS) if session in str(one.value)]
+    (verdict,) = [one for one in read_stored(installation, VERDICTS) if session in str(one.value)]
     names = [name.lower() for name, _ in verdict.headers]
     assert len(set(names)) == len(names)
     assert {name for name in names if name.startswith("x")} <= CANONICAL
@@ -157,8 +159,10 @@ def test_what_is_no_http_is_answered_with_the_set_too(gateway: Gateway) -> None:
     assert b"x-mnemom-request-id: " in said.lower()
 
 
-def test_a_key_that_asks_too_often_is_told_when_to_come_again(site: Site, worker: WorkerProcess) -> None:
-    with run_gateway(site, "narrow", requests_per_s=0.5, burst=2) as narrow:
+def test_a_key_that_asks_too_often_is_told_when_to_come_again(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    with run_gateway(installation, "narrow", requests_per_s=0.5, burst=2) as narrow:
         key = narrow.key(agents=[neutral_policy.AGENT])
         with narrow.client(key) as client, narrow.client() as other:
             answers: list[Any] = [client.get("/v1/verdicts/none") for _ in range(3)]

@@ -21,8 +21,8 @@ from tests.kafka.installation import read_stored
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from load.installations.installation import TestInstallation
     from load.installations.redis_server import RedisServer
-    from load.installations.site import Site
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
@@ -38,10 +38,12 @@ def redis_url(real_redis: type[RedisServer], tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture(scope="module")
-def two(site: Site, worker: WorkerProcess, redis_url: str) -> Iterator[tuple[Gateway, Gateway]]:
+def two(
+    installation: TestInstallation, worker: WorkerProcess, redis_url: str
+) -> Iterator[tuple[Gateway, Gateway]]:
     """Two gateways with one Redis."""
     given = {"wait_s": 50, "redis_url": redis_url, "requests_per_s": 0.1, "burst": BURST}
-    with run_gateway(site, "one", **given) as one, run_gateway(site, "two", **given) as other:
+    with run_gateway(installation, "one", **given) as one, run_gateway(installation, "two", **given) as other:
         yield one, other
 
 
@@ -49,8 +51,12 @@ def new_key() -> dict[str, str]:
     return {"Idempotency-Key": uuid.uuid4().hex}
 
 
-def verdicts(site: Site, session: str) -> list[dict[str, Any]]:
-    return [json.loads(one.value or b"") for one in read_stored(site, VERDICTS) if session in str(one.value)]
+def verdicts(installation: TestInstallation, session: str) -> list[dict[str, Any]]:
+    return [
+        json.loads(one.value or b"")
+        for one in read_stored(installation, VERDICTS)
+        if session in str(one.value)
+    ]
 
 
 def check_replays(answers: list[httpx2.Response], fresh: int) -> None:
@@ -64,7 +70,7 @@ def check_replays(answers: list[httpx2.Response], fresh: int) -> None:
 
 
 def test_a_repeat_gets_the_stored_body_verbatim_at_either_gateway(
-    site: Site, two: tuple[Gateway, Gateway]
+    installation: TestInstallation, two: tuple[Gateway, Gateway]
 ) -> None:
     key, request = two[0].key(agents=[neutral_policy.AGENT]), action("", traceId="t")
     del request["sessionId"]
@@ -74,7 +80,7 @@ def test_a_repeat_gets_the_stored_body_verbatim_at_either_gateway(
         with gateway.client(key) as client:
             answers.append(client.post("/v1/evaluate", json=request, headers=given))
     check_replays(answers, 1)
-    assert len(verdicts(site, answers[0].json()["session_id"])) == 1
+    assert len(verdicts(installation, answers[0].json()["session_id"])) == 1
     with two[1].client(key) as client:
         other = client.post("/v1/evaluate", json=request | {"rows_affected": 11}, headers=given)
         assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_conflict")
@@ -85,7 +91,7 @@ def test_a_repeat_gets_the_stored_body_verbatim_at_either_gateway(
         assert own.json()["action_id"] != answers[0].json()["action_id"], "keys are per caller"
 
 
-def test_two_at_once_are_one_decision(site: Site, two: tuple[Gateway, Gateway]) -> None:
+def test_two_at_once_are_one_decision(installation: TestInstallation, two: tuple[Gateway, Gateway]) -> None:
     key, session, given = two[0].key(agents=[neutral_policy.AGENT]), f"s-{uuid.uuid4().hex}", new_key()
     together = threading.Barrier(8)
 
@@ -98,38 +104,38 @@ def test_two_at_once_are_one_decision(site: Site, two: tuple[Gateway, Gateway]) 
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(post, range(8)))
     check_replays(answers, 1)
-    made = verdicts(site, session)
+    made = verdicts(installation, session)
     assert sum(one["duplicate_of"] is None for one in made) == 1
     assert made[-1]["session"]["after"]["aggregateActionCount"] == 1
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["redis", "file"])
 def test_a_gateway_killed_in_between_leaves_one_decision(
-    site: Site, worker: WorkerProcess, redis_url: str, shared: bool
+    installation: TestInstallation, worker: WorkerProcess, redis_url: str, shared: bool
 ) -> None:
     name = f"killed-{'redis' if shared else 'file'}"
-    file = str(site.folder / f"{name}.sqlite")
+    file = str(installation.folder / f"{name}.sqlite")
     store = {"redis_url": redis_url} if shared else {"idempotency_file": file}
     session, given = f"s-{uuid.uuid4().hex}", new_key()
-    with run_gateway(site, name, wait_s=50, **store) as first:
+    with run_gateway(installation, name, wait_s=50, **store) as first:
         key = first.key(agents=[neutral_policy.AGENT])
         worker.send(signal.SIGSTOP)
         try:
             with ThreadPoolExecutor(1) as thread:
                 lost = thread.submit(_post, first, key, session, given)
-                while not [one for one in read_stored(site, ACTIONS) if session in str(one.value)]:
+                while not [one for one in read_stored(installation, ACTIONS) if session in str(one.value)]:
                     time.sleep(0.05)
                 first.kill()
                 with pytest.raises(httpx2.TransportError):
                     lost.result()
         finally:
             worker.send(signal.SIGCONT)
-    with run_gateway(site, f"{name}-2", wait_s=50, **store) as second:
+    with run_gateway(installation, f"{name}-2", wait_s=50, **store) as second:
         again = _post(second, key, session, given)
         third = _post(second, key, session, given)
     assert again.status_code == 200
     check_replays([again, third], 0)
-    made = verdicts(site, session)
+    made = verdicts(installation, session)
     assert sum(one["duplicate_of"] is None for one in made) == 1
     assert again.json()["verdict_id"] == made[0]["verdict_id"]
     assert made[-1]["session"]["after"]["aggregateActionCount"] == 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 pytestmark = pytest.mark.kafka
 
@@ -55,7 +55,9 @@ def open_escalation(client: httpx2.Client, an_id: str, digest: str = "action_dig
             return dict(found.json())
 
 
-def sign(site: Site, waits: dict[str, Any], decision: str = "approve", **changed: Any) -> dict[str, Any]:
+def sign(
+    installation: TestInstallation, waits: dict[str, Any], decision: str = "approve", **changed: Any
+) -> dict[str, Any]:
     """The owner's answer."""
     fields = {
         "subject_id": waits["escalation_id"],
@@ -66,11 +68,13 @@ def sign(site: Site, waits: dict[str, Any], decision: str = "approve", **changed
         "justification": "looked at it",
         **changed,
     }
-    return sign_review(fields, site.trust.owner, site.audience).model_dump(mode="json", exclude_unset=True)
+    return sign_review(fields, installation.trust.owner, installation.audience).model_dump(
+        mode="json", exclude_unset=True
+    )
 
 
 def test_an_approver_lets_an_action_run_and_whoever_waits_is_told(
-    site: Site, gateway: Gateway, client: httpx2.Client
+    installation: TestInstallation, gateway: Gateway, client: httpx2.Client
 ) -> None:
     waits = escalate(client)
     path = f"/v1/escalations/{waits['escalation_id']}"
@@ -93,7 +97,7 @@ def test_an_approver_lets_an_action_run_and_whoever_waits_is_told(
     with ThreadPoolExecutor(8) as threads:
         waiting = [threads.submit(wait, number) for number in range(8)]
         ready.wait()
-        decided = client.post(f"{path}/decision", json=sign(site, waits))
+        decided = client.post(f"{path}/decision", json=sign(installation, waits))
         told = [one.result(DEADLINE_S) for one in waiting]
     assert (decided.status_code, decided.json()["status"]) == (200, "ended")
     assert (decided.json()["decision"], decided.json()["approver_id"]) == ("approve", OWNER)
@@ -103,25 +107,25 @@ def test_an_approver_lets_an_action_run_and_whoever_waits_is_told(
     assert (resolved["outcome"], resolved["session_id"]) == ("ALLOW", waits["session_id"])
     found = client.get(f"/v1/verdicts/{resolved['verdict_id']}")
     assert (found.status_code, found.json()) == (200, resolved)
-    again = client.post(f"{path}/decision", json=sign(site, waits, "deny"))
+    again = client.post(f"{path}/decision", json=sign(installation, waits, "deny"))
     assert (again.status_code, again.json()["error"]["code"]) == (422, "already_ended")
     listed_now = client.get("/v1/escalations").json()["waiting"]
     assert waits["escalation_id"] not in [one["escalation_id"] for one in listed_now]
 
 
-def test_a_denial_ends_it_too(site: Site, client: httpx2.Client) -> None:
+def test_a_denial_ends_it_too(installation: TestInstallation, client: httpx2.Client) -> None:
     waits = escalate(client)
     path = f"/v1/escalations/{waits['escalation_id']}"
-    assert client.post(f"{path}/decision", json=sign(site, waits, "deny")).status_code == 200
+    assert client.post(f"{path}/decision", json=sign(installation, waits, "deny")).status_code == 200
     told = client.get(path, params={"wait": 5})
     assert (told.status_code, told.json()["status"], told.json()["resolved"]) == (200, "denied", None)
     assert OWNER in told.json()["reason"]
 
 
-def test_an_approver_may_narrow_the_action(site: Site, client: httpx2.Client) -> None:
+def test_an_approver_may_narrow_the_action(installation: TestInstallation, client: httpx2.Client) -> None:
     waits = escalate(client)
     path = f"/v1/escalations/{waits['escalation_id']}"
-    narrower = sign(site, waits, parameters={"table": "orders", "limit": 1})
+    narrower = sign(installation, waits, parameters={"table": "orders", "limit": 1})
     assert client.post(f"{path}/decision", json=narrower).status_code == 200
     told = client.get(path, params={"wait": 5}).json()
     assert (told["status"], told["parameters"]) == ("approved", {"table": "orders", "limit": 1})
@@ -138,17 +142,17 @@ def test_an_approver_may_narrow_the_action(site: Site, client: httpx2.Client) ->
     ],
 )
 def test_an_answer_that_does_not_count_is_refused(
-    site: Site, client: httpx2.Client, changed: dict[str, Any], status: int, code: str
+    installation: TestInstallation, client: httpx2.Client, changed: dict[str, Any], status: int, code: str
 ) -> None:
     waits = escalate(client)
     answer = client.post(
-        f"/v1/escalations/{waits['escalation_id']}/decision", json=sign(site, waits) | changed
+        f"/v1/escalations/{waits['escalation_id']}/decision", json=sign(installation, waits) | changed
     )
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
 def test_other_tenants_and_other_agents_keys_see_nothing_of_it(
-    site: Site, gateway: Gateway, client: httpx2.Client
+    installation: TestInstallation, gateway: Gateway, client: httpx2.Client
 ) -> None:
     waits = escalate(client)
     path = f"/v1/escalations/{waits['escalation_id']}"
@@ -156,26 +160,28 @@ def test_other_tenants_and_other_agents_keys_see_nothing_of_it(
         with gateway.client(key) as other:
             assert other.get("/v1/escalations").json() == {"waiting": [], "count": 0}
             assert other.get(path).status_code == 404
-            assert other.post(f"{path}/decision", json=sign(site, waits)).status_code == 404
+            assert other.post(f"{path}/decision", json=sign(installation, waits)).status_code == 404
     for unknown in ("escalation:gate.actions.proposed:0:99999", "escalation:gate.actions.proposed:0:00", "x"):
         assert client.get(f"/v1/escalations/{unknown}").status_code == 404
     assert client.get(path, params={"wait": -1}).json()["error"]["code"] == "invalid_value"
 
 
 def test_after_a_restart_what_waits_and_what_ended_are_found(
-    site: Site, gateway: Gateway, client: httpx2.Client
+    installation: TestInstallation, gateway: Gateway, client: httpx2.Client
 ) -> None:
     ended, waits = escalate(client), escalate(client)
     path = f"/v1/escalations/{ended['escalation_id']}"
-    assert client.post(f"{path}/decision", json=sign(site, ended)).status_code == 200
-    with run_gateway(site, "second") as second, second.client() as new:
+    assert client.post(f"{path}/decision", json=sign(installation, ended)).status_code == 200
+    with run_gateway(installation, "second") as second, second.client() as new:
         listed = [one["escalation_id"] for one in new.get("/v1/escalations").json()["waiting"]]
         assert waits["escalation_id"] in listed
         assert ended["escalation_id"] not in listed
         assert new.get(path).json()["status"] == "approved"
 
 
-def test_an_approver_lets_denied_items_be_read_once(site: Site, client: httpx2.Client) -> None:
+def test_an_approver_lets_denied_items_be_read_once(
+    installation: TestInstallation, client: httpx2.Client
+) -> None:
     asked = {
         "sessionId": f"s-{uuid.uuid4().hex}",
         "request_id": "r-1",
@@ -186,7 +192,7 @@ def test_an_approver_lets_denied_items_be_read_once(site: Site, client: httpx2.C
     (withheld,) = client.post("/v1/retrievals/evaluate", json=asked).json()["withheld"]
     waits = open_escalation(client, withheld["escalation_id"], "request_hash")
     path = f"/v1/escalations/{waits['escalation_id']}"
-    answer = sign(site, {**waits, "action_digest": waits["request_hash"]})
+    answer = sign(installation, {**waits, "action_digest": waits["request_hash"]})
     assert client.post(f"{path}/decision", json=answer).status_code == 200
     told = client.get(path, params={"wait": 5})
     assert (told.status_code, told.json()["status"]) == (200, "approved")
@@ -196,10 +202,10 @@ def test_an_approver_lets_denied_items_be_read_once(site: Site, client: httpx2.C
     assert not client.post("/v1/retrievals/evaluate", json=asked).json()["items"], "once"
 
 
-def test_a_reviewer_decides_on_a_held_memory(site: Site, client: httpx2.Client) -> None:
+def test_a_reviewer_decides_on_a_held_memory(installation: TestInstallation, client: httpx2.Client) -> None:
     """Held memories of this policy expire after six seconds: on a busy machine that comes first."""
     for _ in range(5):
-        path, answer = _hold_memory(site, client)
+        path, answer = _hold_memory(installation, client)
         told = client.post(path, json=answer)
         if told.status_code == 200:
             break
@@ -208,7 +214,7 @@ def test_a_reviewer_decides_on_a_held_memory(site: Site, client: httpx2.Client) 
     assert client.post(path, json=answer).status_code == 422
 
 
-def _hold_memory(site: Site, client: httpx2.Client) -> tuple[str, dict[str, Any]]:
+def _hold_memory(installation: TestInstallation, client: httpx2.Client) -> tuple[str, dict[str, Any]]:
     """Where a new held memory is reviewed, and the reviewer's answer."""
     session = f"s-{uuid.uuid4().hex}"
     fields = write(session, "w", content=neutral_policy.DOUBT)
@@ -227,7 +233,7 @@ def _hold_memory(site: Site, client: httpx2.Client) -> tuple[str, dict[str, Any]
         "digest": held[0]["content_digest"],
         "justification": "known and harmless",
     }
-    answer = sign_review(review, site.trust.reviewer, site.audience).model_dump(
+    answer = sign_review(review, installation.trust.reviewer, installation.audience).model_dump(
         mode="json", exclude_unset=True
     )
     return f"/v1/quarantine/{decided['memory_id']}/review", answer

@@ -8,7 +8,7 @@ from typing import Any
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
 from sluice.core.state.session import Account, SessionState, session_key
@@ -49,8 +49,10 @@ def verdict(fields: dict[str, Any], waited_ms: int = 0) -> dict[str, Any]:
     if so_far:
         tenant = TENANT_OF.get(given_fields["agent_id"], "example")
         state.accounts[tenant] = Account(so_far, 3, {})
-    arrival = Arrival(ACTIONS, 0, 1, START, b"s", json.dumps(given_fields).encode(), waited_ms=waited_ms)
-    return verdict_of(decide(POINT, arrival, state))
+    input_record = InputRecord(
+        ACTIONS, 0, 1, START, b"s", json.dumps(given_fields).encode(), waited_ms=waited_ms
+    )
+    return verdict_of(decide(POINT, input_record, state))
 
 
 def operator(tool: str, parameters: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sluice.core.actions.stage import PASSED, StageResult
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.limits import SessionLimits
 from sluice.core.foundation.requests import next_request
 from sluice.core.policy.policy import Policy
@@ -193,14 +193,14 @@ class Session:
     offset: int = 0
     answers: list[Answer] = field(default_factory=list)
     asked: list[Request] = field(default_factory=list)
-    last: Arrival | None = None
+    last: InputRecord | None = None
     """The last action that came in."""
 
-    def arrival(self, topic: str, record: dict[str, Any]) -> Arrival:
+    def input_record(self, topic: str, record: dict[str, Any]) -> InputRecord:
         """The next record of a topic, now."""
         self.offset += 1
         raw = json.dumps(record, sort_keys=True).encode()
-        made = Arrival(topic, 3, self.offset, self.now, record["session_id"].encode(), raw)
+        made = InputRecord(topic, 3, self.offset, self.now, record["session_id"].encode(), raw)
         if topic == "gate.actions.proposed":
             self.last = made
         return made
@@ -217,7 +217,7 @@ class Session:
         """Put an outcome that the enforcement point "door" signed for the last action that came in."""
         return self._decide("gate.outcomes", self.sign_outcome(**fields))
 
-    def sign_outcome(self, of: Arrival | None = None, **fields: Any) -> dict[str, Any]:
+    def sign_outcome(self, of: InputRecord | None = None, **fields: Any) -> dict[str, Any]:
         """An outcome that "door" signed for an action, the last one that came in if none is named."""
         action = of or self.last
         assert action is not None
@@ -228,10 +228,10 @@ class Session:
         """Put an outcome as it stands, and apply its decision."""
         return self._decide("gate.outcomes", record)
 
-    def take(self, arrival: Arrival) -> Decision:
-        """Put what `arrival` made earlier, and apply its decision."""
-        message = read_record(arrival.topic, arrival.value)
-        decision = self.drive(self.point.evaluate(arrival, message, self.state))
+    def take(self, input_record: InputRecord) -> Decision:
+        """Put what `input_record` made earlier, and apply its decision."""
+        message = read_record(input_record.topic, input_record.value)
+        decision = self.drive(self.point.evaluate(input_record, message, self.state))
         self.state.apply(decision.session)
         return decision
 
@@ -246,9 +246,9 @@ class Session:
 
     def evaluate(self, topic: str, record: dict[str, Any]) -> Decision:
         """The decision on a record, not applied."""
-        arrival = self.arrival(topic, record)
-        message = read_record(topic, arrival.value)
-        return self.drive(self.point.evaluate(arrival, message, self.state))
+        input_record = self.input_record(topic, record)
+        message = read_record(topic, input_record.value)
+        return self.drive(self.point.evaluate(input_record, message, self.state))
 
     def drive(self, evaluation: Generator[Request, Answer, Decision]) -> Decision:
         """Run an evaluation to its end with the session's answers."""

@@ -17,7 +17,7 @@ from tests.unit.core.rerun.reruns import Case, memory_write
 from tests.unit.core.scene import MINUTE, action, entry, outcome, public_key
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.state.decision import Decision
     from sluice.core.state.session import SessionState
 
@@ -56,13 +56,17 @@ MADE = {ACTIONS: action, MEMORY_WRITES: memory_write, RETRIEVALS: retrieval, OUT
 ID = {ACTIONS: "action_id", MEMORY_WRITES: "write_id", RETRIEVALS: "request_id", OUTCOMES: "action_id"}
 
 
-def sign(arrival: Arrival, key: Ed25519PrivateKey, nonce: str, at_ms: int | None = None) -> Arrival:
-    """The arrival under a signature of this key."""
-    at = arrival.timestamp_ms if at_ms is None else at_ms
-    signed = SignedInput(arrival.topic, arrival.key or b"", key_id(key), at, nonce, arrival.value or b"")
+def sign(
+    input_record: InputRecord, key: Ed25519PrivateKey, nonce: str, at_ms: int | None = None
+) -> InputRecord:
+    """The input record under a signature of this key."""
+    at = input_record.timestamp_ms if at_ms is None else at_ms
+    signed = SignedInput(
+        input_record.topic, input_record.key or b"", key_id(key), at, nonce, input_record.value or b""
+    )
     message = signed.message(UNNAMED)
     header = AgentSignature(key_id(key), at, nonce, key.sign(message)).header()
-    return replace(arrival, signature_header=header)
+    return replace(input_record, signature_header=header)
 
 
 @dataclass
@@ -73,38 +77,40 @@ class Signing(Case):
     items: list[dict[str, Any]] = field(default_factory=list)
     signed: int = 0
 
-    def make(self, topic: str, agent: str = "signer", **fields: Any) -> Arrival:
+    def make(self, topic: str, agent: str = "signer", **fields: Any) -> InputRecord:
         """The next input of an agent, without a signature."""
         named = "reported_by" if topic == OUTCOMES else "agent_id"
-        return self.next_arrival(topic, MADE[topic](**{named: agent, **fields}))
+        return self.next_input_record(topic, MADE[topic](**{named: agent, **fields}))
 
-    def sign(self, arrival: Arrival, key: Ed25519PrivateKey = OWN, at_ms: int | None = None) -> Arrival:
-        """An arrival under a signature with a new nonce."""
+    def sign(
+        self, input_record: InputRecord, key: Ed25519PrivateKey = OWN, at_ms: int | None = None
+    ) -> InputRecord:
+        """An input record under a signature with a new nonce."""
         self.signed += 1
-        return sign(arrival, key, f"nonce-{self.signed:012d}", at_ms)
+        return sign(input_record, key, f"nonce-{self.signed:012d}", at_ms)
 
-    def again(self, arrival: Arrival) -> Arrival:
+    def again(self, input_record: InputRecord) -> InputRecord:
         """The same record at the next offset, now."""
         self._offset += 1
-        return replace(arrival, offset=self._offset, timestamp_ms=self.now)
+        return replace(input_record, offset=self._offset, timestamp_ms=self.now)
 
-    def put(self, arrival: Arrival) -> Decision:
-        """Decide on an arrival; its records are kept."""
-        decision = self._replay.take(arrival)
-        self.record(arrival, decision)
+    def put(self, input_record: InputRecord) -> Decision:
+        """Decide on an input record; its records are kept."""
+        decision = self._replay.take(input_record)
+        self.record(input_record, decision)
         for one in decision.records:
             if one.topic == QUALITY_DECISIONS:
                 self.items.append(read_decision(one.topic, self._chain.link(one.body)))
         return decision
 
-    def verdict(self, arrival: Arrival) -> dict[str, Any]:
+    def verdict(self, input_record: InputRecord) -> dict[str, Any]:
         """The verdict on an action."""
-        self.put(arrival)
+        self.put(input_record)
         return self.verdicts[-1]
 
-    def decide(self, arrival: Arrival) -> Decision:
-        """Decide on an arrival; its records are not kept."""
-        return self._replay.take(arrival)
+    def decide(self, input_record: InputRecord) -> Decision:
+        """Decide on an input record; its records are not kept."""
+        return self._replay.take(input_record)
 
     def session(self, name: str = "s-1") -> SessionState:
         """A session as it is now."""

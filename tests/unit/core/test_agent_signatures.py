@@ -190,7 +190,7 @@ def test_a_rerun_checks_again_and_finds_the_same() -> None:
     case = Signing()
     first = case.sign(case.make(ACTIONS))
     write = case.sign(case.make(MEMORY_WRITES))
-    for arrival in (
+    for input_record in (
         first,
         case.again(first),
         case.make(ACTIONS),
@@ -198,7 +198,7 @@ def test_a_rerun_checks_again_and_finds_the_same() -> None:
         case.again(write),
         case.make(MEMORY_WRITES),
     ):
-        case.put(arrival)
+        case.put(input_record)
     assert {one.status for one in case.rerun_all()} == {"identical"}
     assert [one["verdict"] for one in case.verdicts] == ["allowed", "allowed", "denied"]
 
@@ -206,7 +206,9 @@ def test_a_rerun_checks_again_and_finds_the_same() -> None:
 def test_a_rerun_without_the_header_differs() -> None:
     case = Signing()
     found = case.verdict(case.sign(case.make(ACTIONS)))
-    case.arrivals[found["verdict_id"]] = replace(case.arrivals[found["verdict_id"]], signature_header=None)
+    case.input_records[found["verdict_id"]] = replace(
+        case.input_records[found["verdict_id"]], signature_header=None
+    )
     assert case.rerun(found).status == "different"
 
 

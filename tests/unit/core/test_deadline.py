@@ -10,7 +10,7 @@ import pytest
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.state.session import SessionState, session_key
 from sluice_topics.catalog import ACTIONS
 from tests.unit.core.callers_scene import POINT, verdict
@@ -44,11 +44,11 @@ def test_the_time_that_the_stages_take_counts_towards_the_deadline() -> None:
     )
     fields = {"action_id": "a", "session_id": "s", "agent_id": "example-operator", "mode": "high_stakes"}
     call = {"toolName": "search_records", "parameters": {}, "deadline_ms": 1000}
-    arrival = Arrival(ACTIONS, 0, 1, START, b"s", json.dumps({**fields, **call}).encode())
-    found = verdict_of(decide(slow, arrival, SessionState(session_key("s"))))
+    input_record = InputRecord(ACTIONS, 0, 1, START, b"s", json.dumps({**fields, **call}).encode())
+    found = verdict_of(decide(slow, input_record, SessionState(session_key("s"))))
     assert (found["outcome"], found["waited_ms"] >= 1000) == ("BLOCK", True)
     again = verdict_of(
-        decide(POINT, replace(arrival, waited_ms=found["waited_ms"]), SessionState(session_key("s")))
+        decide(POINT, replace(input_record, waited_ms=found["waited_ms"]), SessionState(session_key("s")))
     )
     assert again["rerun_hash"] == found["rerun_hash"]
 
@@ -58,9 +58,9 @@ def test_a_repeat_that_comes_too_late_is_not_allowed_and_counts_nothing(mode: st
     fields = {"action_id": "a", "session_id": "s", "agent_id": "example-operator", "mode": mode}
     raw = json.dumps({**fields, "toolName": "search_records", "parameters": {}, "deadline_ms": 50}).encode()
     state = SessionState(session_key("s"))
-    first = decide(POINT, Arrival(ACTIONS, 0, 1, START, b"s", raw), state)
+    first = decide(POINT, InputRecord(ACTIONS, 0, 1, START, b"s", raw), state)
     state.apply(first.session)
-    late = verdict_of(decide(POINT, Arrival(ACTIONS, 0, 2, START, b"s", raw, waited_ms=50), state))
+    late = verdict_of(decide(POINT, InputRecord(ACTIONS, 0, 2, START, b"s", raw, waited_ms=50), state))
     assert (verdict_of(first)["outcome"], late["outcome"]) == ("ALLOW", outcome)
     assert late["duplicate_of"] == verdict_of(first)["verdict_id"]
     assert late["session"]["after"] == late["session"]["before"]

@@ -20,21 +20,23 @@ from tests.unit.core.signing_scene import (
 )
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 TOPICS = (ACTIONS, MEMORY_WRITES, RETRIEVALS, OUTCOMES)
 
 
-def _claim(arrival: Arrival) -> Arrival:
+def _claim(input_record: InputRecord) -> InputRecord:
     """Signed by a stranger, under the agent's own key id."""
-    header = sign(arrival, STRANGE, "n" * 16).signature_header or b""
-    return replace(arrival, signature_header=header.replace(key_id(STRANGE).encode(), key_id(OWN).encode()))
+    header = sign(input_record, STRANGE, "n" * 16).signature_header or b""
+    return replace(
+        input_record, signature_header=header.replace(key_id(STRANGE).encode(), key_id(OWN).encode())
+    )
 
 
-def _forge(case: Signing, numbers: count[int]) -> list[tuple[str, Arrival]]:
+def _forge(case: Signing, numbers: count[int]) -> list[tuple[str, InputRecord]]:
     """One signed record of each kind that counted, and what an attacker makes of it."""
     number = next(numbers)
-    made: list[tuple[str, Arrival]] = []
+    made: list[tuple[str, InputRecord]] = []
     for topic in TOPICS:
         name = "act-1" if topic == OUTCOMES else f"n-{number}"
         original = case.sign(
@@ -81,9 +83,9 @@ def test_of_ten_thousand_forged_stripped_swapped_and_stale_records_none_counts()
     case.put(case.sign(case.make(ACTIONS)))
     before, changes = case.totals(), 0
     while tried < 10_000:
-        for what, arrival in _forge(case, numbers):
+        for what, input_record in _forge(case, numbers):
             tried += 1
-            decision = case.decide(case.again(arrival))
+            decision = case.decide(case.again(input_record))
             body = answer_of(decision)
             refused = body["schema"] == "sluice/dead_letter/v1" or "unsigned_agent" in (
                 body.get("reason"),
@@ -102,7 +104,7 @@ def test_replays_of_what_counted_count_nowhere() -> None:
     for number in range(3000):
         case.now += 7
         first = firsts[number % 30]
-        arrival = case.again(first)
-        found = case.verdict(arrival if number % 2 else replace(arrival, key=first.key))
+        input_record = case.again(first)
+        found = case.verdict(input_record if number % 2 else replace(input_record, key=first.key))
         assert found["duplicate_of"] is not None
     assert all(case.totals(f"s-{number}") == (1, 1) for number in range(30))

@@ -12,8 +12,8 @@ from sluice.cli.demo.demo_answers import DemoAnswers
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import read_milliseconds
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.in_force import PolicyReducer
 from sluice.settings.reader import load_settings
@@ -52,9 +52,11 @@ class Deciding:
             place = PublishedAt(one.topic, 0, self._offset, 0)
             self._offset += 1
             outgoing = one.outgoing
-            arrival = Arrival(one.topic, 0, place.offset, self._now_ms, outgoing.key, outgoing.value or b"")
+            input_record = InputRecord(
+                one.topic, 0, place.offset, self._now_ms, outgoing.key, outgoing.value or b""
+            )
             self.answers.expect([one], [place])
-            self.answers.take(map(_read_stored, self._replay.take(arrival).records))
+            self.answers.take(map(_read_stored, self._replay.take(input_record).records))
 
     def _newly_in_force(self) -> Replay:
         ruling = self._in_force([_control(one, place, self._now_ms) for place, one in enumerate(self._said)])
@@ -68,10 +70,10 @@ def _point(policy: Policy) -> DecisionPoint:
     return DecisionPoint(policy, list_shipped_stages(), limits, stopwatch=lambda: 0, environment="demo")
 
 
-def _control(record: ControlRecord, place: int, at_ms: int) -> Arrival:
+def _control(record: ControlRecord, place: int, at_ms: int) -> InputRecord:
     topic, key, value = record
     assert topic in (BUNDLES, REGISTRY)
-    return Arrival(topic, 0, place, at_ms, key, value)
+    return InputRecord(topic, 0, place, at_ms, key, value)
 
 
 def _read_stored(record: OutRecord) -> StoredRecord:

@@ -15,15 +15,15 @@ import orjson
 from load.inputs.task_traffic import TaskTraffic
 from load.inputs.traffic import Traffic
 from load.installations import neutral_policy, quality_policy, task_policy
-from load.installations.site import KIND_HEADER, Evidence, Mix, Site
+from load.installations.installation import KIND_HEADER, Evidence, Mix, TestInstallation
 from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stage import PASSED, StageResult
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import read_input_message
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import GENESIS, Chain
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.limits import SessionLimits
 from sluice.core.foundation.requests import HELD_INPUT, Answer, next_request
 from sluice.core.memory import analysis, lineage
@@ -47,7 +47,7 @@ from sluice_topics.catalog import (
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
-    from load.installations.site import InputRecord
+    from load.installations.installation import TrafficRecord
     from sluice.core.actions.stage import ActionContext
     from sluice.core.foundation.requests import Request
     from sluice.core.policy.policy import Policy
@@ -58,7 +58,7 @@ PREFIX = "t."
 TRUST = ThrowawayTrust()
 BEGAN_MS = 1_700_000_000_000
 MOST_HELD = {"SLUICE_MEMORY__MAX_QUARANTINE_SIZE": "3"}
-SITE = Site("nowhere:1", PREFIX, "t", Path(), MOST_HELD, TRUST, began_ms=BEGAN_MS)
+INSTALLATION = TestInstallation("nowhere:1", PREFIX, "t", Path(), MOST_HELD, TRUST, began_ms=BEGAN_MS)
 STEP_MS = 100
 LIMITS = SessionLimits(3_600_000, 86_400_000, 512, 64, max_quarantine=3)
 
@@ -116,7 +116,7 @@ class _Run:
         self._changelog: list[StoredRecord] = []
         self._written: dict[str, list[StoredRecord]] = {name: [] for name in (*APART, "ledger")}
 
-    def publish(self, traffic: Traffic, event: InputRecord) -> None:
+    def publish(self, traffic: Traffic, event: TrafficRecord) -> None:
         """The broker takes an event, and it is decided; then what it told of sources, then what time does."""
         if event.topic == REGISTRY:
             return
@@ -125,7 +125,7 @@ class _Run:
         self._now += STEP_MS
         self._inputs.append(self._read_stored(PREFIX + event.topic, offset, event.key, event.value, kind))
         traffic.note_placed(event, 0, offset, self._now)
-        self._decide(Arrival(event.topic, 0, offset, self._now, event.key, event.value))
+        self._decide(InputRecord(event.topic, 0, offset, self._now, event.key, event.value))
         self._expire()
 
     def read_now_ms(self) -> int:
@@ -149,19 +149,21 @@ class _Run:
             for key, value in one.entries().items()
         ]
         apart = [self._written[topic] for topic in APART]
-        return Evidence(SITE, self._inputs, self._written["ledger"], [*self._changelog, *states], 0, *apart)
+        return Evidence(
+            INSTALLATION, self._inputs, self._written["ledger"], [*self._changelog, *states], 0, *apart
+        )
 
     def _expire(self) -> None:
         expired = self._point.expire_held(self._book, self._now, 100)
         if expired is not None:
             self._stage(expired, b"")
 
-    def _decide(self, arrival: Arrival) -> None:
-        key = KEY_PREFIX + (arrival.key or b"")
+    def _decide(self, input_record: InputRecord) -> None:
+        key = KEY_PREFIX + (input_record.key or b"")
         state = self._states.setdefault(key, SessionState(key))
-        message = read_input_message(arrival)
+        message = read_input_message(input_record)
         assert not isinstance(message, Unreadable)
-        evaluating = self._point.evaluate(arrival, message, state, self._shared)
+        evaluating = self._point.evaluate(input_record, message, state, self._shared)
         try:
             request = next_request(evaluating)
             while True:
@@ -169,7 +171,7 @@ class _Run:
         except StopIteration as done:
             decision: Decision = done.value
         state.apply(decision.session)
-        self._stage(decision, arrival.key or b"")
+        self._stage(decision, input_record.key or b"")
 
     def _answer(self, request: Request) -> Answer:
         if request.port == HELD_INPUT:
@@ -206,7 +208,7 @@ class _Run:
             name = UsualName(*orjson.loads(key))
             self._uses[name] = UseCount(*(body[one] for one in _COUNTED))
         if topic in (SOURCE_FEEDBACK, DESTINATION_USES):
-            self._decide(Arrival(topic, 0, offset, self._now, key, value))
+            self._decide(InputRecord(topic, 0, offset, self._now, key, value))
 
     def _next(self, topic: str) -> int:
         self._ends[topic] += 1
@@ -225,7 +227,7 @@ def _point() -> DecisionPoint:
     records = []
     published = [*neutral_policy.records(TRUST, BEGAN_MS), *task_policy.records(TRUST)]
     for topic, key, value in published:
-        records.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
+        records.append(InputRecord(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
     named = neutral_policy.BUNDLE, _new_point, quality_policy.BUNDLE
     in_force = PolicyReducer(Roots([TRUST.root_key]), *named, STAGES)

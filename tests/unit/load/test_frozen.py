@@ -38,5 +38,5 @@ def test_the_pipeline_decides_a_chunk_as_it_decides_its_inputs_one_by_one() -> N
     actions = next(frozen.draw(2 * INPUTS))
     limits = Settings().build_limits()
     together, alone = (Pipeline(actions.point(limits)) for _ in range(2))
-    chunk = actions.arrivals
+    chunk = actions.input_records
     assert together.take(chunk) == [record for one in chunk for record in alone.take([one])]

@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from load.installations import neutral_policy, quality_policy
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import Roots
-from sluice.core.rerun.policy_then import Installation, PolicyThen
+from sluice.core.rerun.policy_then import DecisionSettings, PolicyThen
 from sluice.core.rerun.recomputation import EnteredRecord, Recomputation
 from sluice.core.rerun.walk import WrittenRecord, group_answers, read_entry
 from tests.unit.load.decided import BEGAN_MS, LIMITS, PREFIX, STAGES, TRUST, decide
@@ -21,11 +21,11 @@ def then() -> PolicyThen:
     ends: Counter[str] = Counter()
     control = []
     for topic, key, value in neutral_policy.records(TRUST, BEGAN_MS):
-        control.append(Arrival(topic, 0, ends[topic], BEGAN_MS, key, value))
+        control.append(InputRecord(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
     roots = Roots([TRUST.root_key])
     names = neutral_policy.BUNDLE, quality_policy.BUNDLE, "test"
-    return PolicyThen(control, roots, Installation(STAGES, roots, *names, LIMITS, 0, "here"))
+    return PolicyThen(control, roots, DecisionSettings(STAGES, roots, *names, LIMITS, 0, "here"))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -34,7 +34,7 @@ def test_an_honest_run_is_recounted_as_it_was_decided(seed: int) -> None:
     inputs = {}
     for one in evidence.inputs:
         base = one.topic.removeprefix(PREFIX)
-        inputs[base, 0, one.offset] = Arrival(base, 0, one.offset, one.timestamp_ms, one.key, one.value)
+        inputs[base, 0, one.offset] = InputRecord(base, 0, one.offset, one.timestamp_ms, one.key, one.value)
     written = [
         WrittenRecord(
             one.topic.removeprefix(PREFIX), 0, one.offset, one.timestamp_ms, one.key, one.value or b"", ()

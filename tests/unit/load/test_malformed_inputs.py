@@ -9,7 +9,7 @@ import pytest
 
 from load.inputs.malformed_inputs import kinds_by_topic, make_report, make_retrieval
 from sluice.core.decide.kinds import read_input_message
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice_topics.catalog import MEMORY_WRITES, REPORTED, RETRIEVALS, REVIEWS
 from sluice_topics.record_reading import Unreadable
 
@@ -32,4 +32,4 @@ def test_the_retrieval_and_the_report_that_they_are_made_of_are_readable() -> No
 
 
 def _read(topic: str, value: bytes) -> Message | Unreadable:
-    return read_input_message(Arrival(topic, 0, 0, 0, SESSION.encode(), value))
+    return read_input_message(InputRecord(topic, 0, 0, 0, SESSION.encode(), value))

@@ -53,7 +53,7 @@ def test_harmless_texts_are_of_harmless_rows_alone() -> None:
 
 def test_a_write_of_the_benchmark_is_read_and_judged_by_its_content_alone(point: DecisionPoint) -> None:
     texts = ["The meeting is on Friday.", "The report is due on Monday."]
-    inputs = memory_writes.arrivals(texts, sessions=2)
+    inputs = memory_writes.input_records(texts, sessions=2)
     assert all(isinstance(read_input_message(one), ProposedMemoryWrite) for one in inputs)
     decisions = [body for body in Pipeline(point).take(inputs) if "trustScore" in body]
     assert [one["action"] for one in decisions] == ["allow", "allow"]
@@ -62,7 +62,9 @@ def test_a_write_of_the_benchmark_is_read_and_judged_by_its_content_alone(point:
 
 def test_a_source_is_new_to_the_gate_only_once(point: DecisionPoint) -> None:
     pipeline = Pipeline(point)
-    one_source = [memory_writes.arrivals([f"Note {n}."], 10, n * memory_writes.SOURCES) for n in range(1, 3)]
+    one_source = [
+        memory_writes.input_records([f"Note {n}."], 10, n * memory_writes.SOURCES) for n in range(1, 3)
+    ]
     revisions = [pipeline.take(inputs)[0]["seen"]["source"]["revision"] for inputs in one_source]
     assert revisions == [0, 1]
 
@@ -70,9 +72,9 @@ def test_a_source_is_new_to_the_gate_only_once(point: DecisionPoint) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_long_text_takes_1_mb_of_a_message_and_is_read(shape: str) -> None:
     text = long_text(shape, 1)
-    (arrival,) = memory_writes.arrivals([text], 1)
+    (input_record,) = memory_writes.input_records([text], 1)
     assert 0.9 * BYTES < len(orjson.dumps(text)) <= BYTES + 2
-    assert isinstance(read_input_message(arrival), ProposedMemoryWrite)
+    assert isinstance(read_input_message(input_record), ProposedMemoryWrite)
 
 
 def test_long_texts_of_two_salts_differ() -> None:

@@ -21,14 +21,14 @@ from load.recomputation.input_answers import AnswerAccount, account
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.cases.cases import run_cases
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.reduction import reduce_policy
 from tests.unit.load.decided import BEGAN_MS, TRUST, change_record, decide
 
 if TYPE_CHECKING:
-    from load.installations.site import Evidence
+    from load.installations.installation import Evidence
     from sluice.core.trust.reduction import ReducedPolicy
 
 REFUSALS = 10
@@ -43,7 +43,7 @@ class _Topics:
 
     def __init__(self, trust: ThrowawayTrust) -> None:
         self._trust = trust
-        self.records: list[Arrival] = []
+        self.records: list[InputRecord] = []
         self.placed: list[PublishedChange] = []
         for record in neutral_policy.records(trust, BEGAN_MS):
             self._append(*record)
@@ -63,9 +63,9 @@ class _Topics:
             self.records, Roots([self._trust.root_key]), CompileCache(partial(run_cases, stages=STAGES))
         )
 
-    def _append(self, topic: str, key: bytes, value: bytes | None) -> Arrival:
+    def _append(self, topic: str, key: bytes, value: bytes | None) -> InputRecord:
         offset = sum(one.topic == topic for one in self.records)
-        at = Arrival(topic, 0, offset, BEGAN_MS + len(self.records), key, value)
+        at = InputRecord(topic, 0, offset, BEGAN_MS + len(self.records), key, value)
         self.records.append(at)
         return at
 
@@ -83,7 +83,9 @@ def test_the_fold_refuses_what_the_traffic_says_and_nothing_else(seed: int, step
     topics = _Topics(ThrowawayTrust())
     topics.publish(seed, steps)
     reduced = topics.reduce()
-    refused = {(one.arrival.topic, one.arrival.offset): one.code for one in reduced.refused if one.final}
+    refused = {
+        (one.input_record.topic, one.input_record.offset): one.code for one in reduced.refused if one.final
+    }
     assert refused == {one.spot: one.event.due for one in topics.placed if one.event.due is not None}
 
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from load.bench.fixtures import bench_policy
-from load.bench.fixtures.items import Bodies, Elsewhere, Shape, arrivals, requests
+from load.bench.fixtures.items import Bodies, Elsewhere, Shape, input_records, requests
 from load.bench.fixtures.pure import Pipeline
 from load.bench.gates.retrieval_gate import JudgingGate
 from sluice.core.decide.kinds import read_input_message
@@ -27,7 +27,7 @@ def point() -> DecisionPoint:
 
 
 def test_most_items_are_in_order_and_each_fault_is_there(point: DecisionPoint) -> None:
-    inputs = arrivals(60, 10, 1, Shape(10))
+    inputs = input_records(60, 10, 1, Shape(10))
     judged = [body for body in Pipeline(point).take(inputs) if "quality_bundle_hash" in body]
     assert len(judged) == 600
     outcomes = Counter(body["outcome"] for body in judged)
@@ -38,7 +38,7 @@ def test_most_items_are_in_order_and_each_fault_is_there(point: DecisionPoint) -
 
 
 def test_the_gate_alone_makes_the_decisions_that_the_whole_makes(point: DecisionPoint) -> None:
-    inputs = arrivals(5, 2, 1, Shape(3))
+    inputs = input_records(5, 2, 1, Shape(3))
     read = [
         (one, message) for one in inputs if isinstance(message := read_input_message(one), ProposedRetrieval)
     ]

@@ -20,7 +20,7 @@ from tests.unit.load.decided import change_record, decide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from load.installations.site import Evidence
+    from load.installations.installation import Evidence
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 EVENTS = 900

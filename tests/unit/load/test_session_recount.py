@@ -16,7 +16,7 @@ from sluice_topics.catalog import BUNDLES, DEAD_LETTERS
 from tests.unit.load.decided import PREFIX, change_record, decide
 
 if TYPE_CHECKING:
-    from load.installations.site import Evidence
+    from load.installations.installation import Evidence
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 COUNTS = ("lost", "doubled", "contradicted", "unread", "faulted")

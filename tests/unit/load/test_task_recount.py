@@ -19,7 +19,7 @@ from tests.unit.load.decided import PREFIX, change_record, decide
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from load.installations.site import Evidence
+    from load.installations.installation import Evidence
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 EVENTS = 700

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from load.inputs.traffic import Traffic
+from load.installations.installation import Mix
 from load.installations.neutral_policy import READ_TOOL
-from load.installations.site import Mix
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 
 

@@ -43,7 +43,7 @@ SETTINGS = ApplicationSettings(
 
 @dataclass(frozen=True)
 class Record:
-    """What aiokafka returns, as far as an arrival needs it."""
+    """What aiokafka returns, as far as an input record needs it."""
 
     partition: int
     offset: int
@@ -155,7 +155,7 @@ class Worker:
         self.app.flow_control.clear()
 
     def offsets(self) -> list[list[int]]:
-        return [[arrival.offset for arrival in batch.arrivals] for batch in self.engine.taken]
+        return [[input_record.offset for input_record in batch.input_records] for batch in self.engine.taken]
 
 
 @asynccontextmanager
@@ -194,7 +194,7 @@ async def test_a_fetched_batch_is_one_message_to_the_agent_of_its_topic() -> Non
         await worker.wait_until(lambda: len(worker.engine.read) >= 3)
     assert worker.offsets() == [[5, 6, 7], [1]]
     assert worker.engine.agents == [f"decide:{FIRST.topic}", f"decide:{SECOND.topic}"]
-    assert [batch.arrivals[0].topic for batch in worker.engine.taken] == [ACTIONS, OUTCOMES]
+    assert [batch.input_records[0].topic for batch in worker.engine.taken] == [ACTIONS, OUTCOMES]
     assert worker.faults == []
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
     from sluice.core.decide.decision_point import DecisionPoint
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.stream.engine.transaction import Transactor
 
 NUMBERS = {2, 5}
@@ -35,7 +35,7 @@ class Broker:
         self.answers = asyncio.Event()
         self.answers.set()
 
-    async def to_end(self) -> list[Arrival]:
+    async def to_end(self) -> list[InputRecord]:
         self.asked.append("read the policy")
         return []
 

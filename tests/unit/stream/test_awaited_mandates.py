@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.stages import load_bundle
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import MANDATE_WAIT
 from sluice_topics.catalog import ACTIONS, MANDATES, SESSION_EVENTS, VERDICTS
 from tests.unit.core.actions.mandate_scene import ISSUERS, digest_of, make_bundle, make_mandate
@@ -26,12 +26,12 @@ def open_gated() -> Partition:
     return open_partition(point(*ISSUERS, policy=load_bundle(make_bundle(tiers=NEEDED))))
 
 
-def arrive(topic: str, offset: int, record: dict[str, Any]) -> Arrival:
+def arrive(topic: str, offset: int, record: dict[str, Any]) -> InputRecord:
     key = str(record["session_id"]).encode()
-    return Arrival(topic, 0, offset, START, key, json.dumps(record).encode())
+    return InputRecord(topic, 0, offset, START, key, json.dumps(record).encode())
 
 
-def propose(offset: int, **fields: Any) -> Arrival:
+def propose(offset: int, **fields: Any) -> InputRecord:
     named = {"action_id": f"a-{offset}", "mandate_digest": digest_of(MANDATE), **fields}
     return arrive(ACTIONS, offset, action(**named))
 

@@ -11,8 +11,8 @@ from load import ROOT
 from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.kinds import KEY_MISMATCH
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import Answer, Request
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import load_registry
@@ -59,8 +59,8 @@ def evaluation(mode: str, **parameters: object) -> InputInProgress:
         "mode": mode,
         "rows_affected": 7,
     }
-    arrival = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"s", json.dumps(record).encode())
-    return InputInProgress(point(), receive(arrival), SessionState(b"s:s"), Shared(), at_home=True)
+    input_record = InputRecord(ACTIONS, 0, 5, 1_800_000_000_000, b"s", json.dumps(record).encode())
+    return InputInProgress(point(), receive(input_record), SessionState(b"s:s"), Shared(), at_home=True)
 
 
 def answer(step: Request | Decision, chain: Chain) -> dict[str, dict[str, object]]:
@@ -98,15 +98,15 @@ def test_a_fault_after_an_answer_is_answered_too() -> None:
 
 def test_a_record_under_another_key_or_in_another_partition_is_unreadable() -> None:
     tried = evaluation("high_stakes")
-    moved = Arrival(ACTIONS, 0, 5, 1_800_000_000_000, b"other", tried.arrival.value)
+    moved = InputRecord(ACTIONS, 0, 5, 1_800_000_000_000, b"other", tried.input_record.value)
     assert receive(moved).message == KEY_MISMATCH
-    astray = InputInProgress(point(), receive(tried.arrival), tried.state, Shared(), at_home=False)
+    astray = InputInProgress(point(), receive(tried.input_record), tried.state, Shared(), at_home=False)
     assert answer(astray.advance(), Chain(0))[DEAD_LETTERS]["code"] == "wrong_partition"
 
 
 def test_an_input_that_is_not_to_be_read_is_denied_unread() -> None:
     tried = evaluation("high_stakes")
-    blind = InputInProgress(point(), unread(tried.arrival), tried.state, Shared(), at_home=True)
+    blind = InputInProgress(point(), unread(tried.input_record), tried.state, Shared(), at_home=True)
     verdict = answer(blind.advance(), Chain(0))[VERDICTS]
     assert (verdict["verdict"], verdict["action_id"]) == ("denied", None)
 
@@ -131,14 +131,14 @@ async def test_an_answer_that_is_at_hand_is_decided_upon_as_the_input_is_deliver
     lanes = Lanes(
         Ports({"anything": port}),
         lambda inbound: InputInProgress(point(), inbound, SessionState(b"s:s"), Shared(), at_home=True),
-        lambda evaluation, _: decided.put_nowait(evaluation.arrival.value or b""),
+        lambda evaluation, _: decided.put_nowait(evaluation.input_record.value or b""),
         lambda fault: decided.put_nowait(repr(fault).encode()),
     )
-    asked = receive(evaluation("high_stakes", ask=True).arrival)
+    asked = receive(evaluation("high_stakes", ask=True).input_record)
     lanes.enter([asked, asked])
     assert (decided.qsize(), len(lanes.waiting[b"s:s"])) == (0, 1)
-    assert [await decided.get(), await decided.get()] == [asked.arrival.value] * 2
+    assert [await decided.get(), await decided.get()] == [asked.input_record.value] * 2
     await asyncio.sleep(0)
     lanes.enter([replace(asked, session_key=b"s:other")])
-    assert (decided.get_nowait(), lanes.waiting) == (asked.arrival.value, {})
+    assert (decided.get_nowait(), lanes.waiting) == (asked.input_record.value, {})
     assert port.answers == [{}]

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.decide.kinds import BY_TOPIC
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.state.history import SourceName
 from sluice.stream.engine.evaluation import Ports, WorkerContext
 from sluice.stream.engine.outbox import home_of
@@ -60,9 +60,9 @@ def decide(owner: Partition, topic: str, *records: dict[str, Any], at_ms: int = 
     for record in records:
         offset = owner.intakes[topic].next
         raw = json.dumps(record).encode()
-        arrival = Arrival(topic, NUMBER, offset, at_ms, record["session_id"].encode(), raw)
+        input_record = InputRecord(topic, NUMBER, offset, at_ms, record["session_id"].encode(), raw)
         assert owner.intakes[topic].admit(offset)
-        owner.start([arrival])
+        owner.start([input_record])
 
 
 def take(owner: Partition) -> list[tuple[str, dict[str, Any]]]:
@@ -198,7 +198,7 @@ def test_the_owner_of_a_source_folds_what_it_is_told_and_keeps_it() -> None:
     for offset, verdict in enumerate(("seen", "positive")):
         owner, told = partition(table, number=home), feedback(verdict)
         assert owner.intakes[SOURCE_FEEDBACK].admit(offset)
-        owner.start([Arrival(SOURCE_FEEDBACK, home, offset, START, told.key, told.value)])
+        owner.start([InputRecord(SOURCE_FEEDBACK, home, offset, START, told.key, told.value)])
         _, outputs = owner.take(open_=True)
         revisions += [(one.topic, one.partition, json.loads(one.value)["revision"]) for one in outputs]
     assert revisions == [(SOURCE_HISTORIES, home, 1), (SOURCE_HISTORIES, home, 2)]

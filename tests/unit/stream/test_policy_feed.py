@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.trust.policy_contents import NOTHING
 from sluice.stream.feeds.policy_feed import PolicyFeed
 from sluice_topics.catalog import BUNDLES
@@ -50,9 +50,9 @@ class Topics:
     """Control topics that hold one more record at each reading, up to `records`."""
 
     def __init__(self, records: int) -> None:
-        self._left = [Arrival(BUNDLES, 0, offset, offset, None, b"") for offset in range(records)]
+        self._left = [InputRecord(BUNDLES, 0, offset, offset, None, b"") for offset in range(records)]
 
-    async def to_end(self) -> list[Arrival]:
+    async def to_end(self) -> list[InputRecord]:
         return [self._left.pop(0)] if self._left else []
 
     async def close(self) -> None:
@@ -83,7 +83,7 @@ async def test_what_was_read_before_a_cancellation_is_in_force_after_the_next_re
     """A rebalance cancels `follow` while a fold runs; the new assignment must not decide under the old."""
     folding, go_on = threading.Event(), threading.Event()
 
-    def slow(records: Sequence[Arrival]) -> Ruling:
+    def slow(records: Sequence[InputRecord]) -> Ruling:
         folding.set()
         assert go_on.wait(WAIT_S)
         return Ruling(len(records))

@@ -33,7 +33,7 @@ from tests.unit.core.trust.scene import (
 
 if TYPE_CHECKING:
     from sluice.core.decide.decision_point import DecisionPoint
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 
 class Reader:
@@ -43,7 +43,7 @@ class Reader:
         self._topics = topics
         self._read = 0
 
-    async def to_end(self) -> list[Arrival]:
+    async def to_end(self) -> list[InputRecord]:
         new = self._topics.records[self._read :]
         self._read += len(new)
         return new

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.trust.in_force import InForce
 from sluice.core.trust.policy_contents import Edition, EditionDifference, PolicyContents
 from sluice.stream.engine.engine import Engine, Feeds
@@ -45,16 +45,18 @@ class Readings:
         self.answers = asyncio.Event()
         self.answers.set()
 
-    async def to_end(self) -> list[Arrival]:
+    async def to_end(self) -> list[InputRecord]:
         self.asked.set()
         await self.answers.wait()
         self.count += 1
-        return [Arrival(REGISTRY, 0, self.count, self.count, None, b"")] * (self.count <= len(self._contents))
+        return [InputRecord(REGISTRY, 0, self.count, self.count, None, b"")] * (
+            self.count <= len(self._contents)
+        )
 
     async def close(self) -> None:
         pass
 
-    def fold(self, records: Sequence[Arrival]) -> InForce:
+    def fold(self, records: Sequence[InputRecord]) -> InForce:
         return InForce(point(), (), (), self._contents[len(records) - 1])
 
 
@@ -184,7 +186,7 @@ async def test_partitions_that_are_revoked_while_they_open_take_no_input() -> No
     worker.writes.answers.set()
     await asyncio.gather(opening, revoked)
     assert worker.engine.numbers == []
-    await worker.engine.deliver(FetchedBatch(1, [Arrival(ACTIONS, NUMBER, 0, 0, None, b"")]))
+    await worker.engine.deliver(FetchedBatch(1, [InputRecord(ACTIONS, NUMBER, 0, 0, None, b"")]))
     assert worker.writes.stopped == 1
 
 

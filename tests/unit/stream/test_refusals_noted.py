@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.trust.refused import Reason, Refused
 from sluice.stream.engine.evaluation import Ports, WorkerContext
 from sluice.stream.engine.partition import Partition
@@ -25,7 +25,9 @@ def keeper(table: dict[bytes, bytes]) -> Partition:
 
 def garbage(records: int) -> list[Refused]:
     reason = Reason("unsigned", "$", "not a DSSE envelope")
-    return [Refused(Arrival(REGISTRY, 0, offset, 1, b"x", b"!"), reason, offset) for offset in range(records)]
+    return [
+        Refused(InputRecord(REGISTRY, 0, offset, 1, b"x", b"!"), reason, offset) for offset in range(records)
+    ]
 
 
 def enter(partition: Partition, *, open_: bool = True) -> int:

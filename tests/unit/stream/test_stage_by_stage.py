@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.stage import ActionContext, Asking, StageResult
     from sluice.core.decide.decision_point import DecisionPoint
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.ports import Port
 
 PARTITIONS = 4
@@ -41,8 +41,8 @@ SESSIONS = 14
 class Inputs:
     """The port that finds earlier inputs, all of them at hand; to any other question it says nothing."""
 
-    def __init__(self, arrivals: Sequence[Arrival]) -> None:
-        self._values = {(one.topic, one.offset): one.value for one in arrivals}
+    def __init__(self, input_records: Sequence[InputRecord]) -> None:
+        self._values = {(one.topic, one.offset): one.value for one in input_records}
 
     async def ask(self, payload: object) -> object:
         return self.recall(payload)
@@ -57,11 +57,11 @@ def open_partition(point: DecisionPoint, ports: dict[str, Port] | None = None) -
     return Partition(0, WorkerContext(point, Ports(ports or {}), settings, {}), {}, {}, fail)
 
 
-def enter(owner: Partition, arrivals: Sequence[Arrival]) -> None:
-    """Deliver arrivals in one chunk."""
-    for arrival in arrivals:
-        owner.intakes[arrival.topic].pending[arrival.offset] = None
-    owner.start(arrivals)
+def enter(owner: Partition, input_records: Sequence[InputRecord]) -> None:
+    """Deliver input records in one chunk."""
+    for input_record in input_records:
+        owner.intakes[input_record.topic].pending[input_record.offset] = None
+    owner.start(input_records)
 
 
 def taken(owner: Partition, *topics: str) -> list[dict[str, Any]]:
@@ -77,13 +77,13 @@ def test_a_chunk_leaves_what_its_inputs_leave_one_by_one(name: str, monkeypatch:
     monkeypatch.setattr(frozen, "SESSIONS", SESSIONS)
     kept = next(one for one in frozen.draw(320) if one.name == name)
     limits = replace(Settings().build_limits(), max_quarantine=2, max_escalations=2, max_source_histories=3)
-    ports: dict[str, Port] = dict.fromkeys((HELD_INPUT, ANALYSIS, LINEAGE), Inputs(kept.arrivals))
+    ports: dict[str, Port] = dict.fromkeys((HELD_INPUT, ANALYSIS, LINEAGE), Inputs(kept.input_records))
     together, alone = (open_partition(kept.point(limits), ports) for _ in range(2))
-    for start in range(0, len(kept.arrivals), CHUNK):
-        chunk = kept.arrivals[start : start + CHUNK]
+    for start in range(0, len(kept.input_records), CHUNK):
+        chunk = kept.input_records[start : start + CHUNK]
         enter(together, chunk)
-        for arrival in chunk:
-            enter(alone, [arrival])
+        for input_record in chunk:
+            enter(alone, [input_record])
         assert together.take(open_=True) == alone.take(open_=True)
 
 
@@ -133,19 +133,19 @@ def office(*stages: Any, uses: int = 0) -> Office:
     return Office((grant(uses=uses),) if uses else (), limits=replace(OURS, max_escalations=2), stages=stages)
 
 
-def propose(of: Office, *names: str, **fields: Any) -> list[Arrival]:
+def propose(of: Office, *names: str, **fields: Any) -> list[InputRecord]:
     """An action of each session that needs an approver."""
     asked = {"agent_id": "operator", "toolName": "erase", "rows_affected": 3, "mode": "high_stakes", **fields}
     return [
-        of.arrival(ACTIONS, action(action_id=f"a-{at}", session_id=name, **asked))
+        of.input_record(ACTIONS, action(action_id=f"a-{at}", session_id=name, **asked))
         for at, name in enumerate(names)
     ]
 
 
-def decide(of: Office, *arrivals: Arrival) -> Partition:
+def decide(of: Office, *input_records: InputRecord) -> Partition:
     """A partition that has decided them in one chunk."""
     owner = open_partition(of.point(*of.more))
-    enter(owner, arrivals)
+    enter(owner, input_records)
     return owner
 
 

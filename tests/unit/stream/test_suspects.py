@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, cast
 
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.stream.engine.crash_guard import RESERVED_KEY, CrashGuard, Marker, PartitionRecord, Trial
 from sluice.stream.engine.evaluation import Ports, WorkerContext
 from sluice.stream.engine.intake import Intake
@@ -60,9 +60,9 @@ def start_after_crash(
     return Owned(partition, transactor, settings, Linger(0.0, 0.0), fail, asyncio.Lock()), partition
 
 
-def arrival(offset: int) -> Arrival:
+def input_record(offset: int) -> InputRecord:
     raw = json.dumps(action(action_id=f"a-{offset}")).encode()
-    return Arrival(ACTIONS, NUMBER, offset, START + offset, b"s-1", raw)
+    return InputRecord(ACTIONS, NUMBER, offset, START + offset, b"s-1", raw)
 
 
 def read_to(offset: int | None) -> Callable[[str, int], int | None]:
@@ -82,7 +82,7 @@ async def test_a_fetch_that_is_slow_to_come_leaves_the_suspects_suspect() -> Non
         owned.note_read(read_to(position))
         await turns()
     assert partition.guard.group_until == {ACTIONS: END}
-    owned.offer([arrival(offset) for offset in range(FIRST, END)])
+    owned.offer([input_record(offset) for offset in range(FIRST, END)])
     await turns()
     assert Trial(ACTIONS, FIRST, END, crashes=1) in [marker.trial for marker in commits.markers]
     assert partition.guard.group_until == {}
@@ -112,7 +112,7 @@ async def test_an_owner_has_room_however_much_the_one_before_left_undecided() ->
     owned, partition = start_after_crash(commits, FIRST + 2 * most, tuple(range(FIRST, FIRST + 2 * most)))
     await owned.open()
     assert owned.has_room()
-    owned.offer([arrival(offset) for offset in range(FIRST, FIRST + most)])
+    owned.offer([input_record(offset) for offset in range(FIRST, FIRST + most)])
     assert not owned.has_room()
     for _ in range(most):
         await turns()

@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError, ProducerFenced
 
 from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, list_partitions
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice_topics.catalog import MAX_CONTROL_MESSAGE_BYTES
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ class KafkaControlReader:
         self._topics = dict(topics)
         self._consumer: AIOKafkaConsumer | None = None
         self._asking: AIOKafkaConsumer | None = None
-        self._read: list[Arrival] = []
+        self._read: list[InputRecord] = []
 
-    async def to_end(self) -> list[Arrival]:
+    async def to_end(self) -> list[InputRecord]:
         """Every record up to the end that the topics have now that no earlier call gave.
 
         Ends are asked for in the order that the records depend on each other: who publishes a bundle saw its
@@ -54,7 +54,7 @@ class KafkaControlReader:
         while await is_behind(consumer, ends):
             consumer.resume(*ends)
             batch = await consumer.getmany(timeout_ms=_POLL_MS)
-            self._read += [self._read_arrival(one) for messages in batch.values() for one in messages]
+            self._read += [self._read_input_record(one) for messages in batch.values() for one in messages]
         consumer.pause(*ends)  # until the next call: a fetch that waits for news costs CPU
         bounds = {self._topics[part.topic]: end for part, end in ends.items()}
         read = self._read
@@ -93,12 +93,14 @@ class KafkaControlReader:
     def _list_parts(self) -> list[TopicPartition]:
         return [TopicPartition(name, 0) for name in self._topics]
 
-    def _read_arrival(self, message: Any) -> Arrival:
+    def _read_input_record(self, message: Any) -> InputRecord:
         base = self._topics[message.topic]
-        return Arrival(base, message.partition, message.offset, message.timestamp, message.key, message.value)
+        return InputRecord(
+            base, message.partition, message.offset, message.timestamp, message.key, message.value
+        )
 
 
-async def read_control(bootstrap_servers: str, topics: Mapping[str, str]) -> list[Arrival]:
+async def read_control(bootstrap_servers: str, topics: Mapping[str, str]) -> list[InputRecord]:
     """Every record that the topics hold now; `topics` as for the reader. Raises UnknownTopics and
     KafkaUnreachable."""
     await list_partitions(bootstrap_servers, list(topics))
@@ -115,8 +117,8 @@ async def publish_control(
     bootstrap_servers: str,
     topics: Mapping[str, str],
     writer: str,
-    choose: Callable[[Sequence[Arrival]], Sequence[tuple[str, Outgoing]]],
-) -> list[Arrival]:
+    choose: Callable[[Sequence[InputRecord]], Sequence[tuple[str, Outgoing]]],
+) -> list[InputRecord]:
     """Write what `choose` makes of the records that are there, in one transaction; the records afterwards.
 
     `topics` as for the reader; `choose` gives topics by base name; if it gives nothing, nothing is written.

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from sluice.adapters.kafka.kafka_consumers import make_consumer, read_batches_since
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, fetch_ends, list_partitions, open_reader
 from sluice.core.decide.kinds import DECIDING, DECISIONS, KINDS
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, read_entry
 from sluice_topics.agent_signature import find_header
 from sluice_topics.catalog import ACTIONS, BUNDLES, CATALOG, REGISTRY
@@ -44,12 +44,12 @@ class KafkaEvidence:
         self.bootstrap_servers = bootstrap_servers
         self.prefix = prefix
 
-    async def read_policy(self) -> list[Arrival]:
+    async def read_policy(self) -> list[InputRecord]:
         """Every control record so far."""
         names = {f"{self.prefix}{base}": base for base in (REGISTRY, BUNDLES)}
         async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
             return [
-                Arrival(names[one.topic], one.partition, one.offset, one.timestamp_ms, one.key, one.value)
+                InputRecord(names[one.topic], one.partition, one.offset, one.timestamp_ms, one.key, one.value)
                 async for batch in reader.to_end()
                 for one in batch
             ]
@@ -84,12 +84,12 @@ class InputFetcher:
         self._prefix = prefix
         self._parts = parts
 
-    async def fetch_inputs(self, places: Iterable[Place]) -> dict[Place, Arrival]:
+    async def fetch_inputs(self, places: Iterable[Place]) -> dict[Place, InputRecord]:
         """Fetch the inputs at these places; one is absent where nothing lies any more."""
         offsets_of: dict[tuple[str, int], set[int]] = {}
         for topic, partition, offset in places:
             offsets_of.setdefault((topic, partition), set()).add(offset)
-        found: dict[Place, Arrival] = {}
+        found: dict[Place, InputRecord] = {}
         for (topic, partition), offsets in offsets_of.items():
             part = self._make_part(topic, partition)
             if part in self._parts:
@@ -129,10 +129,10 @@ class InputFetcher:
                         yield message
 
 
-def read_input(topic: str, message: Any) -> Arrival:
+def read_input(topic: str, message: Any) -> InputRecord:
     """A Kafka message as an input of the topic with this base name."""
     place = (topic, message.partition, message.offset, message.timestamp)
-    return Arrival(
+    return InputRecord(
         *place,
         message.key,
         message.value,
@@ -217,7 +217,7 @@ class KafkaPartitions:
                     batch = []
             yield batch
 
-    async def read_decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[Arrival]]:
+    async def read_decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[InputRecord]]:
         """The inputs of a topic (base name) that the workers' group has committed as decided, as far as they
         are still there."""
         part = TopicPartition(f"{self._prefix}{topic}", number)

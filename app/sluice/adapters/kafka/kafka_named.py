@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence, name_decision
 from sluice.adapters.kafka.kafka_read import open_reader
 from sluice.core.decide.kinds import DECIDING, JUDGED
-from sluice.core.foundation.arrival import read_coordinates
+from sluice.core.foundation.input_record import read_coordinates
 from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sluice.adapters.kafka.kafka_evidence import INPUTS, KafkaPartitions, name_decision
 from sluice.core.actions.plan import in_order
 from sluice.core.decide.kinds import DECIDING, DECISIONS
-from sluice.core.foundation.arrival import read_coordinates
+from sluice.core.foundation.input_record import read_coordinates
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.policy_then import PolicyThen
 from sluice.core.rerun.recomputation import Recomputation
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_evidence import InputFetcher, KafkaEvidence
     from sluice.core.actions.stage import Stage
-    from sluice.core.foundation.arrival import Arrival
-    from sluice.core.rerun.policy_then import Installation
+    from sluice.core.foundation.input_record import InputRecord
+    from sluice.core.rerun.policy_then import DecisionSettings
     from sluice.core.rerun.walk import Inputs, LedgerEntry, Place, WrittenRecord
 
 _OF_ITEMS = "quality:"
@@ -42,7 +42,7 @@ CLOCKS_APART_MS = 60_000
 """A decision is written after its input; brokers' clocks differ by less than this."""
 
 
-async def rerun_ids(kafka: KafkaEvidence, of: Installation, ids: Sequence[str]) -> list[Rerun]:
+async def rerun_ids(kafka: KafkaEvidence, of: DecisionSettings, ids: Sequence[str]) -> list[Rerun]:
     """The decisions of these ids, in this order; of one id the second and later ones too, as differences.
     Raises ValueError for a text that is not an id."""
     placed_ids = [_read_place(one) for one in ids]
@@ -56,7 +56,7 @@ async def rerun_ids(kafka: KafkaEvidence, of: Installation, ids: Sequence[str]) 
     return [one for sought, these in pairs for one in _execute(rerunner, *sought, these, inputs)]
 
 
-async def rerun_all(kafka: KafkaEvidence, of: Installation) -> AsyncIterator[Rerun]:
+async def rerun_all(kafka: KafkaEvidence, of: DecisionSettings) -> AsyncIterator[Rerun]:
     """Every decision that is in the ledger now, and every other record that something is wrong with. The
     sessions are recounted along the way, and inputs that were decided and are not answered are told."""
     partitions = KafkaPartitions(kafka.bootstrap_servers, kafka.prefix, of.group)
@@ -76,7 +76,7 @@ class _Walks:
     """The control topics are read when a partition's end is fixed: of what was published before that,
     nothing may seem to be gone."""
 
-    def __init__(self, kafka: KafkaEvidence, of: Installation) -> None:
+    def __init__(self, kafka: KafkaEvidence, of: DecisionSettings) -> None:
         self._kafka = kafka
         self._of = of
         self._read = -1
@@ -93,8 +93,8 @@ class _Walks:
 
 async def _walk(walk: PartitionWalk, reader: InputFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
     inputs = await reader.fetch_inputs(list_places(entry for group in groups for entry in group))
-    arrivals = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
-    return [one for pair in zip(groups, arrivals, strict=True) for one in walk.take(*pair, inputs)]
+    input_records = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
+    return [one for pair in zip(groups, input_records, strict=True) for one in walk.take(*pair, inputs)]
 
 
 async def _find_unanswered(
@@ -119,7 +119,7 @@ async def _group_entries(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIter
         yield [left]
 
 
-async def rerun_sample(kafka: KafkaEvidence, of: Installation, size: int, seed: int) -> list[Rerun]:
+async def rerun_sample(kafka: KafkaEvidence, of: DecisionSettings, size: int, seed: int) -> list[Rerun]:
     """`size` decisions by the hash of seed and record: of the same ledger the same, in the same order."""
     kept: list[tuple[bytes, WrittenRecord]] = []
     async for batch in kafka.read_decisions():
@@ -130,11 +130,13 @@ async def rerun_sample(kafka: KafkaEvidence, of: Installation, size: int, seed: 
         )
 
 
-def _make_rerunner(records: Sequence[Arrival], of: Installation) -> Rerunner:
+def _make_rerunner(records: Sequence[InputRecord], of: DecisionSettings) -> Rerunner:
     return _replay_policy(records, of)[0]
 
 
-def _replay_policy(records: Sequence[Arrival], of: Installation) -> tuple[Rerunner, PolicyThen | None]:
+def _replay_policy(
+    records: Sequence[InputRecord], of: DecisionSettings
+) -> tuple[Rerunner, PolicyThen | None]:
     evidence = PolicyEvidence()
     for one in records:
         evidence.add(one.topic, one.value)
@@ -142,7 +144,7 @@ def _replay_policy(records: Sequence[Arrival], of: Installation) -> tuple[Rerunn
     return Rerunner(evidence, partial(_find_stage, of), of.version, then, of.audience), then
 
 
-def _find_stage(of: Installation, name: str) -> Stage:
+def _find_stage(of: DecisionSettings, name: str) -> Stage:
     return in_order([name], of.stages)[0]
 
 
@@ -157,9 +159,9 @@ def _read_place(an_id: str) -> tuple[Place, str]:
 
 
 async def _fetch_decisions(
-    reader: InputFetcher, place: Place, sought: str, arrival: Arrival | None
+    reader: InputFetcher, place: Place, sought: str, input_record: InputRecord | None
 ) -> list[WrittenRecord]:
-    since_ms = 0 if arrival is None else max(0, arrival.timestamp_ms - CLOCKS_APART_MS)
+    since_ms = 0 if input_record is None else max(0, input_record.timestamp_ms - CLOCKS_APART_MS)
     return await reader.fetch_decisions(place, sought, since_ms)
 
 
@@ -176,15 +178,17 @@ def _execute(
     return [reruns[0], *(replace(one, whatever_version=True) for one in changed)]
 
 
-async def _fetch_approved(reader: InputFetcher, found: Sequence[WrittenRecord]) -> dict[Place, Arrival]:
+async def _fetch_approved(reader: InputFetcher, found: Sequence[WrittenRecord]) -> dict[Place, InputRecord]:
     """The other inputs that these decisions rest on."""
     entries = (entry for one in found if (entry := read_entry(one)) is not None)
     return await reader.fetch_inputs(list_places(entries))
 
 
-def _check(rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None, inputs: Inputs) -> Rerun:
+def _check(
+    rerunner: Rerunner, written: WrittenRecord, input_record: InputRecord | None, inputs: Inputs
+) -> Rerun:
     """Executed again, and held against what lies outside the hash."""
-    rerun, entry = execute_again(rerunner, written, arrival, inputs), read_entry(written)
+    rerun, entry = execute_again(rerunner, written, input_record, inputs), read_entry(written)
     differing = () if entry is None else check_outside(written, entry.fields)
     if not differing:
         return rerun

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.cli.ledger.record_line import read_line
 from sluice.core.decide.kinds import ANSWERS
-from sluice.core.foundation.arrival import read_coordinates
+from sluice.core.foundation.input_record import read_coordinates
 from sluice_topics.catalog import (
     ADMITTED,
     CATALOG,

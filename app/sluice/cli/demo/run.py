@@ -17,7 +17,7 @@ from sluice.adapters.kafka.kafka_ledger import read_values, verify_ledger
 from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
 from sluice.adapters.kafka.kafka_rerun import rerun_all
 from sluice.adapters.kafka.kafka_topics import create
-from sluice.bootstrap.parts import build_installation
+from sluice.bootstrap.parts import build_decision_settings
 from sluice.broker import locate
 from sluice.cli.demo import run_location
 from sluice.cli.demo.material import TENANT
@@ -230,7 +230,7 @@ def examine(place: RunLocation, narrator: Narrator) -> Examined:
 
 async def _rerun(place: RunLocation) -> RerunTally:
     kafka = KafkaEvidence(place.bootstrap_servers, place.prefix)
-    of = build_installation(load_settings(environment=place.build_worker_environment(os.environ)), {})
+    of = build_decision_settings(load_settings(environment=place.build_worker_environment(os.environ)), {})
     tally = RerunTally()
     async for one in rerun_all(kafka, of):
         tally.take([one])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from sluice.core.foundation.arrival import read_coordinates
 from sluice.core.foundation.clock import read_milliseconds
+from sluice.core.foundation.input_record import read_coordinates
 from sluice.core.foundation.requests import Answer, take_input
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import ESCALATIONS

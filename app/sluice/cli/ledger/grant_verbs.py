@@ -16,9 +16,9 @@ from sluice.cli.output import WRONG, clean, errors, parse_span, print_line, read
 from sluice.cli.policy.control_topics import publish_values, require_policy
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.actions.standing_grants import OF_REGISTRY, condition_of
-from sluice.core.foundation.arrival import escalation_id, read_coordinates
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError, RegistryError
+from sluice.core.foundation.input_record import escalation_id, read_coordinates
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, MOST_USES
 from sluice.core.trust.signing import check_entries, sign_entries
 from sluice_topics.catalog import ACTIONS, REGISTRY, RETRIEVALS

@@ -21,7 +21,7 @@ from sluice_topics.catalog import REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.trust.policy_contents import Edition, PolicyContents
     from sluice.settings.reader import Settings
 
@@ -50,12 +50,12 @@ async def find_absent_policy(settings: Settings) -> list[LedgerFinding]:
     ]
 
 
-def _list_editions(records: Iterable[Arrival]) -> set[tuple[str, Edition]]:
+def _list_editions(records: Iterable[InputRecord]) -> set[tuple[str, Edition]]:
     said = (_read_statement(one) for one in records)
     return {make_edition(one) for one in said if one is not None}
 
 
-def _read_statement(record: Arrival) -> Statement | None:
+def _read_statement(record: InputRecord) -> Statement | None:
     envelope = open_record(record)
     if not isinstance(envelope, Envelope):
         return None

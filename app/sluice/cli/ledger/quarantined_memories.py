@@ -21,8 +21,8 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.core.foundation.arrival import memory_id, read_coordinates
 from sluice.core.foundation.clock import read_milliseconds, span
+from sluice.core.foundation.input_record import memory_id, read_coordinates
 from sluice.core.memory.plan import digest_content
 from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, read_decision
 from sluice.ports import PortUnavailable

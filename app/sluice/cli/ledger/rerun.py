@@ -10,7 +10,7 @@ from rich.table import Table
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
-from sluice.bootstrap.parts import build_installation
+from sluice.bootstrap.parts import build_decision_settings
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sluice.adapters.kafka.kafka_named import Meaning
-    from sluice.core.rerun.policy_then import Installation
+    from sluice.core.rerun.policy_then import DecisionSettings
     from sluice.core.rerun.rerun_result import Rerun, Status
     from sluice.settings.reader import Settings
 
@@ -131,7 +131,7 @@ def rerun_command(
     Identical: all fields are the same, except for durations and the place
     in the ledger. Different: the answer names the field with both values.
     Evidence gone: the answer names what is no longer there, such as an
-    input past its retention, or a gate that only another installation has.
+    input past its retention, or a gate that only another decision_settings has.
 
     An id of a caller means every decision that names it. If no decision
     names an id, the answer says that it was never seen; this is not
@@ -195,7 +195,7 @@ def _require_reruns(
     """Execute these, a sample, or all, into the tally."""
     source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
     try:
-        of = build_installation(settings, {})
+        of = build_decision_settings(settings, {})
         require_broker(_run_reruns(source, of, tally, ids, sample, seed), "{}")
     except (PolicyError, ValueError) as error:
         stop(str(error))
@@ -203,7 +203,7 @@ def _require_reruns(
 
 async def _run_reruns(
     source: KafkaEvidence,
-    of: Installation,
+    of: DecisionSettings,
     tally: RerunTally,
     ids: list[str],
     sample: int | None,

@@ -144,7 +144,7 @@ def _fetch_inputs(stories: list[Story]) -> dict[Place, Any]:
 async def _fetch(kafka: KafkaEvidence, stories: list[Story]) -> dict[Place, Any]:
     async with kafka.open_fetcher() as places:
         found = await places.fetch_inputs({_read_place(one.decision) for one in stories})
-    read = {place: parse(arrival.value or b"") for place, arrival in found.items()}
+    read = {place: parse(input_record.value or b"") for place, input_record in found.items()}
     return {place: None if isinstance(one, Unreadable) else one for place, one in read.items()}
 
 

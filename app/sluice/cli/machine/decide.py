@@ -26,15 +26,15 @@ from sluice.core.memory import lineage
 from sluice.core.trust.in_force import PolicyError
 from sluice.offline.asking import Asking, EarlierDecisions, HeldInputs
 from sluice.offline.policy_files import PolicyFileError, PolicyFiles, read_signed_policy, read_unsigned_policy
-from sluice.offline.record_files import ClockError, read_arrivals
+from sluice.offline.record_files import ClockError, read_input_records
 from sluice_topics.catalog import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.state.decision import Decision
     from sluice.settings.reader import Settings
 
@@ -136,27 +136,29 @@ def decide_command(
     wrong = False
     try:
         with _open_lines(file) as lines, _build_asking(settings, held, earlier) as asking:
-            for arrival, decision in _decide_all(read_arrivals(lines, at_ms), point, asking, held, earlier):
+            for input_record, decision in _decide_all(
+                read_input_records(lines, at_ms), point, asking, held, earlier
+            ):
                 wrong = wrong or any(record.kind == "DeadLetter" for record in decision.records)
-                _print(arrival, decision, json=json)
+                _print(input_record, decision, json=json)
     except ClockError as error:
         stop(f"{file}: {error}")
     raise typer.Exit(WRONG if wrong else WELL)
 
 
 def _decide_all(
-    arrivals: Iterable[Arrival],
+    input_records: Iterable[InputRecord],
     point: DecisionPoint,
     asking: Asking,
     held: HeldInputs,
     earlier: EarlierDecisions,
-) -> Iterator[tuple[Arrival, Decision]]:
+) -> Iterator[tuple[InputRecord, Decision]]:
     replay = Replay(point, asking.answer)
-    for arrival in arrivals:
-        decision = replay.take(arrival)
-        held.note(arrival, replay.book)
+    for input_record in input_records:
+        decision = replay.take(input_record)
+        held.note(input_record, replay.book)
         earlier.note(decision)
-        yield arrival, decision
+        yield input_record, decision
 
 
 def _build_asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> Asking:
@@ -168,15 +170,15 @@ def _build_asking(settings: Settings, held: HeldInputs, earlier: EarlierDecision
     return Asking({**ports, HELD_INPUT: held, lineage.PORT: earlier})
 
 
-def _print(arrival: Arrival, decision: Decision, *, json: bool) -> None:
+def _print(input_record: InputRecord, decision: Decision, *, json: bool) -> None:
     for record in select_answers(decision):
         written = orjson.dumps(drop_content(record))
         if json:
             print_json(orjson.loads(written))
         else:
-            place = (record.topic, arrival.partition, arrival.offset, arrival.timestamp_ms)
+            place = (record.topic, input_record.partition, input_record.offset, input_record.timestamp_ms)
             console.print(
-                write_line(StoredRecord(*place, arrival.key, written, ()), record.topic), soft_wrap=True
+                write_line(StoredRecord(*place, input_record.key, written, ()), record.topic), soft_wrap=True
             )
 
 

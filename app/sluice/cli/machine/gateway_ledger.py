@@ -36,13 +36,13 @@ def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
     from sluice.adapters.kafka.kafka_evidence import KafkaEvidence  # noqa: PLC0415 - a second to import
     from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
     from sluice.adapters.kafka.kafka_rerun import rerun_ids  # noqa: PLC0415 - as above
-    from sluice.bootstrap.parts import build_installation  # noqa: PLC0415 - as above
+    from sluice.bootstrap.parts import build_decision_settings  # noqa: PLC0415 - as above
     from sluice.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
     from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
 
     source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
     try:
-        (first, *_) = asyncio.run(rerun_ids(source, build_installation(settings, {}), [an_id]))
+        (first, *_) = asyncio.run(rerun_ids(source, build_decision_settings(settings, {}), [an_id]))
     except (PolicyError, KafkaUnreachable, UnknownTopics) as error:
         raise LedgerUnreadable(str(error)) from error
     return {

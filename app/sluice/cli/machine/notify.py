@@ -145,7 +145,7 @@ def _build_slack(settings: Settings) -> Destination:
 async def _fetch_action(inputs: KafkaHeldInput, reported: ReportedSubject) -> tuple[str, str] | None:
     """The tool and the parameters of what waits, or a memory's content; None where it cannot be read, or is
     something else."""
-    from sluice.core.foundation.arrival import read_coordinates  # noqa: PLC0415 - as above
+    from sluice.core.foundation.input_record import read_coordinates  # noqa: PLC0415 - as above
 
     place = read_coordinates(reported.subject_id)
     value = await _fetch_input(inputs, reported.subject_id, place, reported.input_digest or reported.digest)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_control import KafkaControlReader
     from sluice.bootstrap.parts import Additions
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.settings.reader import Settings
     from sluice_topics.layout import TopicDifference
 
@@ -84,8 +84,8 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
         end_process(EXIT_STOPPED)
 
 
-def _read_control_records(reader: KafkaControlReader) -> list[Arrival]:
-    async def read() -> list[Arrival]:
+def _read_control_records(reader: KafkaControlReader) -> list[InputRecord]:
+    async def read() -> list[InputRecord]:
         try:
             return await reader.to_end()
         finally:

@@ -88,7 +88,7 @@ def rollback(
 
 def _require_counted(reduced: ReducedPolicy, named: str) -> Accepted:
     """The revision of this name, "id@revision", that counts or counted."""
-    bundles = [one for one in reduced.entries.values() if one.arrival.topic == BUNDLES]
+    bundles = [one for one in reduced.entries.values() if one.input_record.topic == BUNDLES]
     found = [one for one in bundles if one.key == named]
     if len(found) > 1:
         stop(f"{named} is a policy bundle and a quality bundle: publish the file of the one that is meant")

@@ -27,7 +27,7 @@ from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import CoreError
 from sluice.core.trust.compile_cache import CompileCache
-from sluice.core.trust.in_force import Rehearsal, make_arrivals, rehearse, select_refused
+from sluice.core.trust.in_force import Rehearsal, make_input_records, rehearse, select_refused
 from sluice.core.trust.reduction import reduce_policy
 from sluice.settings.reader import describe_missing_trust
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
@@ -36,7 +36,7 @@ from sluice_topics.headers import make_input_headers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.registry.keys import Roots
     from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.refused import Refused
@@ -94,11 +94,11 @@ class Publishing:
         self._roots = require_roots(settings)
         self._compiled = CompileCache(run_cases, settings.build_audience())
         self._rehearsal = Rehearsal((), (), ())
-        self.written: list[Arrival] = []
+        self.written: list[InputRecord] = []
         self.refused: tuple[Refused, ...] = ()
 
     @property
-    def repeats(self) -> tuple[Arrival, ...]:
+    def repeats(self) -> tuple[InputRecord, ...]:
         """The records that were there already."""
         return self._rehearsal.repeats
 
@@ -115,13 +115,13 @@ class Publishing:
         if not self.refused:
             self._confirm(records)
 
-    def _choose_writes(self, records: Sequence[Arrival]) -> list[tuple[str, Outgoing]]:
+    def _choose_writes(self, records: Sequence[InputRecord]) -> list[tuple[str, Outgoing]]:
         now_ms = time.time_ns() // 1_000_000
         chosen = self._choose(reduce_policy(records, self._roots, self._compiled))
         new = [
-            arrival
+            input_record
             for topic in (REGISTRY, BUNDLES)
-            for arrival in make_arrivals(
+            for input_record in make_input_records(
                 topic, [value for to, value in chosen if to == topic], records, now_ms
             )
         ]
@@ -129,7 +129,7 @@ class Publishing:
         self.refused = self._rehearsal.refused
         return [(write.topic, _build_outgoing(write, now_ms)) for write in self._rehearsal.writes]
 
-    def _confirm(self, records: Sequence[Arrival]) -> None:
+    def _confirm(self, records: Sequence[InputRecord]) -> None:
         """The broker's time decides, and it may not be this machine's."""
         due = {(one.topic, one.key, one.value): one.offset for one in self._rehearsal.writes}
         self.written = [
@@ -158,7 +158,7 @@ def require_roots(settings: Settings) -> Roots:
         stop(f"policy.root_keys: {error}")
 
 
-def _build_outgoing(write: Arrival, now_ms: int) -> Outgoing:
+def _build_outgoing(write: InputRecord, now_ms: int) -> Outgoing:
     name = (write.key or b"").decode()
     return Outgoing(
         write.key,
@@ -208,12 +208,12 @@ def _print_summary(publishing: Publishing) -> None:
         console.print("nothing was written" if not publishing.written else "[red]written, but refused[/]")
 
 
-def _describe_place(one: Arrival) -> dict[str, Any]:
+def _describe_place(one: InputRecord) -> dict[str, Any]:
     return {"key": (one.key or b"").decode(), "topic": one.topic, "offset": one.offset}
 
 
 def _describe_refusal(refused: Refused) -> dict[str, str]:
-    name = (refused.arrival.key or b"").decode(errors="replace")
+    name = (refused.input_record.key or b"").decode(errors="replace")
     return {"key": name, "code": refused.code, "path": refused.path, "message": refused.message}
 
 

@@ -125,7 +125,7 @@ def _build_fields(one: Accepted) -> dict[str, Any]:
         "approvers": sorted(one.approvers),
         "keys": sorted(one.signers),
         "hash": one.hash,
-        "offset": one.arrival.offset,
+        "offset": one.input_record.offset,
     }
 
 

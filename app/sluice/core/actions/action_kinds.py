@@ -23,8 +23,8 @@ from sluice.core.actions.verdict import (
     read_recorded_seen,
     recorded,
 )
-from sluice.core.foundation.arrival import verdict_id
 from sluice.core.foundation.canonical import extract_hex, wire_int
+from sluice.core.foundation.input_record import verdict_id
 from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from sluice.core.policy.bundle_cases import Case
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sluice.core.actions.verdict import Ruling
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.policy import PointParts, Policy, Principal
     from sluice.core.state.decision import Shared
     from sluice.core.state.session import SessionState
@@ -67,7 +67,7 @@ FAILED = {
 """The advisory of a verdict that no gate stands behind."""
 
 
-def deny_unread(parts: PointParts, arrival: Arrival, dead_letter: OutRecord) -> Decision:
+def deny_unread(parts: PointParts, input_record: InputRecord, dead_letter: OutRecord) -> Decision:
     """Deny an action without reading it; `dead_letter` is its dead letter."""
     about: dict[str, Any] = {
         **NO_IDS,
@@ -82,19 +82,24 @@ def deny_unread(parts: PointParts, arrival: Arrival, dead_letter: OutRecord) -> 
     }
     evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
     return Decision(
-        (), [make_verdict_record(arrival, about, evaluation, DENIED, subject_of(arrival)), dead_letter]
+        (),
+        [make_verdict_record(input_record, about, evaluation, DENIED, subject_of(input_record)), dead_letter],
     )
 
 
 def answer_fault(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, dead_letter: OutRecord
+    parts: PointParts,
+    input_record: InputRecord,
+    action: ProposedAction,
+    state: SessionState,
+    dead_letter: OutRecord,
 ) -> Decision:
     """Answer an action that made the core raise: read its session, judge it, and keep what came of it."""
-    view = SessionView(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, input_record.timestamp_ms)
     principal = parts.policy.find_principal(action.agent_id)
     seen = view.see_action(principal.owner, action.action_id)._replace(room=view.has_room(principal.owner))
-    verdict, ruling, counted = _judge(parts, arrival, action, principal, seen)
-    keep_nonce(view, principal.owner, arrival)
+    verdict, ruling, counted = _judge(parts, input_record, action, principal, seen)
+    keep_nonce(view, principal.owner, input_record)
     if counted is not None:
         room = seen.room and principal.agent is not None
         known = seen.known is not None
@@ -104,13 +109,13 @@ def answer_fault(
 
 def answer_fault_again(
     parts: PointParts,
-    arrival: Arrival,
+    input_record: InputRecord,
     action: ProposedAction,
     verdict: Mapping[str, Any],
     dead_letter: OutRecord,
 ) -> Decision:
     """Answer an action that made the core raise, on what `verdict` says of the session, which stays."""
-    waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
+    waited = replace(input_record, waited_ms=verdict.get("waited_ms") or 0)
     principal = parts.policy.find_principal(action.agent_id)
     judged = _judge(parts, waited, action, principal, read_recorded_seen(verdict))
     return Decision((), [judged[0], dead_letter])
@@ -122,16 +127,20 @@ def kept_no_answers(verdict: Mapping[str, Any]) -> bool:
 
 
 def _judge(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, principal: Principal, seen: ActionSeen
+    parts: PointParts,
+    input_record: InputRecord,
+    action: ProposedAction,
+    principal: Principal,
+    seen: ActionSeen,
 ) -> tuple[OutRecord, Ruling, ActionUsage | None]:
     """The verdict, its ruling, and the action as the session counts it: None where it was counted before."""
     org, bundle = principal.org, principal.bundle
     mode = action.mode or "high_stakes"
-    late = find_lateness(action, arrival.waited_ms)
+    late = find_lateness(action, input_record.waited_ms)
     ruled = _ruled(mode, org.enforcement, late=late is not None)
     most = bundle.largest_rows_upper_bound
     rows = count_rows(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
-    digest = extract_hex(arrival.digest)
+    digest = extract_hex(input_record.digest)
     if seen.remembered:
         seen = seen_by(seen, bundle.stages)
     repeats = seen.known is not None and seen.known.digest == digest
@@ -150,7 +159,7 @@ def _judge(
         "rows_reserved": wire_int(counted or 0),
     }
     if action.deadline_ms is not None:
-        about["waited_ms"] = arrival.waited_ms
+        about["waited_ms"] = input_record.waited_ms
     evaluation = Evaluation(ruled.real, None if ruled.real == "ALLOW" else INTERNAL_ERROR)
     factor = bundle.outcomes.unsigned_factor
     tool = parts.policy.registry.tools.get(action.tool_name)
@@ -161,13 +170,13 @@ def _judge(
         principal.owner,
         action.action_id,
         digest,
-        arrival.offset,
+        input_record.offset,
         rows,
         factor,
         find_untrusted_source(tool),
         returns,
     )
-    verdict = make_verdict_record(arrival, about, evaluation, ruled, action.session_id)
+    verdict = make_verdict_record(input_record, about, evaluation, ruled, action.session_id)
     return verdict, ruled, None if repeats else sighting
 
 
@@ -254,7 +263,7 @@ def _list_fingerprints(by_role: Mapping[Any, Sequence[str]]) -> Iterator[tuple[s
 
 
 def count_use(
-    parts: PointParts, arrival: Arrival, used: DestinationUsed, _: SessionState, shared: Shared
+    parts: PointParts, input_record: InputRecord, used: DestinationUsed, _: SessionState, shared: Shared
 ) -> Decision:
     """The next counts of what an agent used, for the table and for all workers; where there is no room, what
     was not used for longest goes."""
@@ -268,7 +277,7 @@ def count_use(
         for role, fingerprint in _list_fingerprints(by_role):
             name = UsualName(*whose, role, fingerprint)
             for one, after in counting.change(name, at_ms, until_ms):
-                records.append(record_usual(one, after, arrival.timestamp_ms))
+                records.append(record_usual(one, after, input_record.timestamp_ms))
                 changes.append(UseCounted(one, after))
     return Decision((), records, tuple(changes))
 

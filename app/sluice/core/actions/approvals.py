@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.resolution import SeenAtApproval
     from sluice.core.actions.stage import ActionPlan
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.registry.registry import Registry
@@ -70,17 +70,17 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+    parts: PointParts, input_record: InputRecord, review: ReviewDecision, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an answer to an escalated action."""
-    view = SessionView(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, input_record.timestamp_ms)
     escalation = shared.book.escalation(review.subject_id)
-    against = object_to_review(parts.policy.registry, arrival, review, escalation)
+    against = object_to_review(parts.policy.registry, input_record, review, escalation)
     if against is not None or escalation is None:
-        return refuse(arrival, review, view, against or unknown(review))
-    _, on_its_way = take_steps(escalation, arrival.timestamp_ms)
-    waits = _ApprovalAnswer(parts, arrival, review, view, on_its_way, shared)
-    if escalation.expires_ms <= arrival.timestamp_ms:
+        return refuse(input_record, review, view, against or unknown(review))
+    _, on_its_way = take_steps(escalation, input_record.timestamp_ms)
+    waits = _ApprovalAnswer(parts, input_record, review, view, on_its_way, shared)
+    if escalation.expires_ms <= input_record.timestamp_ms:
         decision = _too_late(waits)
     elif review.decision == DENY:
         decision = _denied(waits)
@@ -92,10 +92,10 @@ def evaluate(
         decision = yield from _approved(waits)
     known = shared.book.escalation(review.subject_id)
     if known is None or known._replace(steps_done=escalation.steps_done) != escalation:
-        view = SessionView(state, parts.limits, arrival.timestamp_ms)
-        return refuse(arrival, review, view, unknown(review))
+        view = SessionView(state, parts.limits, input_record.timestamp_ms)
+        return refuse(input_record, review, view, unknown(review))
     if decision.book:
-        decision.records[:0] = take_steps(known, arrival.timestamp_ms, arrival)[0]
+        decision.records[:0] = take_steps(known, input_record.timestamp_ms, input_record)[0]
     return decision
 
 
@@ -103,7 +103,7 @@ class _ApprovalAnswer(NamedTuple):
     """A valid answer, the escalation that it answers, and what sessions share."""
 
     parts: PointParts
-    arrival: Arrival
+    input_record: InputRecord
     review: ReviewDecision
     view: SessionView
     escalation: Escalation
@@ -112,34 +112,34 @@ class _ApprovalAnswer(NamedTuple):
     @property
     def votes(self) -> tuple[Vote, ...]:
         """The approvals that count with this one, and this one as the last."""
-        return _votes(self.parts.policy.registry, self.arrival, self.review, self.escalation)
+        return _votes(self.parts.policy.registry, self.input_record, self.review, self.escalation)
 
 
 def judge_again(
-    parts: PointParts, arrival: Arrival, review: ReviewDecision, recorded: Mapping[str, Any]
+    parts: PointParts, input_record: InputRecord, review: ReviewDecision, recorded: Mapping[str, Any]
 ) -> Generator[Request, Answer, OutRecord]:
     """Make the resolved verdict again from the escalation and the session as the recorded one describes them.
 
     Returns the refusal of the answer instead where the answer should not have counted.
     """
     escalation = read_recorded_escalation(recorded)
-    against = object_to_review(parts.policy.registry, arrival, review, escalation)
+    against = object_to_review(parts.policy.registry, input_record, review, escalation)
     if against is None and review.decision != APPROVE:
         against = Objection("wrong_decision", "a denial has no resolved verdict")
-    if against is None and escalation.expires_ms <= arrival.timestamp_ms:
+    if against is None and escalation.expires_ms <= input_record.timestamp_ms:
         against = Objection("expired", EXPIRED)
     if against is None:
-        votes = _votes(parts.policy.registry, arrival, review, escalation)
+        votes = _votes(parts.policy.registry, input_record, review, escalation)
         if len(votes) < escalation.quorum:
             against = _INCOMPLETE
     if against is None:
         found = yield from _judged(
-            parts, arrival, review, escalation, lambda *_: read_recorded_resolving(recorded)
+            parts, input_record, review, escalation, lambda *_: read_recorded_resolving(recorded)
         )
         if isinstance(found, ResolvedAction):
             return found.verdict
         against = found if isinstance(found, Objection) else _INCOMPLETE
-    return refuse_review(arrival, review, against)
+    return refuse_review(input_record, review, against)
 
 
 _INCOMPLETE = Objection("quorum", "not the last approval that the escalation needs")
@@ -147,7 +147,7 @@ _INCOMPLETE = Objection("quorum", "not the last approval that the escalation nee
 
 def _judged(
     parts: PointParts,
-    arrival: Arrival,
+    input_record: InputRecord,
     review: ReviewDecision,
     escalation: Escalation,
     read_seen: Callable[[ActionPlan, ProposedAction], SeenAtApproval],
@@ -161,30 +161,34 @@ def _judged(
     if action is None:
         return Objection("content_unavailable", "the escalated action could not be read again")
     registry = parts.policy.registry
-    votes = _votes(registry, arrival, review, escalation)
-    until_ms = arrival.timestamp_ms + review.remember_days * DAY_MS if review.remember_days else 0
+    votes = _votes(registry, input_record, review, escalation)
+    until_ms = input_record.timestamp_ms + review.remember_days * DAY_MS if review.remember_days else 0
     approval = Approval(escalation, votes, review.parameters, until_ms)
-    resolved = yield from resolve(parts, arrival, action, approval, read_seen)
+    resolved = yield from resolve(parts, input_record, action, approval, read_seen)
     demanding = resolved.demanding
-    against = object_to_last(registry, arrival, review, demanding, votes[-1])
+    against = object_to_last(registry, input_record, review, demanding, votes[-1])
     if against is not None:
         return against
-    return resolved if len(fulfilling(registry, arrival, demanding, votes)) >= demanding.quorum else demanding
+    return (
+        resolved
+        if len(fulfilling(registry, input_record, demanding, votes)) >= demanding.quorum
+        else demanding
+    )
 
 
 def _votes(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
+    registry: Registry, input_record: InputRecord, review: ReviewDecision, escalation: Escalation
 ) -> tuple[Vote, ...]:
     """The approvals for the same parameters so far, and this one."""
     approver = registry.approvers[review.approver_id]
     delegate = find_answer_delegate(registry, review)
-    last = Vote(approver.id, approver.key, approver.hash, arrival.decision_id, delegate)
+    last = Vote(approver.id, approver.key, approver.hash, input_record.decision_id, delegate)
     return (*escalation.votes_with(approved_parameters(review, escalation)), last)
 
 
-def refuse(arrival: Arrival, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
+def refuse(input_record: InputRecord, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
     """The decision on an answer that is refused."""
-    return _ended(view, [refuse_review(arrival, review, why)])
+    return _ended(view, [refuse_review(input_record, review, why)])
 
 
 def _ended(view: SessionView, records: list[OutRecord], *changes: EscalationKept) -> Decision:
@@ -194,76 +198,82 @@ def _ended(view: SessionView, records: list[OutRecord], *changes: EscalationKept
 
 def _too_late(waits: _ApprovalAnswer) -> Decision:
     """The answer came too late: it ends the escalation, even if no timer has done so yet."""
-    escalation, now = waits.escalation, waits.arrival.timestamp_ms
-    record, change = expire(escalation, now, waits.arrival)
+    escalation, now = waits.escalation, waits.input_record.timestamp_ms
+    record, change = expire(escalation, now, waits.input_record)
     why = Objection("expired", f"the escalation expired at {rfc3339(escalation.expires_ms)}")
-    return _ended(waits.view, [record, refuse_review(waits.arrival, waits.review, why)], change)
+    return _ended(waits.view, [record, refuse_review(waits.input_record, waits.review, why)], change)
 
 
 def _denied(waits: _ApprovalAnswer) -> Decision:
-    parts, arrival, review, view, escalation, _ = waits
+    parts, input_record, review, view, escalation, _ = waits
     end = End(DENY, "BLOCK", f"approval_denied: {review.approver_id}", None)
-    change = EscalationKept(escalation.after("denial", arrival.timestamp_ms, outcome="BLOCK"))
+    change = EscalationKept(escalation.after("denial", input_record.timestamp_ms, outcome="BLOCK"))
     return _ended(
         view,
-        [make_resolved_record(escalation, arrival, make_signer_fields(parts.policy.registry, review), end)],
+        [
+            make_resolved_record(
+                escalation, input_record, make_signer_fields(parts.policy.registry, review), end
+            )
+        ],
         change,
     )
 
 
 def _counted(waits: _ApprovalAnswer, demanding: Escalation) -> Decision:
     """It waits on, for what `demanding` asks for: the approvals that fulfil this are counted."""
-    parts, arrival, review, view, escalation, _ = waits
+    parts, input_record, review, view, escalation, _ = waits
     registry = parts.policy.registry
-    votes = fulfilling(registry, arrival, demanding, waits.votes)
+    votes = fulfilling(registry, input_record, demanding, waits.votes)
     votes_for = approved_parameters(review, escalation)
-    after = demanding.after("approval", arrival.timestamp_ms, votes=votes, votes_for=votes_for)
-    record = make_counted_record(escalation, after, arrival, make_signer_fields(registry, review))
+    after = demanding.after("approval", input_record.timestamp_ms, votes=votes, votes_for=votes_for)
+    record = make_counted_record(escalation, after, input_record, make_signer_fields(registry, review))
     return _ended(view, [record], EscalationKept(after))
 
 
 def _released(waits: _ApprovalAnswer) -> Decision:
     """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
-    parts, arrival, review, view, escalation, _ = waits
+    parts, input_record, review, view, escalation, _ = waits
     registry = parts.policy.registry
     terms = parts.policy.find_principal(escalation.agent_id).bundle.approvals
     tier = escalation.tier
     demanding = escalation.raised_to(
         tier, escalation.role, terms.count_needed(tier), own_key=terms.demands_own_key(tier)
     )
-    against = object_to_last(registry, arrival, review, demanding, waits.votes[-1])
+    against = object_to_last(registry, input_record, review, demanding, waits.votes[-1])
     if against is not None:
-        return refuse(arrival, review, view, against)
-    if len(fulfilling(registry, arrival, demanding, waits.votes)) < demanding.quorum:
+        return refuse(input_record, review, view, against)
+    if len(fulfilling(registry, input_record, demanding, waits.votes)) < demanding.quorum:
         return _counted(waits, demanding)
     after = escalation.after(
-        "last_approval", arrival.timestamp_ms, votes=waits.votes, justification=review.justification
+        "last_approval", input_record.timestamp_ms, votes=waits.votes, justification=review.justification
     )
     end = End(APPROVE, "ALLOW", None, None)
-    told = make_resolved_record(escalation, arrival, make_signer_fields(registry, review), end)
+    told = make_resolved_record(escalation, input_record, make_signer_fields(registry, review), end)
     return _ended(view, [told], EscalationKept(after))
 
 
 def _approved(waits: _ApprovalAnswer) -> Generator[Request, Answer, Decision]:
-    parts, arrival, review, view, escalation, _ = waits
+    parts, input_record, review, view, escalation, _ = waits
 
     def reading(plan: ActionPlan, action: ProposedAction) -> SeenAtApproval:
         return read_resolving(parts, view, plan, action, escalation, waits.shared)
 
-    resolved = yield from _judged(parts, arrival, review, escalation, reading)
+    resolved = yield from _judged(parts, input_record, review, escalation, reading)
     if isinstance(resolved, Objection):
-        return refuse(arrival, review, view, resolved)
+        return refuse(input_record, review, view, resolved)
     if isinstance(resolved, Escalation):
         return _counted(waits, resolved)
     body = resolved.verdict.body
     until_ms = 0 if resolved.lesson is None else resolved.lesson.until_ms
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"], until_ms)
-    told = make_resolved_record(escalation, arrival, make_signer_fields(parts.policy.registry, review), end)
+    told = make_resolved_record(
+        escalation, input_record, make_signer_fields(parts.policy.registry, review), end
+    )
     records = [*make_time_records(view), resolved.verdict, told]
     count_resolved(view, escalation, resolved)
     after = escalation.after(
         "last_approval",
-        arrival.timestamp_ms,
+        input_record.timestamp_ms,
         outcome=body["outcome"],
         votes=waits.votes,
     )
@@ -271,8 +281,8 @@ def _approved(waits: _ApprovalAnswer) -> Generator[Request, Answer, Decision]:
     if resolved.charge is not None:
         changes.append(resolved.charge)
     approver = parts.policy.registry.approvers[review.approver_id]
-    grant = grant_of(arrival, review, escalation, approver) if end.outcome == "ALLOW" else None
+    grant = grant_of(input_record, review, escalation, approver) if end.outcome == "ALLOW" else None
     if grant is not None:
-        records.append(make_given_record(grant, arrival, escalation.escalation_id, review.justification))
+        records.append(make_given_record(grant, input_record, escalation.escalation_id, review.justification))
         changes.append(GrantKept(grant))
     return Decision(view.changes(), records, tuple(changes))

@@ -10,7 +10,7 @@ from sluice.core.registry.review_signing import ANSWERING, may_still_sign, objec
 from sluice.core.state.escalation import parameters_digest
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.registry.approvers import Approver
     from sluice.core.registry.registry import Registry
     from sluice.core.state.escalation import Escalation, Vote
@@ -24,7 +24,7 @@ OWN_KEY_NEEDED = "the bundle demands the approver's own key for this tier: sign 
 
 
 def object_to_review(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation | None
+    registry: Registry, input_record: InputRecord, review: ReviewDecision, escalation: Escalation | None
 ) -> Objection | None:
     """Why an answer to an escalation does not count; None: it does."""
     if escalation is None or escalation.session_id != review.session_id:
@@ -39,7 +39,7 @@ def object_to_review(
         against = _object_to_release(review)
         if against is not None:
             return against
-    return _object_to_answer(registry, arrival, review, escalation)
+    return _object_to_answer(registry, input_record, review, escalation)
 
 
 def _says_more(review: ReviewDecision) -> bool:
@@ -47,9 +47,11 @@ def _says_more(review: ReviewDecision) -> bool:
     return any(one is not None for one in (review.parameters, review.grant, review.remember_days))
 
 
-def _object_to_more(arrival: Arrival, review: ReviewDecision, escalation: Escalation) -> Objection | None:
+def _object_to_more(
+    input_record: InputRecord, review: ReviewDecision, escalation: Escalation
+) -> Objection | None:
     """Why the grant, or the days that an approval asks for, are refused."""
-    grant = object_to_grant(arrival, review, escalation)
+    grant = object_to_grant(input_record, review, escalation)
     if grant is not None:
         return Objection("wrong_grant", grant)
     if review.remember_days is None:
@@ -68,10 +70,10 @@ def _object_to_release(review: ReviewDecision) -> Objection | None:
 
 
 def _object_to_answer(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
+    registry: Registry, input_record: InputRecord, review: ReviewDecision, escalation: Escalation
 ) -> Objection | None:
-    against = _object_to_signer(registry, arrival, review, escalation)
-    against = against or _object_to_more(arrival, review, escalation)
+    against = _object_to_signer(registry, input_record, review, escalation)
+    against = against or _object_to_more(input_record, review, escalation)
     if against is None and not escalation.is_pending:
         return Objection("already_ended", escalation.told())
     votes = escalation.votes_with(approved_parameters(review, escalation))
@@ -86,10 +88,10 @@ def approved_parameters(review: ReviewDecision, escalation: Escalation) -> str:
 
 
 def _object_to_signer(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, escalation: Escalation
+    registry: Registry, input_record: InputRecord, review: ReviewDecision, escalation: Escalation
 ) -> Objection | None:
     approver = registry.approvers.get(review.approver_id)
-    if approver is None or not _in_bounds(approver, arrival, escalation):
+    if approver is None or not _in_bounds(approver, input_record, escalation):
         return Objection(
             "not_an_approver", f"no approver of this tenant and tool in force: {review.approver_id}"
         )
@@ -98,43 +100,43 @@ def _object_to_signer(
     agent = registry.agents.get(escalation.agent_id)
     if review.approver_id in (escalation.agent_id, None if agent is None else agent.owner):
         return Objection("own_action", "neither an agent nor its owner answers its escalations")
-    if not escalation.has_reached(approver.groups, arrival.timestamp_ms):
+    if not escalation.has_reached(approver.groups, input_record.timestamp_ms):
         return Objection("wrong_group", f"{approver.id} is of no group that has the escalation yet")
     if review.delegate is not None and (escalation.own_key or review.grant is not None):
         return Objection("own_key_needed", OWN_KEY_NEEDED if escalation.own_key else GRANT_BY_OWN_KEY)
     within = escalation.tenant, escalation.role
-    return object_to_signature(registry, review, approver, within, arrival.timestamp_ms)
+    return object_to_signature(registry, review, approver, within, input_record.timestamp_ms)
 
 
-def _in_bounds(approver: Approver, arrival: Arrival, escalation: Escalation) -> bool:
+def _in_bounds(approver: Approver, input_record: InputRecord, escalation: Escalation) -> bool:
     with_tool = approver.tools is None or escalation.tool in approver.tools
-    return with_tool and approver.acts_for(escalation.tenant, arrival.timestamp_ms)
+    return with_tool and approver.acts_for(escalation.tenant, input_record.timestamp_ms)
 
 
 def object_to_last(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, demanding: Escalation, last: Vote
+    registry: Registry, input_record: InputRecord, review: ReviewDecision, demanding: Escalation, last: Vote
 ) -> Objection | None:
     """Why the newest approval does not fulfil what the policy demands by now; None: it does."""
     if demanding.own_key and last.delegate is not None:
         return Objection("own_key_needed", OWN_KEY_NEEDED)
-    if not _may_approve(registry, arrival, demanding, last):
+    if not _may_approve(registry, input_record, demanding, last):
         needed = f"the action needs the role {demanding.role} now"
         return Objection("wrong_role", f"{needed}, which {last.approver_id} has not in force")
-    return _object_to_more(arrival, review, demanding)
+    return _object_to_more(input_record, review, demanding)
 
 
 def fulfilling(
-    registry: Registry, arrival: Arrival, demanding: Escalation, votes: tuple[Vote, ...]
+    registry: Registry, input_record: InputRecord, demanding: Escalation, votes: tuple[Vote, ...]
 ) -> tuple[Vote, ...]:
     """The approvals that fulfil what the policy demands by now."""
-    return tuple(one for one in votes if _may_approve(registry, arrival, demanding, one))
+    return tuple(one for one in votes if _may_approve(registry, input_record, demanding, one))
 
 
-def _may_approve(registry: Registry, arrival: Arrival, escalation: Escalation, vote: Vote) -> bool:
-    approver, at_ms = registry.approvers.get(vote.approver_id), arrival.timestamp_ms
+def _may_approve(registry: Registry, input_record: InputRecord, escalation: Escalation, vote: Vote) -> bool:
+    approver, at_ms = registry.approvers.get(vote.approver_id), input_record.timestamp_ms
     return (
         approver is not None
-        and _in_bounds(approver, arrival, escalation)
+        and _in_bounds(approver, input_record, escalation)
         and escalation.has_reached(approver.groups, at_ms)
         and bool(approver.roles & ANSWERING[escalation.role])
         and not (escalation.own_key and vote.delegate is not None)

@@ -22,8 +22,8 @@ from pydantic import BaseModel, Field
 
 from sluice.core.actions.pipeline import INCONCLUSIVE
 from sluice.core.actions.stage import PASSED, Detail, Gate, StageResult
-from sluice.core.foundation.arrival import escalation_id, verdict_id
 from sluice.core.foundation.canonical import wire_int
+from sluice.core.foundation.input_record import escalation_id, verdict_id
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
 from sluice.core.registry.registry import list_link_violations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sluice.core.actions.stage import ActionContext, ActionPlan
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice_topics.records import ProposedAction
 
 
@@ -268,28 +268,28 @@ def find_required_role(tier: str) -> Literal["approver", "vp"]:
     return "vp" if tier == "T4" else "approver"
 
 
-def make_escalation(arrival: Arrival, context: ActionContext) -> Escalation:
+def make_escalation(input_record: InputRecord, context: ActionContext) -> Escalation:
     """The escalation of an action, bound to the digest of exactly this action.
 
     The bundle says how long it waits. Actions open one in high_stakes mode under enforcement, because then an
     agent waits (seed 001, Gate 4).
     """
-    action, now = context.action, arrival.timestamp_ms
+    action, now = context.action, input_record.timestamp_ms
     return Escalation(
-        escalation_id(arrival.decision_id),
-        verdict_id(arrival.decision_id),
+        escalation_id(input_record.decision_id),
+        verdict_id(input_record.decision_id),
         action.action_id,
         action.agent_id,
         action.session_id,
         context.plan.tenant,
         action.tool_name,
-        arrival.digest,
+        input_record.digest,
         context.plan.tier,
         find_required_role(context.plan.tier),
         context.plan.bundle.approvals.count_needed(context.plan.tier),
-        arrival.topic,
-        arrival.partition,
-        arrival.offset,
+        input_record.topic,
+        input_record.partition,
+        input_record.offset,
         now,
         now + context.plan.bundle.escalation_ttl_ms,
         route=context.plan.bundle.approvals.find_route(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.destinations import NamedValues
     from sluice.core.actions.stage import ActionContext, ActionPlan
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.bundles import Bundle
     from sluice.core.policy.policy import PointParts
     from sluice.core.registry.limits import Limit
@@ -124,11 +124,17 @@ def find_limits(plan: ActionPlan) -> tuple[Limit, ...]:
 
 
 def see_limits(
-    parts: PointParts, book: Book, plan: ActionPlan, counted: Mapping[str, tuple[str, ...]], arrival: Arrival
+    parts: PointParts,
+    book: Book,
+    plan: ActionPlan,
+    counted: Mapping[str, tuple[str, ...]],
+    input_record: InputRecord,
 ) -> dict[str, LimitSeen]:
     """By their ids what the partition has counted for the limits of a plan at this moment. `counted`: the
-    action's values, as of `fingerprint_counted`; `arrival`: of the action, or of the answer to it."""
-    return look_at_limits(parts, book, plan, counted, (arrival.partition, arrival.timestamp_ms, None))
+    action's values, as of `fingerprint_counted`; `input_record`: of the action, or of the answer to it."""
+    return look_at_limits(
+        parts, book, plan, counted, (input_record.partition, input_record.timestamp_ms, None)
+    )
 
 
 def look_at_limits(

@@ -10,10 +10,10 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.limits import list_corrections
-from sluice.core.foundation.arrival import outcome_id
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import outcome_id
 from sluice.core.foundation.refusals import Objection, refused
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.keys import is_signed
@@ -37,7 +37,7 @@ from sluice.core.state.usual import AgentName, record_use
 from sluice_topics.catalog import ACTIONS, ALARMS, SESSION_EVENTS
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.policy import PointParts
     from sluice.core.state.decision import Shared
     from sluice.core.state.remembered import RecentAction
@@ -50,7 +50,7 @@ DISPUTED = "outcome_disputed"
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, outcome: ActionOutcome, state: SessionState, shared: Shared
+    parts: PointParts, input_record: InputRecord, outcome: ActionOutcome, state: SessionState, shared: Shared
 ) -> Decision:
     """Settle the action in every account that it may mean; keep the outcome when the action has not come.
 
@@ -58,25 +58,25 @@ def evaluate(
     action that it names under its signature, and once. One that a signing agent did not sign is refused and
     changes nothing.
     """
-    view, signature = SessionView(state, parts.limits, arrival.timestamp_ms), arrival.signature
+    view, signature = SessionView(state, parts.limits, input_record.timestamp_ms), input_record.signature
     if signature is not None and signature.refusal is not None:
         unsigned = Objection(UNSIGNED_AGENT, signature.refusal)
-        return Decision((), [_refused(view, outcome, arrival.coordinates(), unsigned)])
+        return Decision((), [_refused(view, outcome, input_record.coordinates(), unsigned)])
     records = make_time_records(view)
     signed = is_signed(parts.policy.registry, outcome)
-    why = _unbound(arrival, outcome) if signed else None
+    why = _unbound(input_record, outcome) if signed else None
     if signature is not None and signature.novelty == "replayed":
         why = REPEATED
     if why is None:
-        report = _report(parts, arrival, outcome, view.now, signed=signed)
+        report = _report(parts, input_record, outcome, view.now, signed=signed)
         tenants = view.tenants() if report.tenant is None else [report.tenant]
         known = [found for tenant in tenants for found in find_meant(view, tenant, report)]
         why = _spent(view, parts, outcome, report, known)
     if why is not None:
-        records.append(_refused(view, outcome, arrival.coordinates(), why))
+        records.append(_refused(view, outcome, input_record.coordinates(), why))
         return Decision(view.changes(), records)
     if report.tenant is not None:
-        keep_nonce(view, who(report.tenant, outcome.reported_by), arrival)
+        keep_nonce(view, who(report.tenant, outcome.reported_by), input_record)
     records += _learn(parts, view, outcome, known, signed=signed)
     if known:
         open_ = [found for found in known if not is_settled_for_good(found[1], report)]
@@ -168,13 +168,13 @@ UNKNOWN = Objection(
 FULL = Objection("early_outcomes_full", "too many outcomes of this session wait for their action")
 
 
-def _unbound(arrival: Arrival, outcome: ActionOutcome) -> Objection | None:
+def _unbound(input_record: InputRecord, outcome: ActionOutcome) -> Objection | None:
     bound = outcome.input
     if bound is None or outcome.action_digest is None:
         return UNBOUND
     here = (bound.topic, bound.partition, bound.digest) == (
         ACTIONS,
-        arrival.partition,
+        input_record.partition,
         outcome.action_digest,
     )
     return None if here else MISBOUND
@@ -287,7 +287,7 @@ def _decision_id(report: EarlyOutcome) -> str:
 
 
 def _report(
-    parts: PointParts, arrival: Arrival, outcome: ActionOutcome, now_ms: int, *, signed: bool
+    parts: PointParts, input_record: InputRecord, outcome: ActionOutcome, now_ms: int, *, signed: bool
 ) -> EarlyOutcome:
     bound = outcome.input if signed else None
     return EarlyOutcome(
@@ -297,7 +297,7 @@ def _report(
         outcome.rows_affected,
         signed,
         outcome.reported_by,
-        [*arrival.coordinates().values()],
+        [*input_record.coordinates().values()],
         None if bound is None else bound.offset,
         None if bound is None else bound.digest.removeprefix("sha256:"),
     )

@@ -54,8 +54,8 @@ from sluice.core.actions.verdict import (
     repeated,
     rule,
 )
-from sluice.core.foundation.arrival import REPLAYED, escalation_id, verdict_id
 from sluice.core.foundation.canonical import extract_hex
+from sluice.core.foundation.input_record import REPLAYED, escalation_id, verdict_id
 from sluice.core.foundation.requests import LAST_PAUSE, MANDATE_WAIT
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Generator, Mapping
 
     from sluice.core.actions.stage import ActionPlan
-    from sluice.core.foundation.arrival import Arrival, InputSignature
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord, InputSignature
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.registry.registry_entries import Tool
@@ -169,15 +169,20 @@ def _rows(plan: ActionPlan, action: ProposedAction) -> tuple[int, Inspection]:
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, state: SessionState, shared: Shared
+    parts: PointParts, input_record: InputRecord, action: ProposedAction, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an action: read its session, judge it, and keep what came of it."""
-    view = SessionView(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, input_record.timestamp_ms)
     plan = parts.plan(action)
     named = action.mandate_digest
     seen = view.see_action(plan.owner, action.action_id, named)
     if named is not None:
-        if seen.mandate is None and seen.known is None and plan.agent is not None and _may_count(arrival):
+        if (
+            seen.mandate is None
+            and seen.known is None
+            and plan.agent is not None
+            and _may_count(input_record)
+        ):
             yield MANDATE_WAIT
         seen = check_standing(parts.policy.registry, action.agent_id, seen, view)
     if plan.looks_up_values:
@@ -185,27 +190,27 @@ def evaluate(
 
     def find() -> StandingGrant | None:
         grants = shared.book.grants or parts.policy.registry.agent_grants
-        return find_grant(parts, shared.book, plan, action, arrival) if grants else None
+        return find_grant(parts, shared.book, plan, action, input_record) if grants else None
 
     def look() -> Mapping[str, LimitSeen]:
-        return see_limits(parts, shared.book, plan, counted, arrival)
+        return see_limits(parts, shared.book, plan, counted, input_record)
 
     counted = fingerprint_counted(parts, plan, action, seen.values) if plan.limits else {}
     if plan.limits:
         seen = seen._replace(limits=look())
-    judged = yield from judge(parts, arrival, action, plan, seen, Lookups(find, look))
+    judged = yield from judge(parts, input_record, action, plan, seen, Lookups(find, look))
     if judged.apart:
         return Decision((), [*judged.records])
-    if arrival.signature is not None:
-        keep_nonce(view, plan.owner, arrival)
+    if input_record.signature is not None:
+        keep_nonce(view, plan.owner, input_record)
     return _keep(parts, view, seen, judged, shared.book)
 
 
 def judge_again(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, verdict: Mapping[str, Any]
+    parts: PointParts, input_record: InputRecord, action: ProposedAction, verdict: Mapping[str, Any]
 ) -> Generator[Request, Answer, OutRecord]:
     """The verdict on an action of which `verdict` says what was seen of its session, and how long it lay."""
-    waited = replace(arrival, waited_ms=verdict.get("waited_ms") or 0)
+    waited = replace(input_record, waited_ms=verdict.get("waited_ms") or 0)
     grant = read_recorded_grant(verdict, action.tool_name)
     plan: ActionPlan = parts.plan(action)
     seen = read_recorded_seen(verdict)
@@ -216,7 +221,7 @@ def judge_again(
 
 def judge(
     parts: PointParts,
-    arrival: Arrival,
+    input_record: InputRecord,
     action: ProposedAction,
     plan: ActionPlan,
     seen: ActionSeen,
@@ -227,31 +232,35 @@ def judge(
     its window is answered from memory: no stage runs."""
     find = lookups.find_grant
     began = parts.stopwatch()
-    refusal = None if arrival.signature is None else _unsigned_because(arrival.signature, arrival, seen.known)
+    refusal = (
+        None
+        if input_record.signature is None
+        else _unsigned_because(input_record.signature, input_record, seen.known)
+    )
     if refusal is not None:
-        return _unsigned(arrival, action, plan, refusal)
-    context = assess(plan, action, seen, arrival.timestamp_ms)
+        return _unsigned(input_record, action, plan, refusal)
+    context = assess(plan, action, seen, input_record.timestamp_ms)
     if action.deadline_ms is not None:
-        _set_deadline(context, arrival, began)
+        _set_deadline(context, input_record, began)
     if (known := seen.known) is not None:
         if not seen.room:
             context.seen = context.seen._replace(room=True)
-        if known.digest == extract_hex(arrival.digest):
-            return _repeat(arrival, context, known)
-        return _decide(arrival, context, Evaluation("BLOCK", ACTION_ID_CONFLICT))
+        if known.digest == extract_hex(input_record.digest):
+            return _repeat(input_record, context, known)
+        return _decide(input_record, context, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
-        return _decide(arrival, context, Evaluation("BLOCK", SESSION_CAPACITY))
+        return _decide(input_record, context, Evaluation("BLOCK", SESSION_CAPACITY))
     evaluation, used = yield from _evaluated(parts, context, find)
     while (used is not None or plan.limits) and _is_overtaken(context, evaluation, used, lookups):
         seen = seen._replace(limits=lookups.see_limits() if plan.limits else None)
-        context = assess(plan, action, seen, arrival.timestamp_ms)
-        _set_deadline(context, arrival, began)
+        context = assess(plan, action, seen, input_record.timestamp_ms)
+        _set_deadline(context, input_record, began)
         evaluation, used = yield from _evaluated(parts, context, find)
     if action.deadline_ms is not None:
-        arrival = _waited(parts, arrival, began)
+        input_record = _waited(parts, input_record, began)
     if action.deadline_ms is not None or not plan.accepted:
-        object_to(context, evaluation, arrival.waited_ms)
-    return _decide(arrival, context, evaluation, used and find())
+        object_to(context, evaluation, input_record.waited_ms)
+    return _decide(input_record, context, evaluation, used and find())
 
 
 def _is_overtaken(
@@ -264,10 +273,10 @@ def _is_overtaken(
     return bool(context.plan.limits) and must_judge_again(context, lookups.see_limits(), asked=asked)
 
 
-def _set_deadline(context: ActionContext, arrival: Arrival, began_ns: int) -> None:
+def _set_deadline(context: ActionContext, input_record: InputRecord, began_ns: int) -> None:
     """Let the context say when the caller's time is over, if the caller set one."""
     if (deadline_ms := context.action.deadline_ms) is not None:
-        context.due_ns = began_ns + (deadline_ms - arrival.waited_ms) * _MILLISECOND_NS
+        context.due_ns = began_ns + (deadline_ms - input_record.waited_ms) * _MILLISECOND_NS
 
 
 def _evaluated(
@@ -291,65 +300,71 @@ def _evaluated(
     return (yield from run_granted(grant, context, evaluation, parts.stopwatch))
 
 
-def _may_count(arrival: Arrival) -> bool:
+def _may_count(input_record: InputRecord) -> bool:
     """Whether the input is its agent's, as far as its signature says: nobody else's holds up the session."""
-    return arrival.signature is None or arrival.signature.is_new
+    return input_record.signature is None or input_record.signature.is_new
 
 
-def _unsigned_because(signature: InputSignature, arrival: Arrival, known: RecentAction | None) -> str | None:
+def _unsigned_because(
+    signature: InputSignature, input_record: InputRecord, known: RecentAction | None
+) -> str | None:
     """Why an action does not count as its agent's. A signed one that comes again is answered from memory as
     long as its id is known, and never judged a second time."""
     if signature.refusal is not None or signature.novelty != "replayed":
         return signature.refusal
-    return None if known is not None and known.digest == extract_hex(arrival.digest) else REPLAYED
+    return None if known is not None and known.digest == extract_hex(input_record.digest) else REPLAYED
 
 
-def _unsigned(arrival: Arrival, action: ProposedAction, plan: ActionPlan, refusal: str) -> RuledAction:
+def _unsigned(
+    input_record: InputRecord, action: ProposedAction, plan: ActionPlan, refusal: str
+) -> RuledAction:
     """Deny an action that its agent did not sign, in every mode and under shadow too: it is not the agent's.
     Nothing of its session is read, and nothing is counted."""
-    context = assess(plan, action, NOTHING_SEEN, arrival.timestamp_ms)
-    about = describe_action(arrival, context, None) | {"advisories": ()}
+    context = assess(plan, action, NOTHING_SEEN, input_record.timestamp_ms)
+    about = describe_action(input_record, context, None) | {"advisories": ()}
     evaluation, reason = Evaluation(), f"{UNSIGNED_AGENT}: {refusal}"
     evaluation.list_gate(SIGNATURE_GATE, StageResult("block", reason), 0)
     evaluation.settle("BLOCK", reason)
     ruling = find_ruling("BLOCK", None, context.plan.mode)
-    verdict = make_verdict_record(arrival, about, evaluation, ruling, action.session_id)
+    verdict = make_verdict_record(input_record, about, evaluation, ruling, action.session_id)
     return RuledAction((verdict,), ruling, None, apart=True)
 
 
-def _waited(parts: PointParts, arrival: Arrival, began_ns: int) -> Arrival:
+def _waited(parts: PointParts, input_record: InputRecord, began_ns: int) -> InputRecord:
     """With the time that the stages took; a rerun's stopwatch stands still."""
-    return replace(arrival, waited_ms=arrival.waited_ms + (parts.stopwatch() - began_ns) // _MILLISECOND_NS)
+    return replace(
+        input_record, waited_ms=input_record.waited_ms + (parts.stopwatch() - began_ns) // _MILLISECOND_NS
+    )
 
 
 def _decide(
-    arrival: Arrival,
+    input_record: InputRecord,
     context: ActionContext,
     evaluation: Evaluation,
     grant: StandingGrant | None = None,
 ) -> RuledAction:
     action, plan, seen = context.action, context.plan, context.seen
     ruling = rule(evaluation.outcome, plan)
-    about = describe_action(arrival, context, context.rows if ruling.carried else None)
+    about = describe_action(input_record, context, context.rows if ruling.carried else None)
     if evaluation.entries:
         about["registry_hashes"] = about["registry_hashes"] | evaluation.entries
-    waits = make_escalation(arrival, context) if ruling.waits else None
+    waits = make_escalation(input_record, context) if ruling.waits else None
     if waits is not None:
         about["escalationId"] = waits.escalation_id
     form = FIRST
     if grant is not None:
         about["grant"], form = describe_in_verdict(grant), GRANTED
         about["registry_hashes"] = about["registry_hashes"] | entries_of(grant)
-    verdict = make_verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
-    counted = make_usage(context, verdict.body["input"]["digest"], arrival.offset)
+    verdict = make_verdict_record(input_record, about, evaluation, ruling, action.session_id, form)
+    counted = make_usage(context, verdict.body["input"]["digest"], input_record.offset)
     records: tuple[OutRecord, ...] = (verdict,)
     if waits is not None:
         noted = list_noted_values(evaluation.gates)
-        records = (verdict, opened(arrival, waits, evaluation.reason or "", noted))
+        records = (verdict, opened(input_record, waits, evaluation.reason or "", noted))
     after = None
     if grant is not None and ruling.carried:
         after = grant.used()
-        records = (*records, make_used_record(after, arrival, action.action_id))
+        records = (*records, make_used_record(after, input_record, action.action_id))
     room, kept = seen.room and plan.agent is not None, NOTHING_REMEMBERED
     if plan.agent is not None and (plan.remembers or seen.remembered) and (room or ruling.carried):
         decided = Decided(ruling.real, ruling.carried, seen.known is not None)
@@ -362,19 +377,19 @@ def _decide(
     )
 
 
-def _repeat(arrival: Arrival, context: ActionContext, known: RecentAction) -> RuledAction:
+def _repeat(input_record: InputRecord, context: ActionContext, known: RecentAction) -> RuledAction:
     ruling = repeated(known.mark, context.plan.mode)
     evaluation = Evaluation(ruling.real)
-    object_to_lateness(context, evaluation, arrival.waited_ms)
+    object_to_lateness(context, evaluation, input_record.waited_ms)
     if evaluation.outcome != ruling.real:
         ruling = ruling.stricter(evaluation.outcome, context.plan.mode)
-    first = f"{arrival.topic}:{arrival.partition}:{known.offset}"
-    about = describe_action(arrival, context, None)
+    first = f"{input_record.topic}:{input_record.partition}:{known.offset}"
+    about = describe_action(input_record, context, None)
     about["duplicate_of"] = verdict_id(first)
     about["escalationId"] = escalation_id(first) if ruling.waits else None
     if ruling.real == "ALLOW":
         evaluation.obligations += OBLIGATIONS[context.plan.tier]
-    verdict = make_verdict_record(arrival, about, evaluation, ruling, context.action.session_id)
+    verdict = make_verdict_record(input_record, about, evaluation, ruling, context.action.session_id)
     return RuledAction((verdict,), ruling, None)
 
 

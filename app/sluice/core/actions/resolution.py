@@ -29,9 +29,9 @@ from sluice.core.actions.verdict import (
     repeated,
     rule,
 )
-from sluice.core.foundation.arrival import resolved_id
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
+from sluice.core.foundation.input_record import resolved_id
 from sluice.core.foundation.requests import take_input
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
 from sluice.core.state.reservations import count, expect_results
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.pipeline import Evaluation
     from sluice.core.actions.stage import ActionContext, ActionPlan
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.state.decision import Shared
@@ -179,21 +179,21 @@ class Approval(NamedTuple):
 
 def resolve(
     parts: PointParts,
-    arrival: Arrival,
+    input_record: InputRecord,
     action: ProposedAction,
     approval: Approval,
     read: Callable[[ActionPlan, ProposedAction], SeenAtApproval],
 ) -> Generator[Request, Answer, ResolvedAction]:
-    """Judge an approved action. `arrival` is the arrival of the last approver's review."""
+    """Judge an approved action. `input_record` is the input record of the last approver's review."""
     escalation, votes, narrowed, _ = approval
     if narrowed is not None:
         action = action.model_copy(update={"parameters": narrowed})
     plan: ActionPlan = parts.plan(action)
     resolving = read(plan, action)
-    context, evaluation = yield from _run_approved(parts, arrival, action, plan, resolving.seen)
+    context, evaluation = yield from _run_approved(parts, input_record, action, plan, resolving.seen)
     while plan.limits and must_judge_again(context, read(plan, action).seen.limits or {}, asked=True):
         resolving = read(plan, action)
-        context, evaluation = yield from _run_approved(parts, arrival, action, plan, resolving.seen)
+        context, evaluation = yield from _run_approved(parts, input_record, action, plan, resolving.seen)
     seen = resolving.seen
     if seen.dispute is not None:
         evaluation.note_dispute(seen.dispute)
@@ -205,7 +205,7 @@ def resolve(
         evaluation.obligations += OBLIGATIONS[plan.tier]
     ruling = rule(evaluation.outcome, plan)
     adds = ruling.carried and not resolving.counted
-    about = describe_action(replace(arrival, waited_ms=0), context, context.rows if adds else None)
+    about = describe_action(replace(input_record, waited_ms=0), context, context.rows if adds else None)
     about.pop("waited_ms", None)
     missing = resolving.find_missing(context.rows) if ruling.carried else 0
     about["registry_hashes"] = {
@@ -214,11 +214,11 @@ def resolve(
         **{one.entry: one.entry_hash for one in votes},
         **{one.delegate.entry: one.delegate.entry_hash for one in votes if one.delegate is not None},
     }
-    about |= _told(arrival, approval, resolving)
+    about |= _told(input_record, approval, resolving)
     if missing:
         _describe_missing(about, resolving, missing)
     form = FORM if narrowed is None else NARROWED
-    verdict = make_verdict_record(arrival, about, evaluation, ruling, action.session_id, form)
+    verdict = make_verdict_record(input_record, about, evaluation, ruling, action.session_id, form)
     sighting = make_usage(context, escalation.digest, escalation.offset)
     decided = Decided(ruling.real, ruling.carried, known=True)
     kept = collect_gate_memories(context, decided, room=seen.room) if seen.room or ruling.carried else {}
@@ -236,10 +236,10 @@ def resolve(
 
 
 def _run_approved(
-    parts: PointParts, arrival: Arrival, action: ProposedAction, plan: ActionPlan, seen: ActionSeen
+    parts: PointParts, input_record: InputRecord, action: ProposedAction, plan: ActionPlan, seen: ActionSeen
 ) -> Generator[Request, Answer, tuple[ActionContext, Evaluation]]:
     """What the gates make of an action to which a person has agreed."""
-    context = assess(plan, action, seen, arrival.timestamp_ms)
+    context = assess(plan, action, seen, input_record.timestamp_ms)
     context.approved = True
     evaluation = unregistered(context)
     if evaluation is None:
@@ -288,12 +288,12 @@ def _describe_missing(about: dict[str, Any], resolving: SeenAtApproval, missing:
     about["escalation"]["claimed"] = wire_int(resolving.claimed or 0)
 
 
-def _told(arrival: Arrival, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:
+def _told(input_record: InputRecord, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:
     """The fields of a resolved verdict that a verdict does not have."""
     escalation, votes, narrowed, _ = approval
     told: dict[str, Any] = {
         "schema": SCHEMA,
-        "verdict_id": resolved_id(arrival.decision_id),
+        "verdict_id": resolved_id(input_record.decision_id),
         "escalationId": escalation.escalation_id,
         "resolves": escalation.verdict_id,
         "action": {

@@ -15,7 +15,7 @@ from sluice.core.state.expiry import make_time_records
 from sluice.core.state.session_view import SessionView
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.policy import PointParts
     from sluice.core.state.decision import Shared
     from sluice.core.state.grant import StandingGrant
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+    parts: PointParts, input_record: InputRecord, review: ReviewDecision, state: SessionState, shared: Shared
 ) -> Decision:
     """Decide on a revocation."""
-    view = SessionView(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, input_record.timestamp_ms)
     grant = shared.book.grant(review.subject_id)
-    against = _object_to(parts, arrival, review, grant)
+    against = _object_to(parts, input_record, review, grant)
     if against is not None or grant is None:
-        return refuse(arrival, review, view, against or _unknown(review))
-    record = make_revoked_record(grant, arrival, make_signer_fields(parts.policy.registry, review))
+        return refuse(input_record, review, view, against or _unknown(review))
+    record = make_revoked_record(grant, input_record, make_signer_fields(parts.policy.registry, review))
     after = () if view.state.gone else view.changes()
     return Decision(after, [*make_time_records(view), record], (GrantKept(grant._replace(uses=0)),))
 
 
 def _object_to(
-    parts: PointParts, arrival: Arrival, review: ReviewDecision, grant: StandingGrant | None
+    parts: PointParts, input_record: InputRecord, review: ReviewDecision, grant: StandingGrant | None
 ) -> Objection | None:
     if grant is None or grant.session_id != review.session_id:
         return _unknown(review)
@@ -46,19 +46,19 @@ def _object_to(
         return Objection("wrong_decision", "a grant is only denied: that revokes it")
     if review.digest != grant.digest:
         return Objection("wrong_digest", "the answer is to another grant than the one that stands")
-    return _object_to_signer(parts, arrival, review, grant)
+    return _object_to_signer(parts, input_record, review, grant)
 
 
 def _object_to_signer(
-    parts: PointParts, arrival: Arrival, review: ReviewDecision, grant: StandingGrant
+    parts: PointParts, input_record: InputRecord, review: ReviewDecision, grant: StandingGrant
 ) -> Objection | None:
     approver = parts.policy.registry.approvers.get(review.approver_id)
-    if approver is None or not approver.acts_for(grant.tenant, arrival.timestamp_ms):
+    if approver is None or not approver.acts_for(grant.tenant, input_record.timestamp_ms):
         return Objection("not_an_approver", f"no approver of this tenant in force: {review.approver_id}")
     if not approver.roles & ROLES or (approver.tools is not None and grant.tool not in approver.tools):
         return Objection("wrong_role", "an approver for this tool revokes a grant")
     registry, within = parts.policy.registry, (grant.tenant, "approver")
-    return object_to_signature(registry, review, approver, within, arrival.timestamp_ms)
+    return object_to_signature(registry, review, approver, within, input_record.timestamp_ms)
 
 
 def _unknown(review: ReviewDecision) -> Objection:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from sluice.core.actions.authority import OBLIGATIONS
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.rules import evaluate_by_type
-from sluice.core.foundation.arrival import verdict_id
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.input_record import verdict_id
 from sluice.core.rules.rule import Rule
 from sluice.core.rules.rule_set import RuleSet
 from sluice.core.state.grant import StandingGrant
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.pipeline import Evaluation
     from sluice.core.actions.stage import ActionContext, ActionPlan
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.registry.agent_grants import AgentGrant
@@ -62,7 +62,7 @@ def object_to_lasting_answer(tier: str, quorum: int) -> str | None:
     return None
 
 
-def object_to_grant(arrival: Arrival, review: ReviewDecision, escalation: Escalation) -> str | None:
+def object_to_grant(input_record: InputRecord, review: ReviewDecision, escalation: Escalation) -> str | None:
     """Why the grant in an approval is refused; None if it is not, or if the approval has none."""
     grant = review.grant
     if grant is None:
@@ -70,7 +70,7 @@ def object_to_grant(arrival: Arrival, review: ReviewDecision, escalation: Escala
     one_by_one = object_to_lasting_answer(escalation.tier, escalation.quorum)
     if one_by_one is not None:
         return one_by_one
-    if read_milliseconds(grant.until) <= arrival.timestamp_ms:
+    if read_milliseconds(grant.until) <= input_record.timestamp_ms:
         return "the grant would be over before it begins"
     try:
         condition_of(grant.when or "true")
@@ -80,7 +80,7 @@ def object_to_grant(arrival: Arrival, review: ReviewDecision, escalation: Escala
 
 
 def grant_of(
-    arrival: Arrival, review: ReviewDecision, escalation: Escalation, approver: Approver
+    input_record: InputRecord, review: ReviewDecision, escalation: Escalation, approver: Approver
 ) -> StandingGrant | None:
     """The grant that an approval gives; None if it gives none."""
     asked = review.grant
@@ -88,13 +88,13 @@ def grant_of(
         return None
     scope = (escalation.tenant, escalation.agent_id, escalation.session_id, escalation.tool)
     bounds = (asked.when, asked.uses, read_milliseconds(asked.until))
-    name = GRANT_PREFIX + arrival.decision_id
+    name = GRANT_PREFIX + input_record.decision_id
     signer = (approver.id, approver.key, approver.hash)
     return StandingGrant(name, *scope, *bounds, *signer, digest([name, *scope, *bounds]))
 
 
 def find_grant(
-    parts: PointParts, book: Book, plan: ActionPlan, action: ProposedAction, arrival: Arrival
+    parts: PointParts, book: Book, plan: ActionPlan, action: ProposedAction, input_record: InputRecord
 ) -> StandingGrant | None:
     """The standing grant of an action's agent, tool and session; else the first of its agent and tool in all
     sessions of which the partition has uses left."""
@@ -103,9 +103,9 @@ def find_grant(
     if own is not None:
         return own
     for entry in registry.agent_grants.get((tenant, action.agent_id, action.tool_name), ()):
-        grant = _of_partition(entry, registry, action, arrival.partition, parts.limits.partitions)
+        grant = _of_partition(entry, registry, action, input_record.partition, parts.limits.partitions)
         grant = grant and book.grants.get(grant.scope, grant)._replace(session_id=action.session_id)
-        if grant is not None and grant.uses > 0 and arrival.timestamp_ms < grant.until_ms:
+        if grant is not None and grant.uses > 0 and input_record.timestamp_ms < grant.until_ms:
             return grant
     return None
 
@@ -221,32 +221,32 @@ def read_recorded_grant(verdict: Mapping[str, Any], tool: str) -> StandingGrant 
 
 
 def make_given_record(
-    grant: StandingGrant, arrival: Arrival, escalation_id: str, justification: str
+    grant: StandingGrant, input_record: InputRecord, escalation_id: str, justification: str
 ) -> OutRecord:
     """GrantGiven; it is written together with the approval that gives the grant."""
     more = {"escalation_id": escalation_id, "justification": justification}
     bounds = {"when": grant.when, "uses": grant.uses, "until": rfc3339(grant.until_ms)}
     told = {"schema": _GIVEN, **_fields(grant), **bounds, **_signer(grant), **more}
-    return _event("GrantGiven", told, grant, arrival)
+    return _event("GrantGiven", told, grant, input_record)
 
 
-def make_used_record(grant: StandingGrant, arrival: Arrival, action_id: str) -> OutRecord:
+def make_used_record(grant: StandingGrant, input_record: InputRecord, action_id: str) -> OutRecord:
     """GrantUsed; `grant` is as it is after this use."""
     told = {
         "schema": _USED,
         **_fields(grant),
-        "use_id": f"use:{arrival.decision_id}",
-        "verdict_id": verdict_id(arrival.decision_id),
+        "use_id": f"use:{input_record.decision_id}",
+        "verdict_id": verdict_id(input_record.decision_id),
         "action_id": action_id,
         "uses_left": grant.uses,
     }
-    return _event("GrantUsed", told, grant, arrival)
+    return _event("GrantUsed", told, grant, input_record)
 
 
-def make_revoked_record(grant: StandingGrant, arrival: Arrival, signed: dict[str, Any]) -> OutRecord:
+def make_revoked_record(grant: StandingGrant, input_record: InputRecord, signed: dict[str, Any]) -> OutRecord:
     """GrantRevoked; `signed` are the fields about the approver who revoked it."""
     told = {"schema": _REVOKED, **_fields(grant), "uses_left": grant.uses, **signed}
-    return _event("GrantRevoked", told, grant, arrival)
+    return _event("GrantRevoked", told, grant, input_record)
 
 
 def _fields(grant: StandingGrant) -> dict[str, Any]:
@@ -268,6 +268,6 @@ def _signer(grant: StandingGrant) -> dict[str, Any]:
     }
 
 
-def _event(kind: str, told: dict[str, Any], grant: StandingGrant, arrival: Arrival) -> OutRecord:
-    told |= {"decided_at": rfc3339(arrival.timestamp_ms), "input": arrival.coordinates()}
+def _event(kind: str, told: dict[str, Any], grant: StandingGrant, input_record: InputRecord) -> OutRecord:
+    told |= {"decided_at": rfc3339(input_record.timestamp_ms), "input": input_record.coordinates()}
     return OutRecord(ESCALATIONS, kind, told, grant.session_id)

@@ -16,10 +16,10 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.foundation.arrival import mandate_event_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.errors import BundleError
+from sluice.core.foundation.input_record import mandate_event_id
 from sluice.core.foundation.refusals import Objection, refused
 from sluice.core.policy.kind import AnswerKind, Kind
 from sluice.core.registry.agent_keys import find_key
@@ -37,7 +37,7 @@ from sluice_topics.records import MandateRecorded, TaskMandate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.policy import PointParts
     from sluice.core.registry.mandates import Issuer, RegisteredTask
     from sluice.core.registry.registry import Registry
@@ -95,10 +95,10 @@ def compile_condition(condition: str) -> RuleSet:
 
 
 def record_mandate(
-    parts: PointParts, arrival: Arrival, mandate: TaskMandate, state: SessionState, _: Shared
+    parts: PointParts, input_record: InputRecord, mandate: TaskMandate, state: SessionState, _: Shared
 ) -> Decision:
     """Keep a mandate in its session, or refuse it. The same one again is kept once."""
-    view = SessionView(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, input_record.timestamp_ms)
     records = make_time_records(view)
     registry, agent = parts.policy.registry, parts.policy.registry.agents.get(mandate.agent_id)
     why = None if agent is not None else Objection(UNKNOWN_AGENT, f"{mandate.agent_id} is not registered")
@@ -116,19 +116,19 @@ def record_mandate(
     if agent is None or why is not None:
         told = why or Objection(UNKNOWN_AGENT, "")
         session = mandate.session_id
-        records.append(refused(arrival.coordinates(), view.now, session, mandate.mandate_id, told))
+        records.append(refused(input_record.coordinates(), view.now, session, mandate.mandate_id, told))
         return Decision(view.changes(), records)
     body = {
         "schema": SCHEMA,
-        "mandate_event_id": mandate_event_id(arrival.decision_id),
+        "mandate_event_id": mandate_event_id(input_record.decision_id),
         "mandate_id": mandate.mandate_id,
         "session_id": mandate.session_id,
         "agent_id": mandate.agent_id,
         "tenant_id": agent.tenant,
         "mandate": kept,
         "registry_hashes": {**kept["entries"], **collect_hashes(agent)},
-        "decided_at": rfc3339(arrival.timestamp_ms),
-        "input": arrival.coordinates(),
+        "decided_at": rfc3339(input_record.timestamp_ms),
+        "input": input_record.coordinates(),
     }
     records.append(OutRecord(SESSION_EVENTS, "MandateRecorded", body, mandate.session_id))
     return Decision(view.changes(), records)

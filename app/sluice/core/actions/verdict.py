@@ -14,10 +14,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.stage import ContentGate
-from sluice.core.foundation.arrival import verdict_id
 from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, digest_alike, extract_hex, wire_int
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import verdict_id
 from sluice.core.registry.registry_entries import ToolReturns, collect_hashes
 from sluice.core.state.acknowledgement import advisory, read_flags
 from sluice.core.state.limit_usage import LimitSeen
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.pipeline import Evaluation
     from sluice.core.actions.stage import ActionContext, ActionPlan
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.state.acknowledgement import Acknowledgement
     from sluice_topics.records import ProposedAction
 
@@ -192,7 +192,7 @@ GRANTED = VerdictForm(FIRST.kind, ("grant",))
 
 
 def make_verdict_record(
-    arrival: Arrival,
+    input_record: InputRecord,
     about: dict[str, Any],
     evaluation: Evaluation,
     ruling: Ruling,
@@ -210,7 +210,7 @@ def make_verdict_record(
     durations: all inputs of the decision and the decision. Raises CanonicalError when a stage's detail is no
     JSON value.
     """
-    decision_id = arrival.decision_id
+    decision_id = input_record.decision_id
     body = {
         "schema": SCHEMA,
         "verdict_id": verdict_id(decision_id),
@@ -228,8 +228,8 @@ def make_verdict_record(
         "obligations": evaluation.obligations,
         "rows_reserved": 0,
         "model_outputs": evaluation.model_outputs,
-        "decided_at": rfc3339(arrival.timestamp_ms),
-        "input": arrival.coordinates(),
+        "decided_at": rfc3339(input_record.timestamp_ms),
+        "input": input_record.coordinates(),
         **about,
         "advisories": [*evaluation.advisories, *about["advisories"], NOT_RUN],
     }
@@ -239,7 +239,7 @@ def make_verdict_record(
     for number, one in enumerate(advisories):
         advisories[number] = {"id": f"advisory:{decision_id}:{number}", **one}
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
-    if arrival.signature is not None and (signature := arrival.signature.recorded()) is not None:
+    if input_record.signature is not None and (signature := input_record.signature.recorded()) is not None:
         body["signature"] = signature
         values += (signature,)
     if form.hashed:
@@ -286,21 +286,21 @@ def _advice(gate: str, text: str) -> dict[str, Any]:
     return {"source": f"sluice.{gate}", "text": text, "severity": "warn"}
 
 
-def _entries_used(arrival: Arrival, context: ActionContext) -> dict[str, str]:
+def _entries_used(input_record: InputRecord, context: ActionContext) -> dict[str, str]:
     used = collect_entries(context) if context.freezes else context.plan.entries
     if context.seen.mandate is not None:
         used = used | context.seen.mandate["entries"]
-    return used if arrival.signature is None else arrival.signature.entries(used)
+    return used if input_record.signature is None else input_record.signature.entries(used)
 
 
 _NO_REMARKS: tuple[dict[str, Any], ...] = ()
 
 
-def describe_action(arrival: Arrival, context: ActionContext, counted: int | None) -> dict[str, Any]:
+def describe_action(input_record: InputRecord, context: ActionContext, counted: int | None) -> dict[str, Any]:
     """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
     action, plan = context.action, context.plan
     reserved = counted or 0
-    more = context.freezes or arrival.signature is not None or context.seen.mandate is not None
+    more = context.freezes or input_record.signature is not None or context.seen.mandate is not None
     said = action.aggregate_rows_affected is not None or action.aggregate_action_count is not None
     plain = action.mode is not None and not said and not context.flags.outstanding
     about: dict[str, Any] = {
@@ -310,13 +310,13 @@ def describe_action(arrival: Arrival, context: ActionContext, counted: int | Non
         "traceId": action.trace_id,
         "request_id": action.request_id,
         **plan.told,
-        "registry_hashes": _entries_used(arrival, context) if more else plan.entries,
+        "registry_hashes": _entries_used(input_record, context) if more else plan.entries,
         "advisories": _NO_REMARKS if plain else remarks(context),
         "session": recorded(context.seen, context.flags, counted),
         "rows_reserved": reserved if reserved <= MAX_SAFE_INTEGER else str(reserved),
     }
     if action.deadline_ms is not None:
-        about["waited_ms"] = arrival.waited_ms
+        about["waited_ms"] = input_record.waited_ms
     return about
 
 

@@ -16,9 +16,9 @@ from sluice.core.cases.write_cases import find_write_failures, make_answer
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import find_answer
 from sluice.core.decide.replay import decide
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.errors import BundleError, RegistryError
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.limits import ROOM_FOR_ONE, SessionLimits
 from sluice.core.foundation.strict import json_object
 from sluice.core.policy.bundle_cases import LONGEST_MS, MOST_EARLIER
@@ -100,8 +100,8 @@ def _find_action_failures(
     state = _make_session(case, registry, actions[-1], began_ms)
     for place, (at, fields) in enumerate((*steps, (at_ms, own))):
         raw = json.dumps(fields).encode()
-        arrival = Arrival(ACTION.topic, 0, place, at, state.session_id.encode(), raw)
-        decision = decide(point, arrival, state, make_answer(case))
+        input_record = InputRecord(ACTION.topic, 0, place, at, state.session_id.encode(), raw)
+        decision = decide(point, input_record, state, make_answer(case))
         state.apply(decision.session)
     yield from _compare(case, decision)
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from sluice.core.actions.stage import Stage
     from sluice.core.decide.kinds import Message
-    from sluice.core.foundation.arrival import Arrival, InputSignature
+    from sluice.core.foundation.input_record import InputRecord, InputSignature
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import Policy
@@ -93,7 +93,7 @@ class DecisionPoint:
 
     def evaluate(
         self,
-        arrival: Arrival,
+        input_record: InputRecord,
         message: Message,
         state: SessionState,
         shared: Shared = NOTHING_SHARED,
@@ -106,28 +106,30 @@ class DecisionPoint:
         if kind.signer is not None:
             agent = self._parts.policy.registry.agents.get(getattr(message, kind.signer))
             if agent is not None and agent.keys is not None:
-                arrival = checked(self._parts, arrival, agent.id, state)
+                input_record = checked(self._parts, input_record, agent.id, state)
         parts = self._pausing if pauses else self._parts
-        step = kind.evaluate(parts, arrival, message, state, shared)
+        step = kind.evaluate(parts, input_record, message, state, shared)
         return _asking_nobody(step) if isinstance(step, Decision) else step
 
-    def unreadable(self, arrival: Arrival, error: Unreadable) -> Decision:
+    def unreadable(self, input_record: InputRecord, error: Unreadable) -> Decision:
         """An input that could not be read: a dead letter, and no session is touched."""
-        return unreadable(arrival, error)
+        return unreadable(input_record, error)
 
-    def unread(self, arrival: Arrival) -> Decision:
+    def unread(self, input_record: InputRecord) -> Decision:
         """An input that was in flight at three crashes in a row: denied without looking into it."""
-        return unread(self._parts, arrival)
+        return unread(self._parts, input_record)
 
-    def fault(self, arrival: Arrival, message: Message | None, state: SessionState, reason: str) -> Decision:
+    def fault(
+        self, input_record: InputRecord, message: Message | None, state: SessionState, reason: str
+    ) -> Decision:
         """The core raised on this input (`message` None: while it was read).
 
         Denied `internal_error`, in standard mode allowed and counted.
         """
         kind = None if message is None else BY_MODEL[type(message)]
         if kind is not None and kind.signer is not None:
-            arrival = checked(self._parts, arrival, getattr(message, kind.signer), state)
-        return fault(self._parts, arrival, message, state, reason)
+            input_record = checked(self._parts, input_record, getattr(message, kind.signer), state)
+        return fault(self._parts, input_record, message, state, reason)
 
     def expire(self, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
         """What time alone does to a session at `now_ms`; None when nothing is due."""
@@ -144,54 +146,56 @@ class DecisionPoint:
         return Decision((), records, tuple(change for one in due for change in one.book))
 
     def judge_again(
-        self, arrival: Arrival, message: Message, recorded: Mapping[str, Any]
+        self, input_record: InputRecord, message: Message, recorded: Mapping[str, Any]
     ) -> Generator[Request, Answer, list[OutRecord]]:
         """A recorded decision again, from what it says that was seen of state."""
-        arrival = checked_again(self._parts, arrival, message, recorded)
-        step = DECISIONS[recorded["schema"]].judge_again(self._parts, arrival, message, recorded)
+        input_record = checked_again(self._parts, input_record, message, recorded)
+        step = DECISIONS[recorded["schema"]].judge_again(self._parts, input_record, message, recorded)
         return [step if isinstance(step, OutRecord) else (yield from step)]
 
     def fault_again(
-        self, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
+        self, input_record: InputRecord, message: Message, recorded: Mapping[str, Any], reason: str
     ) -> list[OutRecord]:
         """The answer where the core raised on that."""
-        arrival = checked_again(self._parts, arrival, message, recorded)
-        return fault_again(self._parts, arrival, message, recorded, reason).records
+        input_record = checked_again(self._parts, input_record, message, recorded)
+        return fault_again(self._parts, input_record, message, recorded, reason).records
 
     def alarms(self, book: Book, now_ms: int) -> Decision | None:
         """The alarms of the installation that are due at `now_ms`; None for none."""
         return alarms.raise_alarms(self._parts.policy.quality.values(), book, now_ms)
 
 
-def checked(parts: PointParts, arrival: Arrival, signer: str, state: SessionState) -> Arrival:
-    """The arrival with what came of its signature; unchanged where the agent that it names does not sign."""
+def checked(parts: PointParts, input_record: InputRecord, signer: str, state: SessionState) -> InputRecord:
+    """The input with what came of its signature; unchanged where the agent that it names does not sign."""
     agent = parts.policy.registry.signing_agent(signer)
     if agent is None:
-        return arrival
-    signature = _signature_of(parts, agent, arrival)
+        return input_record
+    signature = _signature_of(parts, agent, input_record)
     if signature.refusal is None:
-        view, owner = SessionView(state, parts.limits, arrival.timestamp_ms), who(agent.tenant, agent.id)
-        signature = signature.known_as(find_novelty(view, owner, arrival, signature, parts.limits))
-    return arrival.checked(signature)
+        view, owner = SessionView(state, parts.limits, input_record.timestamp_ms), who(agent.tenant, agent.id)
+        signature = signature.known_as(find_novelty(view, owner, input_record, signature, parts.limits))
+    return input_record.checked(signature)
 
 
 def checked_again(
-    parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any]
-) -> Arrival:
-    """The arrival with what came of its signature, where a record says whether the session knew the nonce."""
+    parts: PointParts, input_record: InputRecord, message: Message, recorded: Mapping[str, Any]
+) -> InputRecord:
+    """The input with what came of its signature, where a record says whether the session knew the nonce."""
     kind = BY_MODEL[type(message)]
     agent = parts.policy.registry.signing_agent(getattr(message, kind.signer)) if kind.signer else None
     if agent is None:
-        return arrival
-    signature = _signature_of(parts, agent, arrival)
+        return input_record
+    signature = _signature_of(parts, agent, input_record)
     said = recorded.get("signature")
-    return arrival.checked(signature.known_as(said["novelty"]) if said else signature)
+    return input_record.checked(signature.known_as(said["novelty"]) if said else signature)
 
 
-def _signature_of(parts: PointParts, agent: Agent, arrival: Arrival) -> InputSignature:
+def _signature_of(parts: PointParts, agent: Agent, input_record: InputRecord) -> InputSignature:
     registry = parts.policy.registry
     delegates = registry.find_delegates(agent.tenant)
-    return check_signature(agent.keys or (), agent.signature_window_ms, arrival, delegates, registry.audience)
+    return check_signature(
+        agent.keys or (), agent.signature_window_ms, input_record, delegates, registry.audience
+    )
 
 
 def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:
@@ -202,17 +206,20 @@ def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:
 CRASHED = "in flight at several crashes in a row, so nobody looked into it again"
 
 
-def unread(parts: PointParts, arrival: Arrival, reason: str = CRASHED) -> Decision:
+def unread(parts: PointParts, input_record: InputRecord, reason: str = CRASHED) -> Decision:
     """Deny an input without reading it; nothing in it is known, and no session changes."""
-    dead_letter, deny = make_dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_TOPIC[arrival.topic].unread
+    dead_letter, deny = (
+        make_dead_letter(input_record, INTERNAL_ERROR, "$", reason),
+        BY_TOPIC[input_record.topic].unread,
+    )
     if deny is None:
-        return Decision((), [_refused(arrival, None, None, reason), dead_letter])
-    return deny(parts, arrival, dead_letter)
+        return Decision((), [_refused(input_record, None, None, reason), dead_letter])
+    return deny(parts, input_record, dead_letter)
 
 
 def fault(
     parts: PointParts,
-    arrival: Arrival,
+    input_record: InputRecord,
     message: Message | None,
     state: SessionState,
     reason: str,
@@ -220,30 +227,32 @@ def fault(
     """Answer an input that made the core raise; `message` is None when reading it did."""
     reason = escape_surrogates(reason)
     if message is None:
-        return unread(parts, arrival, reason)
-    if arrival.signature is not None and not arrival.signature.is_new:
-        return unread(parts, arrival, reason)
-    dead_letter, kind = make_dead_letter(arrival, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
+        return unread(parts, input_record, reason)
+    if input_record.signature is not None and not input_record.signature.is_new:
+        return unread(parts, input_record, reason)
+    dead_letter, kind = make_dead_letter(input_record, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
     if kind.fault is None:
-        refusal = _refused(arrival, kind.session_of(message), kind.subject_of(message), reason)
+        refusal = _refused(input_record, kind.session_of(message), kind.subject_of(message), reason)
         return Decision((), [refusal, dead_letter])
-    return kind.fault(parts, arrival, message, state, dead_letter)
+    return kind.fault(parts, input_record, message, state, dead_letter)
 
 
 def fault_again(
-    parts: PointParts, arrival: Arrival, message: Message, recorded: Mapping[str, Any], reason: str
+    parts: PointParts, input_record: InputRecord, message: Message, recorded: Mapping[str, Any], reason: str
 ) -> Decision:
     """The decision on an input that made the core raise, on what a recorded one says was seen of state."""
-    dead_letter = make_dead_letter(arrival, INTERNAL_ERROR, "$", escape_surrogates(reason))
-    return DECISIONS[recorded["schema"]].fault_again(parts, arrival, message, recorded, dead_letter)
+    dead_letter = make_dead_letter(input_record, INTERNAL_ERROR, "$", escape_surrogates(reason))
+    return DECISIONS[recorded["schema"]].fault_again(parts, input_record, message, recorded, dead_letter)
 
 
-def _refused(arrival: Arrival, session_id: str | None, subject: str | None, reason: str) -> OutRecord:
-    now = arrival.timestamp_ms
-    return refused(arrival.coordinates(), now, session_id, subject, Objection(INTERNAL_ERROR, reason))
+def _refused(
+    input_record: InputRecord, session_id: str | None, subject: str | None, reason: str
+) -> OutRecord:
+    now = input_record.timestamp_ms
+    return refused(input_record.coordinates(), now, session_id, subject, Objection(INTERNAL_ERROR, reason))
 
 
-def unreadable(arrival: Arrival, error: Unreadable) -> Decision:
+def unreadable(input_record: InputRecord, error: Unreadable) -> Decision:
     """The dead letter of an unreadable input; no session changes."""
-    ids = ids_in(arrival.value)
-    return Decision((), [make_dead_letter(arrival, error.code, error.path, error.message, ids)])
+    ids = ids_in(input_record.value)
+    return Decision((), [make_dead_letter(input_record, error.code, error.path, error.message, ids)])

@@ -1,6 +1,6 @@
 """The table of the kinds of input, with one row for each kind; and reading inputs and answers by it.
 
-An arrival is read as a record of its topic. Its key must be the one from which its partition follows.
+An input record is read as a record of its topic. Its key must be the one from which its partition follows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sluice_topics.records import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.kind import AnswerKind, AnyKind, DecisionKind
     from sluice.core.state.decision import Decision
     from sluice_topics.records.base import Record
@@ -73,24 +73,27 @@ _MARKED = {kind.marked_by: kind for kind in reversed(KINDS) if kind.marked_by}
 KEY_MISMATCH = Unreadable("key_mismatch", "$.session_id", "the message key must be the session_id, UTF-8")
 
 
-def read_input_message(arrival: Arrival) -> Message | Unreadable:
-    """The record in an arrival, or why there is none.
+def read_input_message(input_record: InputRecord) -> Message | Unreadable:
+    """The record in an input record, or why there is none.
 
     Seed 000's form has no ids: those that it lacks come from the message's key, its coordinates and its
     header X-Mnemom-Agent, the same for every delivery and rerun.
     """
-    kind = BY_TOPIC[arrival.topic]
-    message: Message | Unreadable = read(kind.model, arrival.value)
+    kind = BY_TOPIC[input_record.topic]
+    message: Message | Unreadable = read(kind.model, input_record.value)
     if kind is ACTION and isinstance(message, Unreadable) and message.code == "missing_field":
-        message = read(kind.model, arrival.value, _ids_around(arrival))
-    if not isinstance(message, Unreadable) and kind.key(message).encode() != arrival.key:
+        message = read(kind.model, input_record.value, _ids_around(input_record))
+    if not isinstance(message, Unreadable) and kind.key(message).encode() != input_record.key:
         return KEY_MISMATCH
     return message
 
 
-def _ids_around(arrival: Arrival) -> dict[str, str]:
-    found = {"action_id": arrival.decision_id, "session_id": (arrival.key or b"").decode("utf-8", "replace")}
-    return found if arrival.agent_header is None else {**found, "agent_id": arrival.agent_header}
+def _ids_around(input_record: InputRecord) -> dict[str, str]:
+    found = {
+        "action_id": input_record.decision_id,
+        "session_id": (input_record.key or b"").decode("utf-8", "replace"),
+    }
+    return found if input_record.agent_header is None else {**found, "agent_id": input_record.agent_header}
 
 
 def goes_by_stages(message: object) -> bool:

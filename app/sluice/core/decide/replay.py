@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sluice.core.decide.decision_point import NOTHING_SHARED
 from sluice.core.decide.kinds import read_input_message
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.errors import guarded
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import Answer, next_request
 from sluice.core.state.book import Book, UseCounted
 from sluice.core.state.decision import Shared
@@ -55,22 +55,22 @@ def drive(evaluation: Generator[Request, Answer, T], answer: Callable[[Request],
 
 def decide(
     point: DecisionPoint,
-    arrival: Arrival,
+    input_record: InputRecord,
     state: SessionState,
     answer: Callable[[Request], Answer] = nobody,
     shared: Shared = NOTHING_SHARED,
 ) -> Decision:
-    """The decision on an arrival as a worker makes it. It changes neither `state` nor `shared`; `answer` must
+    """The decision on an input as a worker makes it. It changes neither `state` nor `shared`; `answer` must
     not raise."""
     unread: Callable[[str], Message | Unreadable | None] = lambda _: None  # noqa: E731 - typed for guarded
-    message = guarded(partial(read_input_message, arrival), unread)
+    message = guarded(partial(read_input_message, input_record), unread)
     if message is None:
-        return point.unread(arrival)
+        return point.unread(input_record)
     if isinstance(message, Unreadable):
-        return point.unreadable(arrival, message)
+        return point.unreadable(input_record, message)
     return guarded(
-        lambda: drive(point.evaluate(arrival, message, state, shared), answer),
-        partial(point.fault, arrival, message, state),
+        lambda: drive(point.evaluate(input_record, message, state, shared), answer),
+        partial(point.fault, input_record, message, state),
     )
 
 
@@ -89,14 +89,14 @@ def decide_alone(
     """
     session_id = str(fields["session_id"])
     value = json.dumps(fields).encode()
-    arrival = Arrival(kind.topic, 0, number, at_ms, session_id.encode(), value)
-    return decide(point, arrival, SessionState(session_key(session_id)), answer)
+    input_record = InputRecord(kind.topic, 0, number, at_ms, session_id.encode(), value)
+    return decide(point, input_record, SessionState(session_key(session_id)), answer)
 
 
 class Replay:
     """Sessions in memory over one decision point, with a quarantine and source histories of their own.
 
-    What is learnt of a source or a use is known to the next arrival: there is no other worker to wait for.
+    What is learnt of a source or a use is known to the next input: there is no other worker to wait for.
     `point`: the decision point in force; another one may take its place.
     """
 
@@ -108,13 +108,13 @@ class Replay:
         self._uses: dict[UsualName, UseCount] = {}
         self.book = Book({})
 
-    def take(self, arrival: Arrival) -> Decision:
-        """Decide on the next arrival; its session changes at once. What expired before it comes first."""
+    def take(self, input_record: InputRecord) -> Decision:
+        """Decide on the next input; its session changes at once. What expired before it comes first."""
         most = len(self.book) + len(self.book.open)
-        gone = self.point.expire_held(self.book, arrival.timestamp_ms, most)
+        gone = self.point.expire_held(self.book, input_record.timestamp_ms, most)
         if gone is not None:
             self.book.apply(gone.book)
-        decision = self._decided(arrival)
+        decision = self._decided(input_record)
         if gone is not None:
             decision.records = [*gone.records, *decision.records]
         return decision
@@ -123,11 +123,11 @@ class Replay:
         """The session of this Kafka key as it is now."""
         return self._sessions.get(KEY_PREFIX + key) or SessionState(KEY_PREFIX + key)
 
-    def _decided(self, arrival: Arrival) -> Decision:
-        key = KEY_PREFIX + (arrival.key or b"")
+    def _decided(self, input_record: InputRecord) -> Decision:
+        key = KEY_PREFIX + (input_record.key or b"")
         state = self._sessions.get(key) or SessionState(key)
         shared = Shared(self.book, self._histories, uses=self._uses)
-        decision = decide(self.point, arrival, state, self._answer, shared)
+        decision = decide(self.point, input_record, state, self._answer, shared)
         state.apply(decision.session)
         if state.gone:
             self._sessions.pop(key, None)
@@ -152,8 +152,8 @@ class Replay:
     def _count_use(self, record: OutRecord) -> None:
         """What an agent used is counted at once, as if its partition were this one."""
         raw = json.dumps(record.body).encode()
-        arrival = Arrival(record.topic, 0, 0, record.body["used_at"], record.subject.encode(), raw)
-        counted = decide(self.point, arrival, SessionState(b""), shared=Shared(self.book))
+        input_record = InputRecord(record.topic, 0, 0, record.body["used_at"], record.subject.encode(), raw)
+        counted = decide(self.point, input_record, SessionState(b""), shared=Shared(self.book))
         self.book.apply(counted.book)
         for change in counted.book:
             if isinstance(change, UseCounted):

@@ -9,7 +9,7 @@ from sluice.core.actions import approvals, revocation
 from sluice.core.actions.resolution import FORM
 from sluice.core.actions.standing_grants import GRANT_PREFIX
 from sluice.core.actions.verdict import RERUN_FIELDS
-from sluice.core.foundation.arrival import escalation_id, resolved_id
+from sluice.core.foundation.input_record import escalation_id, resolved_id
 from sluice.core.memory import reviews
 from sluice.core.policy.kind import AnswerKind, DecisionKind, Kind
 from sluice.core.state.decision import Decision
@@ -19,8 +19,8 @@ from sluice_topics.records import ResolvedVerdict, ReviewDecision
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.state.decision import Shared
@@ -30,25 +30,25 @@ _ESCALATED = (escalation_id(ACTIONS), escalation_id(RETRIEVALS))
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+    parts: PointParts, input_record: InputRecord, review: ReviewDecision, state: SessionState, shared: Shared
 ) -> Decision | Generator[Request, Answer, Decision]:
     """Decide on a person's answer: to an escalated action or retrieval, to a standing grant, or to a memory
     in quarantine."""
     if review.subject_id.startswith(GRANT_PREFIX):
-        return revocation.evaluate(parts, arrival, review, state, shared)
+        return revocation.evaluate(parts, input_record, review, state, shared)
     answered = approvals.evaluate if review.subject_id.startswith(_ESCALATED) else reviews.evaluate
-    return answered(parts, arrival, review, state, shared)
+    return answered(parts, input_record, review, state, shared)
 
 
 def _fault_again(
     parts: PointParts,
-    arrival: Arrival,
+    input_record: InputRecord,
     review: ReviewDecision,
     recorded: Mapping[str, Any],
     dead_letter: OutRecord,
 ) -> Decision:
     """A review that makes the core raise is refused and gets no verdict."""
-    del parts, arrival, review, recorded
+    del parts, input_record, review, recorded
     return Decision((), [dead_letter])
 
 

@@ -1,1 +1,1 @@
-"""The base of all other packages: arrivals, ids, canonical form, the chain, records to write, errors."""
+"""The base of all other packages: input records, ids, canonical form, the chain, records to write, errors."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from sluice.core.foundation.arrival import dead_letter_id, refusal_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import dead_letter_id, refusal_id
 from sluice_topics.catalog import DEAD_LETTERS, MAX_INPUT_VALUE_BYTES, SESSION_EVENTS
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice_topics.records import ReviewDecision
 
 DEAD_LETTER = "sluice/dead_letter/v1"
@@ -40,26 +40,26 @@ LONGEST_ID = 256
 
 
 def make_dead_letter(
-    arrival: Arrival, code: str, path: str, message: str, ids: dict[str, str] | None = None
+    input_record: InputRecord, code: str, path: str, message: str, ids: dict[str, str] | None = None
 ) -> OutRecord:
     """The dead letter of an input that gets no other answer; `ids`: those in it, where it was looked into."""
-    value = arrival.value or b""
+    value = input_record.value or b""
     body = {
         "schema": DEAD_LETTER,
-        "dead_letter_id": dead_letter_id(arrival.decision_id),
-        "topic": arrival.topic,
+        "dead_letter_id": dead_letter_id(input_record.decision_id),
+        "topic": input_record.topic,
         "code": code,
         "path": escape_surrogates(path),
         "message": escape_surrogates(message),
-        "key": None if arrival.key is None else base64.b64encode(arrival.key).decode(),
+        "key": None if input_record.key is None else base64.b64encode(input_record.key).decode(),
         "ids": ids,
         "value_base64": base64.b64encode(value[:KEPT_BYTES]).decode(),
         "value_size": len(value),
         "truncated": len(value) > KEPT_BYTES,
-        "decided_at": rfc3339(arrival.timestamp_ms),
-        "input": arrival.coordinates(),
+        "decided_at": rfc3339(input_record.timestamp_ms),
+        "input": input_record.coordinates(),
     }
-    return OutRecord(DEAD_LETTERS, "DeadLetter", body, subject_of(arrival))
+    return OutRecord(DEAD_LETTERS, "DeadLetter", body, subject_of(input_record))
 
 
 def ids_in(value: bytes | None) -> dict[str, str]:
@@ -75,10 +75,10 @@ def ids_in(value: bytes | None) -> dict[str, str]:
     return {name: one for name, one in named if isinstance(one, str) and 0 < len(one) <= LONGEST_ID}
 
 
-def subject_of(arrival: Arrival) -> str:
+def subject_of(input_record: InputRecord) -> str:
     """The session that the message's key names; empty if the key is not UTF-8."""
     try:
-        return (arrival.key or b"").decode()
+        return (input_record.key or b"").decode()
     except UnicodeDecodeError:
         return ""
 
@@ -122,6 +122,8 @@ def refused(
     return OutRecord(SESSION_EVENTS, "InputRefused", body, session_id or "")
 
 
-def refuse_review(arrival: Arrival, review: ReviewDecision, why: Objection) -> OutRecord:
+def refuse_review(input_record: InputRecord, review: ReviewDecision, why: Objection) -> OutRecord:
     """The record of the refusal of a review; what it is about stays as it is."""
-    return refused(arrival.coordinates(), arrival.timestamp_ms, review.session_id, review.subject_id, why)
+    return refused(
+        input_record.coordinates(), input_record.timestamp_ms, review.session_id, review.subject_id, why
+    )

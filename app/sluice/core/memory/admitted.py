@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.foundation.arrival import is_memory_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import is_memory_id
 from sluice.core.metadata.moments import MAX_TIME_CHARACTERS, parse_time
 from sluice.core.metadata.provenance import is_uri
 from sluice_topics.catalog import ADMITTED

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, ValidationError
 
-from sluice.core.foundation.arrival import is_memory_id
+from sluice.core.foundation.input_record import is_memory_id
 from sluice.core.foundation.requests import Request
 from sluice.core.foundation.strict import StrictModel
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.arrival import memory_id
+from sluice.core.foundation.input_record import memory_id
 from sluice.core.foundation.refusals import INTERNAL_ERROR, subject_of
 from sluice.core.memory import write
 from sluice.core.memory.admitted import Released, release_memory
@@ -27,8 +27,8 @@ from sluice_topics.records import MemoryDecision, ProposedMemoryWrite, SourceFee
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.policy import PointParts, Policy, Principal
     from sluice.core.state.decision import Shared
     from sluice.core.state.session import SessionState
@@ -36,20 +36,24 @@ if TYPE_CHECKING:
 NOBODY = Whose(UNREGISTERED, "")
 
 
-def reject_unread(parts: PointParts, arrival: Arrival, dead_letter: OutRecord) -> Decision:
+def reject_unread(parts: PointParts, input_record: InputRecord, dead_letter: OutRecord) -> Decision:
     """Reject a write without reading it; `dead_letter` is its dead letter."""
-    subject = subject_of(arrival)
-    record = record_unread(arrival, parts.policy.default.hash, INTERNAL_ERROR, subject)
+    subject = subject_of(input_record)
+    record = record_unread(input_record, parts.policy.default.hash, INTERNAL_ERROR, subject)
     return Decision((), [record, dead_letter], (WriteDecided(NOBODY, "reject"),))
 
 
 def reject_fault(
-    parts: PointParts, arrival: Arrival, proposed: ProposedMemoryWrite, _: object, dead_letter: OutRecord
+    parts: PointParts,
+    input_record: InputRecord,
+    proposed: ProposedMemoryWrite,
+    _: object,
+    dead_letter: OutRecord,
 ) -> Decision:
     """Reject a write that made the core raise; under shadow it is let through as every other."""
     principal = parts.policy.find_principal(proposed.agent_id)
     agent = principal.agent
-    record = record_unread(arrival, principal.bundle.hash, INTERNAL_ERROR, proposed.session_id)
+    record = record_unread(input_record, principal.bundle.hash, INTERNAL_ERROR, proposed.session_id)
     record.body |= {
         "write_id": proposed.write_id,
         "agent_id": proposed.agent_id,
@@ -71,9 +75,9 @@ def reject_fault(
         proposed.source.type,
         digest_content(proposed.content),
         0,
-        arrival.coordinates(),
+        input_record.coordinates(),
     )
-    released = release_memory(proposed, memory, arrival.timestamp_ms)
+    released = release_memory(proposed, memory, input_record.timestamp_ms)
     return Decision((), [record, released, dead_letter], (WriteDecided(whose, "allow"),))
 
 
@@ -131,7 +135,7 @@ def _name_source(feedback: SourceFeedback) -> str:
 
 
 def fold_feedback(
-    parts: PointParts, arrival: Arrival, feedback: SourceFeedback, _: SessionState, shared: Shared
+    parts: PointParts, input_record: InputRecord, feedback: SourceFeedback, _: SessionState, shared: Shared
 ) -> Decision:
     """The history's next revision, for the table and for all workers.
 
@@ -144,7 +148,9 @@ def fold_feedback(
     if feedback.verdict == "seen" and (full or before.type is not None):
         return Decision(())
     after = before.folded(feedback.type, feedback.verdict)
-    return Decision((), [history_record(name, after, arrival.timestamp_ms)], (HistoryReduced(name, after),))
+    return Decision(
+        (), [history_record(name, after, input_record.timestamp_ms)], (HistoryReduced(name, after),)
+    )
 
 
 FEEDBACK = Kind(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.arrival import memory_id
 from sluice.core.foundation.canonical import digest_alike, extract_hex
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import memory_id
 from sluice.core.memory.plan import NOTHING_SEEN, Parent, RememberedWrite, WriteSeen
 from sluice.core.state.history import History
 from sluice.detection.text_inspection import finding_fields
@@ -17,7 +17,7 @@ from sluice_topics.catalog import MEMORY_DECISIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.memory.gate import WriteJudgement
     from sluice.core.memory.plan import WriteContext
     from sluice_topics.records import ProposedMemoryWrite
@@ -109,7 +109,7 @@ def record_decision(
 ) -> OutRecord:
     """The decision without its place in the chain. `judged.action` is what is published; `shadow` is the
     action that shadow mode hides."""
-    plan, arrival, write = context.plan, context.arrival, context.write
+    plan, input_record, write = context.plan, context.input_record, context.write
     held = judged.action == "quarantine" and duplicate_of is None
     review_after = plan.bundle.memory.review_after_ms if held else None
     body: dict[str, Any] = {
@@ -139,17 +139,17 @@ def record_decision(
         "seen": record_seen(context.seen),
         "model_outputs": judged.model_outputs,
         "decided_at": rfc3339(context.now_ms),
-        "input": arrival.coordinates(),
+        "input": input_record.coordinates(),
         **plan.fields,
     }
-    signature = None if arrival.signature is None else arrival.signature.recorded()
+    signature = None if input_record.signature is None else input_record.signature.recorded()
     if signature is not None:
         body[SIGNATURE] = signature
     alike = put_rerun_hash(body)
     return OutRecord(MEMORY_DECISIONS, "MemoryDecision", body, write.session_id, alike=alike)
 
 
-def record_unread(arrival: Arrival, bundle_hash: str, reason: str, subject: str) -> OutRecord:
+def record_unread(input_record: InputRecord, bundle_hash: str, reason: str, subject: str) -> OutRecord:
     """The rejection of an input that was not read: none of its fields is known."""
     body: dict[str, Any] = dict.fromkeys(
         ("write_id", "agent_id", "session_id", "tenant_id", "traceId", "request_id", "shadowAction")
@@ -157,7 +157,7 @@ def record_unread(arrival: Arrival, bundle_hash: str, reason: str, subject: str)
     body |= dict.fromkeys(("trustScore", "reviewAfterMs", "expires_at", "duplicate_of", "content_digest"))
     body |= {
         "schema": SCHEMA,
-        "memory_id": memory_id(arrival.decision_id),
+        "memory_id": memory_id(input_record.decision_id),
         "action": "reject",
         "enforcement": "enforce",
         "reason": reason,
@@ -171,10 +171,10 @@ def record_unread(arrival: Arrival, bundle_hash: str, reason: str, subject: str)
         "registry_hashes": {},
         "seen": record_seen(NOTHING_SEEN),
         "model_outputs": [],
-        "decided_at": rfc3339(arrival.timestamp_ms),
-        "input": arrival.coordinates(),
+        "decided_at": rfc3339(input_record.timestamp_ms),
+        "input": input_record.coordinates(),
     }
-    signature = None if arrival.signature is None else arrival.signature.recorded()
+    signature = None if input_record.signature is None else input_record.signature.recorded()
     if signature is not None:
         body[SIGNATURE] = signature
     return OutRecord(MEMORY_DECISIONS, "MemoryDecision", add_rerun_hash(body), subject)

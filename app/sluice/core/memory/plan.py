@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.foundation.arrival import memory_id
+from sluice.core.foundation.input_record import memory_id
 from sluice.core.memory.admitted import release_quality
 from sluice.core.memory.trust import Scorer
 from sluice.core.registry.registry_entries import collect_hashes
@@ -23,7 +23,7 @@ from sluice.core.state.statistics import Whose
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.bundles import Bundle
     from sluice.core.policy.policy import Policy, Principal
     from sluice.core.policy.similarity_settings import SimilaritySettings
@@ -108,7 +108,7 @@ class WriteContext:
     """
 
     plan: WritePlan
-    arrival: Arrival
+    input_record: InputRecord
     write: ProposedMemoryWrite
     seen: WriteSeen
     freezes: tuple[Freeze, ...]
@@ -128,7 +128,7 @@ class WriteContext:
     def hashes(self) -> dict[str, str]:
         """By "kind/id@revision" the hashes of all registry entries that the decision rests on."""
         used = {**self.plan.hashes, **collect_hashes(*self.freezes)} if self.freezes else self.plan.hashes
-        return used if self.arrival.signature is None else self.arrival.signature.entries(used)
+        return used if self.input_record.signature is None else self.input_record.signature.entries(used)
 
 
 def plan_writes(policy: Policy) -> Callable[[ProposedMemoryWrite], WritePlan]:
@@ -179,26 +179,26 @@ def _find_bar(principal: Principal) -> str | None:
 
 
 def assess(
-    policy: Policy, plan: WritePlan, arrival: Arrival, write: ProposedMemoryWrite, seen: WriteSeen
+    policy: Policy, plan: WritePlan, input_record: InputRecord, write: ProposedMemoryWrite, seen: WriteSeen
 ) -> WriteContext:
     """The context of a write, on what was seen of the session and the partition."""
     registered = None if plan.source is None else plan.source.type
     return WriteContext(
         plan,
-        arrival,
+        input_record,
         write,
         seen,
         policy.find_freezes(plan.principal, write.session_id) if policy.registry.freezes else (),
         SourceName(plan.tenant, write.source.id),
         registered or seen.history.type or seen.session_type or write.source.type,
-        memory_id(arrival.decision_id),
+        memory_id(input_record.decision_id),
         digest_content(write.content),
-        arrival.timestamp_ms,
+        input_record.timestamp_ms,
     )
 
 
 def observe(
-    owner: Who, arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared
+    owner: Who, input_record: InputRecord, write: ProposedMemoryWrite, view: SessionView, shared: Shared
 ) -> WriteSeen:
     """What a write finds in its session, and in what the partition keeps beside it; `owner` has the room that
     it uses."""
@@ -211,15 +211,15 @@ def observe(
         shared.histories.get(SourceName(tenant, source_id), UNSEEN),
         session_type,
         last_at,
-        _find_parents(arrival, write, view, shared, tenant) if write.derived_from else (),
+        _find_parents(input_record, write, view, shared, tenant) if write.derived_from else (),
     )
 
 
 def _find_parents(
-    arrival: Arrival, write: ProposedMemoryWrite, view: SessionView, shared: Shared, tenant: str
+    input_record: InputRecord, write: ProposedMemoryWrite, view: SessionView, shared: Shared, tenant: str
 ) -> tuple[Parent, ...]:
     """Parents are looked for in the session, and among what the partition holds for the tenant."""
-    place = f"{arrival.topic}:{arrival.partition}:"
+    place = f"{input_record.topic}:{input_record.partition}:"
     trust = {memory_id(f"{place}{one.offset}"): one.trust for one in view.writes(tenant)}
     return tuple(
         Parent(one, trust[one] if one in trust else shared.book.trust_of(tenant, one))

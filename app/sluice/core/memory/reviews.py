@@ -32,7 +32,7 @@ from sluice_topics.records import ProposedMemoryWrite
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.memory.gate import WriteJudgement
     from sluice.core.memory.plan import WriteContext
@@ -49,7 +49,7 @@ EVICTED = "the quarantine was full and this was the oldest of the agent that hel
 
 def quarantine_write(context: WriteContext, judged: WriteJudgement) -> QuarantinedMemory:
     """The write as the state keeps it. Its time runs from the input's own."""
-    arrival, write, policy = context.arrival, context.write, context.plan.bundle.memory
+    input_record, write, policy = context.input_record, context.write, context.plan.bundle.memory
     return QuarantinedMemory(
         context.memory_id,
         write.write_id,
@@ -59,10 +59,10 @@ def quarantine_write(context: WriteContext, judged: WriteJudgement) -> Quarantin
         write.source.id,
         context.source_type,
         context.content_digest,
-        arrival.digest,
-        arrival.topic,
-        arrival.partition,
-        arrival.offset,
+        input_record.digest,
+        input_record.topic,
+        input_record.partition,
+        input_record.offset,
         judged.total or 0,
         policy.trust.write_threshold,
         context.now_ms,
@@ -71,25 +71,31 @@ def quarantine_write(context: WriteContext, judged: WriteJudgement) -> Quarantin
 
 
 def enter(
-    arrival: Arrival, held: QuarantinedMemory, reason: str, book: Book, most: int
+    input_record: InputRecord, held: QuarantinedMemory, reason: str, book: Book, most: int
 ) -> tuple[list[OutRecord], list[Change]]:
     """The records and changes of a memory that goes into quarantine. While it is full, the agent that holds
     the most loses its oldest."""
     evicted = book.crowding(max(0, len(book) + 1 - most))
     records = [
-        _record_event("QuarantineEvicted", one, held.entered_ms, arrival, reason=EVICTED, by=held.memory_id)
+        _record_event(
+            "QuarantineEvicted", one, held.entered_ms, input_record, reason=EVICTED, by=held.memory_id
+        )
         for one in evicted
     ]
     after = held.expires_ms - held.entered_ms
     records.append(
-        _record_event("QuarantineEntered", held, held.entered_ms, arrival, reason=reason, reviewAfterMs=after)
+        _record_event(
+            "QuarantineEntered", held, held.entered_ms, input_record, reason=reason, reviewAfterMs=after
+        )
     )
     return records, [*map(Left, evicted), Entered(held)]
 
 
-def expire(held: QuarantinedMemory, now_ms: int, arrival: Arrival | None = None) -> tuple[OutRecord, Change]:
-    """A memory whose time is over at `now_ms`; `arrival`: the input that found it so, None for a timer."""
-    return _record_event("QuarantineExpired", held, now_ms, arrival, reason=EXPIRED), Left(held)
+def expire(
+    held: QuarantinedMemory, now_ms: int, input_record: InputRecord | None = None
+) -> tuple[OutRecord, Change]:
+    """A memory whose time is over at `now_ms`; `input_record`: what found it so, None for a timer."""
+    return _record_event("QuarantineExpired", held, now_ms, input_record, reason=EXPIRED), Left(held)
 
 
 def expire_due(book: Book, now_ms: int, limit: int) -> Decision | None:
@@ -101,11 +107,11 @@ def expire_due(book: Book, now_ms: int, limit: int) -> Decision | None:
 
 
 def record_review(
-    held: QuarantinedMemory, arrival: Arrival, review: dict[str, Any], *, approved: bool
+    held: QuarantinedMemory, input_record: InputRecord, review: dict[str, Any], *, approved: bool
 ) -> OutRecord:
     """`review`: the fields about who answered."""
     kind = "QuarantineApproved" if approved else "QuarantineRejected"
-    return _record_event(kind, held, arrival.timestamp_ms, arrival, **review)
+    return _record_event(kind, held, input_record.timestamp_ms, input_record, **review)
 
 
 _SCHEMAS = {
@@ -118,14 +124,14 @@ _SCHEMAS = {
 
 
 def _record_event(
-    kind: str, held: QuarantinedMemory, now_ms: int, arrival: Arrival | None, **more: Any
+    kind: str, held: QuarantinedMemory, now_ms: int, input_record: InputRecord | None, **more: Any
 ) -> OutRecord:
     body = {
         "schema": _SCHEMAS[kind],
         **held.fields(),
         **more,
         "decided_at": rfc3339(now_ms),
-        "input": None if arrival is None else arrival.coordinates(),
+        "input": None if input_record is None else input_record.coordinates(),
     }
     return OutRecord(QUARANTINE, kind, body, held.session_id)
 
@@ -135,32 +141,32 @@ APPROVE = "approve"
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, review: ReviewDecision, state: SessionState, shared: Shared
+    parts: PointParts, input_record: InputRecord, review: ReviewDecision, state: SessionState, shared: Shared
 ) -> Generator[Request, Answer, Decision]:
     """Decide on a review."""
-    view = SessionView(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, input_record.timestamp_ms)
     held = shared.book.held(review.subject_id)
-    wrong = _find_objection(parts.policy.registry, arrival, review, held)
+    wrong = _find_objection(parts.policy.registry, input_record, review, held)
     if wrong is not None or held is None:
-        return _refuse(arrival, review, view, wrong or _object_to_unknown(review))
-    if held.expires_ms <= arrival.timestamp_ms:
-        return _refuse_late(arrival, review, view, held)
+        return _refuse(input_record, review, view, wrong or _object_to_unknown(review))
+    if held.expires_ms <= input_record.timestamp_ms:
+        return _refuse_late(input_record, review, view, held)
     write: ProposedMemoryWrite | None = None
     if review.decision == APPROVE:
         answer = yield ask_for_input(held.topic, held.partition, held.offset)
         if shared.book.held(review.subject_id) is None:
-            return _refuse(arrival, review, view, _object_to_unknown(review))
+            return _refuse(input_record, review, view, _object_to_unknown(review))
         write = _read_content(answer, held)
         if write is None:
             gone = Objection(
                 "content_unavailable", "the input that holds the content could not be read again"
             )
-            return _refuse(arrival, review, view, gone)
-    return _decide(parts.policy.registry, arrival, review, view, held, write)
+            return _refuse(input_record, review, view, gone)
+    return _decide(parts.policy.registry, input_record, review, view, held, write)
 
 
 def _find_objection(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, held: QuarantinedMemory | None
+    registry: Registry, input_record: InputRecord, review: ReviewDecision, held: QuarantinedMemory | None
 ) -> Objection | None:
     if held is None or held.session_id != review.session_id:
         return _object_to_unknown(review)
@@ -171,17 +177,17 @@ def _find_objection(
     frozen = registry.find_freezes(held.tenant, held.agent_id, held.session_id)
     if frozen and review.decision == APPROVE:
         return Objection("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
-    return _find_signer_objection(registry, arrival, review, held)
+    return _find_signer_objection(registry, input_record, review, held)
 
 
 def _find_signer_objection(
-    registry: Registry, arrival: Arrival, review: ReviewDecision, held: QuarantinedMemory
+    registry: Registry, input_record: InputRecord, review: ReviewDecision, held: QuarantinedMemory
 ) -> Objection | None:
     approver = registry.approvers.get(review.approver_id)
     if (
         approver is None
         or ROLE not in approver.roles
-        or not approver.acts_for(held.tenant, arrival.timestamp_ms)
+        or not approver.acts_for(held.tenant, input_record.timestamp_ms)
     ):
         return Objection("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
     agent = registry.agents.get(held.agent_id)
@@ -189,7 +195,7 @@ def _find_signer_objection(
     if review.approver_id in (held.agent_id, held.source_id, owner):
         return Objection("own_memory", "neither who wrote a memory nor the agent's owner reviews it")
     within = held.tenant, ROLE
-    return object_to_signature(registry, review, approver, within, arrival.timestamp_ms)
+    return object_to_signature(registry, review, approver, within, input_record.timestamp_ms)
 
 
 def _object_to_unknown(review: ReviewDecision) -> Objection:
@@ -203,17 +209,19 @@ def _read_content(answer: Answer, held: QuarantinedMemory) -> ProposedMemoryWrit
     return None if isinstance(write, Unreadable) else write
 
 
-def _refuse(arrival: Arrival, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
-    records = [*make_time_records(view), refuse_review(arrival, review, why)]
+def _refuse(input_record: InputRecord, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
+    records = [*make_time_records(view), refuse_review(input_record, review, why)]
     return Decision(() if view.state.gone else view.changes(), records)
 
 
 def _refuse_late(
-    arrival: Arrival, review: ReviewDecision, view: SessionView, held: QuarantinedMemory
+    input_record: InputRecord, review: ReviewDecision, view: SessionView, held: QuarantinedMemory
 ) -> Decision:
     """The input's own time is past the memory's: it finds it expired, timer or not."""
-    event, change = expire(held, arrival.timestamp_ms, arrival)
-    decision = _refuse(arrival, review, view, Objection("expired", "the memory expired before the review"))
+    event, change = expire(held, input_record.timestamp_ms, input_record)
+    decision = _refuse(
+        input_record, review, view, Objection("expired", "the memory expired before the review")
+    )
     decision.records.insert(-1, event)
     decision.book = (change,)
     return decision
@@ -221,7 +229,7 @@ def _refuse_late(
 
 def _decide(
     registry: Registry,
-    arrival: Arrival,
+    input_record: InputRecord,
     review: ReviewDecision,
     view: SessionView,
     held: QuarantinedMemory,
@@ -229,8 +237,8 @@ def _decide(
 ) -> Decision:
     """`write`: what to release; None for a rejection."""
     told = make_signer_fields(registry, review)
-    now = arrival.timestamp_ms
-    records = [*make_time_records(view), record_review(held, arrival, told, approved=write is not None)]
+    now = input_record.timestamp_ms
+    records = [*make_time_records(view), record_review(held, input_record, told, approved=write is not None)]
     if write is not None:
         records.append(release_memory(write, _describe_released(held), now, review.approver_id))
     records.append(feedback(held, approved=write is not None, now_ms=now))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.foundation.arrival import REPLAYED, memory_id
 from sluice.core.foundation.canonical import extract_hex
+from sluice.core.foundation.input_record import REPLAYED, memory_id
 from sluice.core.memory.admitted import Released, release_memory
 from sluice.core.memory.gate import WriteJudgement, judge
 from sluice.core.memory.memory_record import read_seen, record_decision
@@ -26,8 +26,8 @@ from sluice.core.state.statistics import Whose
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.memory.plan import RememberedWrite, WriteContext
     from sluice.core.policy.policy import PointParts
@@ -55,34 +55,40 @@ class DecidedWrite(NamedTuple):
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, state: SessionState, shared: Shared
+    parts: PointParts,
+    input_record: InputRecord,
+    write: ProposedMemoryWrite,
+    state: SessionState,
+    shared: Shared,
 ) -> Generator[Request, Answer, Decision]:
     """Decide on a write: read the state, judge the write, and keep what came of it.
 
     What the partition keeps is looked at again after the last answer, since other sessions went on meanwhile.
     """
-    view, plan = SessionView(state, parts.limits, arrival.timestamp_ms), parts.plan_write(write)
-    context = assess(parts.policy, plan, arrival, write, observe(plan.owner, arrival, write, view, shared))
+    view, plan = SessionView(state, parts.limits, input_record.timestamp_ms), parts.plan_write(write)
+    context = assess(
+        parts.policy, plan, input_record, write, observe(plan.owner, input_record, write, view, shared)
+    )
     decided = yield from decide(context)
     return _keep(decided, view, shared, parts)
 
 
 def judge_again(
-    parts: PointParts, arrival: Arrival, write: ProposedMemoryWrite, decision: Mapping[str, Any]
+    parts: PointParts, input_record: InputRecord, write: ProposedMemoryWrite, decision: Mapping[str, Any]
 ) -> Generator[Request, Answer, OutRecord]:
     """The decision on a write of which `decision` says what was seen of state."""
     seen = read_seen(decision, write)
-    context = assess(parts.policy, parts.plan_write(write), arrival, write, seen)
+    context = assess(parts.policy, parts.plan_write(write), input_record, write, seen)
     return (yield from decide(context)).record
 
 
 def decide(context: WriteContext) -> Generator[Request, Answer, DecidedWrite]:
     """Judge a write on what was seen of state. An id seen within its window is answered from memory."""
-    arrival, known = context.arrival, context.seen.known
-    signature = arrival.signature
+    input_record, known = context.input_record, context.seen.known
+    signature = input_record.signature
     if signature is not None and signature.refusal is not None:
         return _reject_unsigned(context, signature.refusal)
-    if known is not None and known.digest == extract_hex(arrival.digest):
+    if known is not None and known.digest == extract_hex(input_record.digest):
         return _repeat(context, known)
     if signature is not None and signature.novelty == "replayed":
         return _reject_unsigned(context, REPLAYED)
@@ -112,21 +118,21 @@ def _reject_unsigned(context: WriteContext, refusal: str) -> DecidedWrite:
 def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, parts: PointParts) -> Decision:
     """The changes of session and partition, and all records. A repeat counts nowhere and releases nothing."""
     context, judgement = decided.context, decided.judgement
-    plan, arrival = context.plan, context.arrival
+    plan, input_record = context.plan, context.input_record
     if decided.apart:
         whose = Whose(plan.tenant, context.write.agent_id)
         return Decision((), [decided.record], (WriteDecided(whose, judgement.action),))
     records = [decided.record]
     if view.refused or view.restarted:
         records[:0] = make_time_records(view)
-    if arrival.signature is not None:
-        keep_nonce(view, plan.owner, arrival)
+    if input_record.signature is not None:
+        keep_nonce(view, plan.owner, input_record)
     if decided.repeats:
         return Decision(view.changes(), records)
     changes: list[Change] = [WriteDecided(plan.whose, judgement.action)]
     if judgement.action == "quarantine":
         held = quarantine_write(context, judgement)
-        entered, left = enter(arrival, held, judgement.reason, shared.book, parts.limits.max_quarantine)
+        entered, left = enter(input_record, held, judgement.reason, shared.book, parts.limits.max_quarantine)
         records += entered
         changes += left
     if decided.released is not None:
@@ -136,7 +142,7 @@ def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, parts: Point
     if context.seen.known is None and context.seen.room and plan.tenant != UNREGISTERED:
         records += _remember(context, judgement, decided.shadow, view)
         if parts.values_key is not None:
-            name, source = f"m{arrival.offset}", context.write.source.id
+            name, source = f"m{input_record.offset}", context.write.source.id
             view.remember_content(plan.owner, name, source, context.write.content, parts.values_key)
     return Decision(view.changes(), records, tuple(changes))
 
@@ -171,13 +177,18 @@ def _remember(
 ) -> list[OutRecord]:
     """Keep the write and its source in the session; a source that is new is reported to the partition that
     owns it."""
-    write, arrival, owner = context.write, context.arrival, context.plan.owner
+    write, input_record, owner = context.write, context.input_record, context.plan.owner
     source_type = context.source_type
     view.remember_write(
         owner,
         write.write_id,
         RecentWrite(
-            extract_hex(arrival.digest), arrival.offset, view.now, judged.action, shadow, judged.total
+            extract_hex(input_record.digest),
+            input_record.offset,
+            view.now,
+            judged.action,
+            shadow,
+            judged.total,
         ),
     )
     view.remember_source(owner, write.source.id, source_type, context.now_ms)
@@ -198,8 +209,8 @@ def is_held(action: str, *, was_scored: bool) -> bool:
 
 def _repeat(context: WriteContext, known: RememberedWrite) -> DecidedWrite:
     """The decision on a write that was decided before: the same action, and the first one's id."""
-    arrival = context.arrival
-    first = memory_id(f"{arrival.topic}:{arrival.partition}:{known.offset}")
+    input_record = context.input_record
+    first = memory_id(f"{input_record.topic}:{input_record.partition}:{known.offset}")
     judgement = WriteJudgement(known.action, f"duplicate_of: {first}")
     record = record_decision(context, judgement, known.shadow, first)
     return DecidedWrite(record, context, judgement, known.shadow, repeats=True)

@@ -15,8 +15,8 @@ from sluice_topics.records.base import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.foundation.strict import StrictModel
     from sluice.core.policy.policy import PointParts
@@ -48,9 +48,9 @@ class DecisionKind(Generic[M]):
     read_field: str
     rerun_fields: tuple[str, ...]
     judge_again: Callable[
-        [PointParts, Arrival, M, Mapping[str, Any]], OutRecord | Generator[Request, Answer, OutRecord]
+        [PointParts, InputRecord, M, Mapping[str, Any]], OutRecord | Generator[Request, Answer, OutRecord]
     ]
-    fault_again: Callable[[PointParts, Arrival, M, Mapping[str, Any], OutRecord], Decision]
+    fault_again: Callable[[PointParts, InputRecord, M, Mapping[str, Any], OutRecord], Decision]
     kept_no_answers: Callable[[Mapping[str, Any]], bool]
 
 
@@ -107,13 +107,13 @@ class Kind(Generic[M]):
     key: Callable[[M], str]
     subject: str
     evaluate: Callable[
-        [PointParts, Arrival, M, SessionState, Shared], Decision | Generator[Request, Answer, Decision]
+        [PointParts, InputRecord, M, SessionState, Shared], Decision | Generator[Request, Answer, Decision]
     ]
     session: str | None = "session_id"
     marked_by: str | None = None
     touches: bool = False
-    unread: Callable[[PointParts, Arrival, OutRecord], Decision] | None = None
-    fault: Callable[[PointParts, Arrival, M, SessionState, OutRecord], Decision] | None = None
+    unread: Callable[[PointParts, InputRecord, OutRecord], Decision] | None = None
+    fault: Callable[[PointParts, InputRecord, M, SessionState, OutRecord], Decision] | None = None
     answer: AnswerKind[M] | None = None
     case: CaseKind | None = None
     signer: str | None = None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 from cryptography.exceptions import InvalidSignature
 from pydantic import Field, model_validator
 
-from sluice.core.foundation.arrival import InputSignature, SignedFor
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import InputSignature, SignedFor
 from sluice.core.foundation.strict import Instant, Name, StrictModel
 from sluice_topics.agent_signature import read_signature
 from sluice_topics.audience import UNNAMED, Audience, SignedInput
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 UNSIGNED_AGENT = "unsigned_agent"
 """The code of an input without a valid signature from an agent that must sign."""
@@ -127,7 +127,7 @@ def find_key(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | st
 def check_signature(
     keys: Collection[AgentKey],
     window_ms: int,
-    arrival: Arrival,
+    input_record: InputRecord,
     delegates: Iterable[Delegate] = (),
     audience: Audience = UNNAMED,
 ) -> InputSignature:
@@ -136,13 +136,13 @@ def check_signature(
 
     `delegates` may sign for the agent; they are asked only if none of its own keys is named.
     """
-    raw = arrival.signature_header
+    raw = input_record.signature_header
     if raw is None:
         return InputSignature("missing: the record has no header sluice-signature")
     said = read_signature(raw)
     if said is None:
         return InputSignature("malformed: the header sluice-signature is not of the form that is read")
-    now = arrival.timestamp_ms
+    now = input_record.timestamp_ms
     delegate = None
     if all(one.id != said.key_id for one in keys):
         named = (one for one in delegates if any(key.id == said.key_id for key in one.keys))
@@ -155,7 +155,12 @@ def check_signature(
             f"stale: signed at {said.signed_at_ms}, came at {now}, more than {window_ms} ms apart"
         )
     signed = SignedInput(
-        arrival.topic, arrival.key or b"", said.key_id, said.signed_at_ms, said.nonce, arrival.value or b""
+        input_record.topic,
+        input_record.key or b"",
+        said.key_id,
+        said.signed_at_ms,
+        said.nonce,
+        input_record.value or b"",
     )
     if not key.verifies(said.signature, signed.message(audience)):
         return InputSignature(

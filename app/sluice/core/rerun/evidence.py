@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sluice.core.actions.stage import Stage
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Request
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
@@ -188,7 +188,7 @@ class RecordedAnswers:
     def __init__(
         self,
         outputs: list[dict[str, Any]],
-        inputs: Mapping[tuple[str, int, int], Arrival],
+        inputs: Mapping[tuple[str, int, int], InputRecord],
     ) -> None:
         self._left = [Answer(one["status"], one["payload"], one["detail"]) for one in outputs]
         self._inputs = inputs
@@ -206,11 +206,11 @@ class RecordedAnswers:
 
     def _read_held_input(self, request: Request) -> Answer:
         place: Any = request.payload
-        arrival = self._inputs.get((place["topic"], place["partition"], place["offset"]))
-        if arrival is None:
+        input_record = self._inputs.get((place["topic"], place["partition"], place["offset"]))
+        if input_record is None:
             self.gone.append(f"input {place['topic']}:{place['partition']}:{place['offset']}")
             return Answer("unavailable", detail="it is no longer there")
-        return Answer("answered", arrival.value or b"")
+        return Answer("answered", input_record.value or b"")
 
 
 class _RecordedQuarantine(Book):
@@ -248,12 +248,12 @@ def _open_book(recorded: Mapping[str, Any] | None) -> Book:
     return book
 
 
-def restore_shared(records: Sequence[dict[str, Any]], arrival: Arrival) -> Shared:
+def restore_shared(records: Sequence[dict[str, Any]], input_record: InputRecord) -> Shared:
     """What the partition kept in addition to the session, as the records have it."""
-    if arrival.topic == MEMORY_WRITES:
+    if input_record.topic == MEMORY_WRITES:
         memory = next(one for one in records if one["schema"] == MEMORY)
         tenant = UNREGISTERED if memory["tenant_id"] is None else memory["tenant_id"]
-        write = read_input_message(arrival)
+        write = read_input_message(input_record)
         source = SourceName(tenant, write.source.id if isinstance(write, ProposedMemoryWrite) else "")
         return Shared(_RecordedQuarantine(read_parent_trust(memory)), {source: read_history(memory)})
     resolved = next((one for one in records if one["schema"] == RESOLVED), None)
@@ -262,13 +262,13 @@ def restore_shared(records: Sequence[dict[str, Any]], arrival: Arrival) -> Share
         book.apply([EscalationKept(read_recorded_escalation(resolved))])
         return Shared(book, uses=_read_uses(resolved, resolved["escalation"]["tool"]))
     verdict = next((one for one in records if one["schema"] == VERDICT), None)
-    tool = getattr(read_input_message(arrival), "tool_name", "")
+    tool = getattr(read_input_message(input_record), "tool_name", "")
     uses = {} if verdict is None else _read_uses(verdict, tool)
     if verdict is not None and ("grant" in verdict or "limits" in verdict["session"]):
         book, grant = _open_book(verdict), read_recorded_grant(verdict, tool)
         book.apply([] if grant is None else [GrantKept(grant)])
         return Shared(book, uses=uses)
-    if arrival.topic == RETRIEVALS:
+    if input_record.topic == RETRIEVALS:
         known = [read_resolutions(one) for one in records if one["schema"] == QUALITY]
         return Shared(provenance={name: found for one in known for name, found in one.items()})
     return Shared(uses=uses)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sluice.core.actions.stage import Stage
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.registry.keys import Roots
     from sluice.core.trust.revisions import Accepted
@@ -41,7 +41,7 @@ MOST_MOMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Installation:
+class DecisionSettings:
     """What its settings say of decisions: the stages that there are, whose signatures count (None: nobody's,
     and what was in force is not checked), the default bundles, the environment, the sessions' bounds, and by
     how much a worker may lag behind the control topics. `group`: the
@@ -64,9 +64,9 @@ class Installation:
 class PointsUnder:
     """The decision point under one policy, whatever a record names."""
 
-    def __init__(self, policy: Policy, installation: Installation) -> None:
+    def __init__(self, policy: Policy, decision_settings: DecisionSettings) -> None:
         self._policy = policy
-        self._installation = installation
+        self._decision_settings = decision_settings
 
     def get_point(self, recorded: dict[str, Any]) -> DecisionPoint:
         """The one decision point, whatever the record names. Raises UnknownStageError."""
@@ -75,7 +75,7 @@ class PointsUnder:
 
     @cached_property
     def _point(self) -> DecisionPoint:
-        of = self._installation
+        of = self._decision_settings
         return DecisionPoint(
             self._policy,
             of.stages,
@@ -120,10 +120,14 @@ class Possible:
 class PolicyThen:
     """The control topics, reduced once, and asked about moments."""
 
-    def __init__(self, records: Iterable[Arrival], roots: Roots, installation: Installation) -> None:
+    def __init__(
+        self, records: Iterable[InputRecord], roots: Roots, decision_settings: DecisionSettings
+    ) -> None:
         """`records`: all of both control topics."""
-        self.installation = installation
-        self._compiled = CompileCache(partial(run_cases, stages=installation.stages), installation.audience)
+        self.decision_settings = decision_settings
+        self._compiled = CompileCache(
+            partial(run_cases, stages=decision_settings.stages), decision_settings.audience
+        )
         accepted = reduce_policy(records, roots, self._compiled).entries.values()
         self._moments = sorted({one.since_ms for one in accepted})
         lines: dict[tuple[Any, ...], list[Accepted]] = {}
@@ -150,14 +154,14 @@ class PolicyThen:
             chosen = [one for line in self._lines if (one := _choose_at(line, moment, first, last, named))]
             policy = self._make_policy(chosen)
             if policy is not None:
-                yield PointsUnder(policy, self.installation)
+                yield PointsUnder(policy, self.decision_settings)
 
     def _find_window(
         self, recorded: dict[str, Any], came_ms: int, written_ms: int
     ) -> tuple[int, int, frozenset[str]]:
         """The numbers of the first and the last moment at which a record can have been decided, and the
         hashes that it names."""
-        lag = self.installation.max_lag_ms
+        lag = self.decision_settings.max_lag_ms
         named = {
             recorded["bundle_hash"],
             recorded.get("quality_bundle_hash"),
@@ -185,20 +189,24 @@ class PolicyThen:
                     chosen.append(one)
         tried = [late] if early == late else [early, late]
         policies = [policy for policy in map(self._make_policy, tried) if policy is not None]
-        points = tuple(PointsUnder(policy, self.installation) for policy in policies)
+        points = tuple(PointsUnder(policy, self.decision_settings) for policy in policies)
         return Possible(points, changed, named - seen)
 
     def _choose_first(self, between: Sequence[Accepted | None]) -> Accepted | None:
         """What was in force first. Of the default bundle its first revision: without one nothing is decided,
-        and the policy of a young installation came shortly before its first inputs."""
+        and the policy of a young decision_settings came shortly before its first inputs."""
         first = next((one for one in between if one is not None), None)
-        if first is not None and first.kind == BUNDLE and first.said.id == self.installation.default_bundle:
+        if (
+            first is not None
+            and first.kind == BUNDLE
+            and first.said.id == self.decision_settings.default_bundle
+        ):
             return first
         return between[0]
 
     def _make_policy(self, chosen: list[Accepted]) -> Policy | None:
         """None as long as there was no default bundle, without which nothing is decided."""
-        of = self.installation
+        of = self.decision_settings
         bundles = {one.said.id: one.bundle for one in chosen if one.kind == BUNDLE and one.bundle is not None}
         if of.default_bundle not in bundles:
             return None
@@ -207,6 +215,6 @@ class PolicyThen:
             for one in chosen
             if one.kind == QUALITY_BUNDLE and one.quality is not None
         }
-        documents = {one.hash: one.document for one in chosen if one.arrival.topic == REGISTRY}
+        documents = {one.hash: one.document for one in chosen if one.input_record.topic == REGISTRY}
         registry = self._compiled.merge_registry(documents)
         return Policy(bundles, registry, of.default_bundle, quality, of.default_quality)

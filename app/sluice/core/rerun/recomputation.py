@@ -45,14 +45,14 @@ from sluice.core.state.session_view import SessionView
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.policy.kind import Path
     from sluice.core.rerun.policy_then import PointsUnder, PolicyThen
     from sluice.core.state.decision import Decision
     from sluice.core.state.session import Remembered, SessionChange
 
-NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
+NO_INPUTS: Mapping[tuple[str, int, int], InputRecord] = {}
 CLOCKS_APART_MS = 60_000
 """A worker's clock, by which timers go, and the brokers' differ by less than this."""
 GONE = "the session's state before: an input of the session is no longer there"
@@ -75,8 +75,8 @@ class _Group(NamedTuple):
     """Records that answer one input, the input, and earlier inputs that they rest on."""
 
     records: Sequence[EnteredRecord]
-    arrival: Arrival
-    inputs: Mapping[tuple[str, int, int], Arrival]
+    input_record: InputRecord
+    inputs: Mapping[tuple[str, int, int], InputRecord]
 
 
 class Recomputed(NamedTuple):
@@ -99,46 +99,48 @@ class Recomputation:
     def take(
         self,
         group: Sequence[EnteredRecord],
-        arrival: Arrival | None,
-        inputs: Mapping[tuple[str, int, int], Arrival] = NO_INPUTS,
+        input_record: InputRecord | None,
+        inputs: Mapping[tuple[str, int, int], InputRecord] = NO_INPUTS,
     ) -> list[Recomputed]:
         """For each of the records that answer one input (or, without one, for one record) what is wrong with
         it.
 
-        `arrival` is what lies at the coordinates that they name; `inputs`: earlier ones, by their places.
+        `input_record` lies at the coordinates that they name; `inputs`: earlier ones, by their places.
         """
         first = group[0].fields
         if first["input"] is None:
             return [self._check_expiry(one.fields) for one in group]
-        if arrival is None or arrival.coordinates() != first["input"]:
+        if input_record is None or input_record.coordinates() != first["input"]:
             self._lose(_make_key(first), GONE)
             return [Recomputed() for _ in group]
-        key = KEY_PREFIX + (arrival.key or b"")
-        if not self._does_change_session(group, arrival, key):
+        key = KEY_PREFIX + (input_record.key or b"")
+        if not self._does_change_session(group, input_record, key):
             return [Recomputed() for _ in group]
-        return self._compare(_Group(group, arrival, inputs), key)
+        return self._compare(_Group(group, input_record, inputs), key)
 
-    def _does_change_session(self, group: Sequence[EnteredRecord], arrival: Arrival, key: bytes) -> bool:
+    def _does_change_session(
+        self, group: Sequence[EnteredRecord], input_record: InputRecord, key: bytes
+    ) -> bool:
         schemas = {one.fields["schema"]: one.fields for one in group}
         decided = [schemas[one] for one in ANSWERS if one in schemas]
         if not decided:
             refused = schemas.get(REFUSED, {}).get("reason")
-            if BY_TOPIC[arrival.topic].touches or (refused and refused not in UNTOUCHED):
-                self._touch(key, arrival.timestamp_ms)
+            if BY_TOPIC[input_record.topic].touches or (refused and refused not in UNTOUCHED):
+                self._touch(key, input_record.timestamp_ms)
             return False
         decision = DECISIONS.get(decided[0]["schema"])
         return decision is None or decided[0][decision.read_field] is not None
 
     def _compare(self, answered: _Group, key: bytes) -> list[Recomputed]:
         state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
-        _believe_time(state, [one.fields for one in group], answered.arrival.timestamp_ms)
+        _believe_time(state, [one.fields for one in group], answered.input_record.timestamp_ms)
         decision = self._decide_as_recorded(answered, state)
         if decision is None:
             self._lose(key, NO_POLICY)
             return [Recomputed() for _ in group]
         if decision.session[:1] == (Restarted(),):
             self._lose(key, FOLDS)
-        if self.then.installation.values_key is None and any(_has_values(one.fields) for one in group):
+        if self.then.decision_settings.values_key is None and any(_has_values(one.fields) for one in group):
             self._lose(key, NO_KEY)
         found = [self._check_record(one.fields, decision, key) for one in group]
         held = [_get_held_before(state, one.fields) for one in group]
@@ -150,29 +152,29 @@ class Recomputation:
 
     def _decide_as_recorded(self, answered: _Group, state: SessionState) -> Decision | None:
         """Under the policy that gives what was recorded, of those that are possible; else the latest."""
-        group, arrival = answered.records, answered.arrival
+        group, input_record = answered.records, answered.input_record
         recorded = group[0].fields
         named = {"registry_hashes": {}, "bundle_hash": None, **recorded}
-        possible = self.then.find_possible(named, arrival.timestamp_ms, group[0].written_ms)
+        possible = self.then.find_possible(named, input_record.timestamp_ms, group[0].written_ms)
         latest_first = [self._decide(answered, state, one) for one in reversed(possible.points)]
         if len(latest_first) <= 1:
             return next(iter(latest_first), None)
         best = max(latest_first, key=lambda one: _count_agreeing(group, one))
         if _count_agreeing(group, best)[1] == len(group):
             return best
-        for points in self.then.find_between(named, arrival.timestamp_ms, group[0].written_ms):
+        for points in self.then.find_between(named, input_record.timestamp_ms, group[0].written_ms):
             between = self._decide(answered, state, points)
             if _count_agreeing(group, between)[1] == len(group):
                 return between
         return best
 
     def _decide(self, answered: _Group, state: SessionState, points: PointsUnder) -> Decision:
-        group, arrival = answered.records, answered.arrival
+        group, input_record = answered.records, answered.input_record
         recorded = next((one.fields for one in group if one.fields["schema"] in DECISIONS), group[0].fields)
         point = points.get_point(recorded)
         answers = RecordedAnswers(recorded.get("model_outputs", []), answered.inputs)
-        beside = restore_shared([one.fields for one in group], arrival)
-        return decide(point, arrival, state, answers.next, beside)
+        beside = restore_shared([one.fields for one in group], input_record)
+        return decide(point, input_record, state, answers.next, beside)
 
     def _check_record(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recomputed:
         if not _list_session_paths(recorded):

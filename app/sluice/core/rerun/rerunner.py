@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from sluice.core.actions.stage import Stage
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.decide.kinds import Message
-    from sluice.core.foundation.arrival import Arrival
     from sluice.core.foundation.chain import OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.rerun.evidence import Points, PolicyEvidence
     from sluice.core.rerun.policy_then import PolicyThen
 
-NO_INPUTS: Mapping[tuple[str, int, int], Arrival] = {}
+NO_INPUTS: Mapping[tuple[str, int, int], InputRecord] = {}
 REMEMBERED_INPUTS = 8
 """Decisions on the items of one request lie together, and each is executed by itself."""
 NO_ROOTS = "which policy was in force: no root keys are set, or the record's time is not known"
@@ -60,22 +60,22 @@ class Rerunner:
     def rerun(
         self,
         recorded: dict[str, Any],
-        arrival: Arrival | None,
+        input_record: InputRecord | None,
         written_ms: int | None = None,
-        inputs: Mapping[tuple[str, int, int], Arrival] = NO_INPUTS,
+        inputs: Mapping[tuple[str, int, int], InputRecord] = NO_INPUTS,
     ) -> Rerun:
         """A decision (the fields of a valid Verdict, MemoryDecision or QualityDecision) against what comes of
         its input today.
 
-        `arrival` is what lies at the input's coordinates, None for nothing; `written_ms` the broker's time of
-        the record, None where it is not known: then what was in force is not checked. `inputs`: earlier ones
-        that it may rest on, by topic, partition and offset.
+        `input_record` is what lies at the input's coordinates, None for nothing; `written_ms` the broker's
+        time of the record, None where it is not known: then what was in force is not checked. `inputs`:
+        earlier ones that it may rest on, by topic, partition and offset.
         """
         word, named = DECISIONS[recorded["schema"]].word, recorded[ANSWERS[recorded["schema"]].id_field]
         versions = recorded.get("decider_version"), self._version
         try:
             found, not_checked = self._check_record(
-                recorded, _InputEvidence(recorded, arrival, inputs), written_ms
+                recorded, _InputEvidence(recorded, input_record, inputs), written_ms
             )
         except Gone as gone:
             return Rerun(word, named, missing=gone.missing)
@@ -88,7 +88,7 @@ class Rerunner:
         """What differs, and what could not be told."""
         if self._then is None or written_ms is None:
             return self._execute(recorded, given, self._points), (NO_ROOTS,)
-        possible = self._then.find_possible(recorded, given.arrival.timestamp_ms, written_ms)
+        possible = self._then.find_possible(recorded, given.input_record.timestamp_ms, written_ms)
         if possible.never:
             named = self._execute(recorded, given, self._points)
             return (*_list_not_in_force(recorded, possible.never), *named), ()
@@ -100,14 +100,14 @@ class Rerunner:
         if not tried or possible.changed:
             named = self._execute(recorded, given, self._points)
             return named, () if named else (CHANGED,)
-        between = self._then.find_between(recorded, given.arrival.timestamp_ms, written_ms)
+        between = self._then.find_between(recorded, given.input_record.timestamp_ms, written_ms)
         explained = len(tried) > 1 and any(not self._execute(recorded, given, points) for points in between)
         return () if explained else tried[-1], ()
 
     def _execute(self, recorded: dict[str, Any], given: _InputEvidence, points: Points) -> Differences:
         answers = RecordedAnswers(recorded.get("model_outputs", []), given.inputs)
         try:
-            again = _decide_again(points.get_point(recorded), recorded, given.arrival, answers)
+            again = _decide_again(points.get_point(recorded), recorded, given.input_record, answers)
         except BundleError as error:
             return (Difference("bundle_hash", recorded["bundle_hash"], f"does not load: {error}"),)
         except RegistryError as error:
@@ -130,42 +130,42 @@ class _InputEvidence:
     def __init__(
         self,
         recorded: dict[str, Any],
-        arrival: Arrival | None,
-        inputs: Mapping[tuple[str, int, int], Arrival],
+        input_record: InputRecord | None,
+        inputs: Mapping[tuple[str, int, int], InputRecord],
     ) -> None:
-        self.arrival = _check_input(recorded, arrival)
+        self.input_record = _check_input(recorded, input_record)
         self.inputs = inputs
 
 
-def _check_input(recorded: dict[str, Any], arrival: Arrival | None) -> Arrival:
+def _check_input(recorded: dict[str, Any], input_record: InputRecord | None) -> InputRecord:
     place = recorded["input"]
     name = f"input {place['topic']}:{place['partition']}:{place['offset']}"
-    if arrival is None:
+    if input_record is None:
         raise Gone(name)
-    if arrival.coordinates() != place:
+    if input_record.coordinates() != place:
         raise Gone(f"{name} (another record lies there now)")
-    return arrival
+    return input_record
 
 
 def _decide_again(
-    point: DecisionPoint, recorded: dict[str, Any], arrival: Arrival, answers: RecordedAnswers
+    point: DecisionPoint, recorded: dict[str, Any], input_record: InputRecord, answers: RecordedAnswers
 ) -> list[OutRecord]:
     """The records that the core gives today, the decision again among them."""
     schema = recorded["schema"]
-    message = None if recorded[DECISIONS[schema].read_field] is None else _read(arrival)
+    message = None if recorded[DECISIONS[schema].read_field] is None else _read(input_record)
     if isinstance(message, Unreadable):
-        return point.unreadable(arrival, message).records
+        return point.unreadable(input_record, message).records
     if message is None or BY_MODEL[type(message)].answer is not ANSWERS[schema]:
-        return point.unread(arrival).records
+        return point.unread(input_record).records
     return guarded(
-        lambda: drive(point.judge_again(arrival, message, recorded), answers.next),
-        lambda reason: point.fault_again(arrival, message, recorded, reason),
+        lambda: drive(point.judge_again(input_record, message, recorded), answers.next),
+        lambda reason: point.fault_again(input_record, message, recorded, reason),
     )
 
 
 @lru_cache(maxsize=REMEMBERED_INPUTS)
-def _read(arrival: Arrival) -> Message | Unreadable | None:
-    return guarded(lambda: read_input_message(arrival), lambda _: None)
+def _read(input_record: InputRecord) -> Message | Unreadable | None:
+    return guarded(lambda: read_input_message(input_record), lambda _: None)
 
 
 def _compare(

@@ -23,7 +23,7 @@ from sluice_topics.record_proof import HEADER as PROOF
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.kind import AnswerKind, DecisionKind
     from sluice.core.rerun.rerunner import Rerunner
 
@@ -55,7 +55,7 @@ def read_decision(topic: str, raw: bytes) -> dict[str, Any]:
 
 Place = tuple[str, int, int]
 """Base topic, partition and offset of an input."""
-Inputs = Mapping[Place, "Arrival"]
+Inputs = Mapping[Place, "InputRecord"]
 """What lies at the places of earlier inputs."""
 NO_INPUTS: Inputs = {}
 FIRST_OF_TOPIC: Mapping[str, AnswerKind[Any]] = {one.topic: one for one in reversed([*DECIDING.values()])}
@@ -174,22 +174,22 @@ class PartitionWalk:
     _decisions: dict[str, int] = field(default_factory=dict)
 
     def take(
-        self, group: Sequence[LedgerEntry], arrival: Arrival | None, inputs: Inputs = NO_INPUTS
+        self, group: Sequence[LedgerEntry], input_record: InputRecord | None, inputs: Inputs = NO_INPUTS
     ) -> Iterator[Rerun]:
         """A Rerun for each decision, and for every other record that something is wrong with. `inputs`: what
         lies at the other places that `list_places` gives of the records."""
         place = group[0].place
         if place is not None and place[0] in self.answered:
             self.answered[place[0]].add(place[2])
-        for one, counted in zip(group, self._recount(group, arrival, inputs), strict=True):
+        for one, counted in zip(group, self._recount(group, input_record, inputs), strict=True):
             if one.written.topic in DECISION_TOPICS:
                 yield self._rerun_decision(
-                    one, execute_again(self.rerunner, one.written, arrival, inputs), counted
+                    one, execute_again(self.rerunner, one.written, input_record, inputs), counted
                 )
             elif found := (*check_outside(*one), *counted.differences):
                 yield Rerun(EVENT, _get_name(one), found)
 
-    def list_unanswered(self, inputs: Iterable[Arrival]) -> Iterator[Rerun]:
+    def list_unanswered(self, inputs: Iterable[InputRecord]) -> Iterator[Rerun]:
         """One for each of these inputs, every one of which was decided, that no record answers."""
         for one in inputs:
             if one.offset not in self.answered[one.topic]:
@@ -197,13 +197,13 @@ class PartitionWalk:
                 yield Rerun(DECIDED[one.topic].word, one.decision_id, (lacks,))
 
     def _recount(
-        self, group: Sequence[LedgerEntry], arrival: Arrival | None, inputs: Inputs
+        self, group: Sequence[LedgerEntry], input_record: InputRecord | None, inputs: Inputs
     ) -> list[Recomputed]:
         if self.recount is None:
             return [Recomputed((), (NO_RECOUNT,))] * len(group)
         try:
             entered = [EnteredRecord(one.fields, one.written.written_ms) for one in group]
-            return self.recount.take(entered, arrival, inputs)
+            return self.recount.take(entered, input_record, inputs)
         except (CoreError, KeyError, TypeError, ValueError) as wrong:
             return [Recomputed((Difference("record", "cannot be recounted", repr(wrong)),))] * len(group)
 
@@ -232,7 +232,7 @@ def describe_second_decision(id_field: str, name: str, first: str) -> Difference
 
 
 def execute_again(
-    rerunner: Rerunner, written: WrittenRecord, arrival: Arrival | None, inputs: Inputs = NO_INPUTS
+    rerunner: Rerunner, written: WrittenRecord, input_record: InputRecord | None, inputs: Inputs = NO_INPUTS
 ) -> Rerun:
     """A decision executed again; one that is no valid record is named as missing."""
     kind = DECISIONS[FIRST_OF_TOPIC[written.topic].schema].word
@@ -240,7 +240,7 @@ def execute_again(
         fields = read_decision(written.topic, written.value)
     except NotADecision as error:
         return Rerun(kind, "", missing=(f"a readable {kind.replace('_', ' ')}: {error}",))
-    return rerunner.rerun(fields, arrival, written.written_ms, inputs)
+    return rerunner.rerun(fields, input_record, written.written_ms, inputs)
 
 
 def _get_name(one: LedgerEntry) -> str:

@@ -18,7 +18,7 @@ from sluice.core.retrieval.item_texts import read_bodies, read_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.bundles import Bundle
     from sluice.core.policy.policy import Policy, Principal
     from sluice.core.quality_bundle.lookup import Cell, ClassLimit
@@ -173,7 +173,7 @@ class RetrievalContext(NamedTuple):
     """
 
     plan: RetrievalPlan
-    arrival: Arrival
+    input_record: InputRecord
     retrieval: ProposedRetrieval
     freezes: tuple[Freeze, ...]
     bodies: Sequence[Body]
@@ -186,7 +186,7 @@ class RetrievalContext(NamedTuple):
     def hashes(self) -> dict[str, str]:
         """By "kind/id@revision", in canonical order, the hashes of the registry entries that every item's
         decision rests on."""
-        plan, signature = self.plan, self.arrival.signature
+        plan, signature = self.plan, self.input_record.signature
         used = plan.hashes | collect_hashes(*self.freezes) if self.freezes else plan.hashes
         if signature is not None:
             used = signature.entries(used)
@@ -288,7 +288,7 @@ def _find_tool(
 
 def assess(
     plan: RetrievalPlan,
-    arrival: Arrival,
+    input_record: InputRecord,
     retrieval: ProposedRetrieval,
     recorded: Resolutions,
     approval: ItemApproval | None,
@@ -303,13 +303,13 @@ def assess(
     reader, is_known = plan.bundle.inspector.names, plan.agent is not None
     return RetrievalContext(
         plan,
-        arrival,
+        input_record,
         retrieval,
         freezes,
         read_bodies(retrieval.items),
         read_names(reader, retrieval, plan.classes, known_agent=is_known),
         recorded,
-        arrival.timestamp_ms,
+        input_record.timestamp_ms,
         barred,
         approval,
     )

@@ -11,10 +11,10 @@ from hashlib import sha256
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.foundation.arrival import quality_id
 from sluice.core.foundation.canonical import canonical, digest, in_order, is_odd_float
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import quality_id
 from sluice.core.metadata.provenance import Resolution
 from sluice.core.registry.registry_entries import UNREGISTERED
 from sluice.core.retrieval.dimensions import NUMBERS
@@ -100,8 +100,12 @@ class Common(NamedTuple):
 
 def share_fields(context: RetrievalContext) -> Common:
     """What the decisions on all items of a request have in common: made once."""
-    arrival, retrieval = context.arrival, context.retrieval
-    moment, decision_id, digest_of_input = rfc3339(context.now_ms), arrival.decision_id, arrival.digest
+    input_record, retrieval = context.input_record, context.retrieval
+    moment, decision_id, digest_of_input = (
+        rfc3339(context.now_ms),
+        input_record.decision_id,
+        input_record.digest,
+    )
     fields = {
         **_BLANK,
         "schema": SCHEMA,
@@ -118,15 +122,15 @@ def share_fields(context: RetrievalContext) -> Common:
         "decided_at": moment,
         "input": {
             "digest": digest_of_input,
-            "offset": arrival.offset,
-            "partition": arrival.partition,
-            "timestamp": arrival.timestamp_ms,
-            "topic": arrival.topic,
+            "offset": input_record.offset,
+            "partition": input_record.partition,
+            "timestamp": input_record.timestamp_ms,
+            "topic": input_record.topic,
         },
         **context.plan.fields,
     }
     begun = in_order(_of_the_request(fields))
-    signature = None if arrival.signature is None else arrival.signature.recorded()
+    signature = None if input_record.signature is None else input_record.signature.recorded()
     if signature is not None:
         fields = dict(sorted({**fields, SIGNATURE: signature}.items()))
     return Common(decision_id, fields, sha256(begun[:-1]))

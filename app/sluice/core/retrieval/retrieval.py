@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.arrival import escalation_id, quality_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
+from sluice.core.foundation.input_record import escalation_id, quality_id
 from sluice.core.foundation.requests import LAST_PAUSE
 from sluice.core.quality_bundle.provenance_request import request_resolution
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
@@ -34,7 +34,7 @@ from sluice_topics.catalog import ESCALATIONS, RETRIEVALS
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Answer, Request
     from sluice.core.policy.policy import PointParts
     from sluice.core.retrieval.plan import RetrievalContext, RetrievalPlan
@@ -62,19 +62,19 @@ def find_escalation(context: RetrievalContext, judged: Iterable[Judged]) -> str 
         return None
     if category.casefold() not in quality.high_impact or not any(one.denied_for_quality for one in judged):
         return None
-    return escalation_id(context.arrival.decision_id)
+    return escalation_id(context.input_record.decision_id)
 
 
 def record_opened(
     context: RetrievalContext, an_id: str, denied: Sequence[dict[str, Any]], ttl_ms: int
 ) -> OutRecord:
     """RetrievalEscalationOpened; `denied` are the decision records of the items that wait."""
-    arrival, retrieval, now = context.arrival, context.retrieval, context.now_ms
+    input_record, retrieval, now = context.input_record, context.retrieval, context.now_ms
     body = {
         "schema": SCHEMA,
         "escalation_id": an_id,
         "request_id": retrieval.request_id,
-        "request_hash": arrival.digest,
+        "request_hash": input_record.digest,
         "agent_id": retrieval.agent_id,
         "session_id": retrieval.session_id,
         "tenant_id": context.plan.tenant,
@@ -85,7 +85,7 @@ def record_opened(
         "opened_at": rfc3339(now),
         "expires_at": rfc3339(now + ttl_ms),
         "decided_at": rfc3339(now),
-        "input": arrival.coordinates(),
+        "input": input_record.coordinates(),
     }
     quorum = context.plan.bundle.approvals.count_needed(ACTION_TIER)
     if quorum > 1:
@@ -96,25 +96,29 @@ def record_opened(
 
 
 def evaluate(
-    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, state: SessionState, shared: Shared
+    parts: PointParts,
+    input_record: InputRecord,
+    retrieval: ProposedRetrieval,
+    state: SessionState,
+    shared: Shared,
 ) -> Generator[Request, Answer, Decision]:
     """Decide on every item. A request that comes again is judged again: an item may have grown old; what its
     agent did not sign is no answer, and neither is a repeat of what it signed. Where another approval stands
     behind the last pause, the items are judged again."""
-    view, plan = SessionView(state, parts.limits, arrival.timestamp_ms), parts.plan_retrieval(retrieval)
-    approved = shared.book.approval_of(retrieval.session_id, arrival.digest)
-    approval = None if approved is None else _find_approval(plan, approved, arrival.timestamp_ms)
-    context = assess(plan, arrival, retrieval, shared.provenance, approval)
-    refusal = None if arrival.signature is None else arrival.signature.unanswered()
+    view, plan = SessionView(state, parts.limits, input_record.timestamp_ms), parts.plan_retrieval(retrieval)
+    approved = shared.book.approval_of(retrieval.session_id, input_record.digest)
+    approval = None if approved is None else _find_approval(plan, approved, input_record.timestamp_ms)
+    context = assess(plan, input_record, retrieval, shared.provenance, approval)
+    refusal = None if input_record.signature is None else input_record.signature.unanswered()
     if refusal is not None:
         denied = [_deny_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
         return Decision((), _record_all(context, denied, find_escalation(context, denied)))
     judged = [judge(context, place) for place in range(len(retrieval.items))]
     yield LAST_PAUSE
-    left = shared.book.approval_of(retrieval.session_id, arrival.digest)
+    left = shared.book.approval_of(retrieval.session_id, input_record.digest)
     if left != approved:
-        approval = None if left is None else _find_approval(plan, left, arrival.timestamp_ms)
-        context = assess(plan, arrival, retrieval, shared.provenance, approval)
+        approval = None if left is None else _find_approval(plan, left, input_record.timestamp_ms)
+        context = assess(plan, input_record, retrieval, shared.provenance, approval)
         judged = [judge(context, place) for place in range(len(retrieval.items))]
     if plan.is_judged and any(one.asks for one in judged):
         yield from ask_about(context, judged)
@@ -130,19 +134,19 @@ def _keep(
 ) -> Decision:
     """The changes of session and partition, and all records. What the partition keeps is looked at again
     after the last answer, since other sessions went on meanwhile."""
-    plan, arrival = context.plan, context.arrival
+    plan, input_record = context.plan, context.input_record
     escalation = find_escalation(context, judged)
     records = _record_all(context, judged, escalation)
     if view.refused or view.restarted:
         records[:0] = make_time_records(view)
-    if arrival.signature is not None:
-        keep_nonce(view, plan.owner, arrival)
-    _remember(view, context, judged, arrival.offset)
+    if input_record.signature is not None:
+        keep_nonce(view, plan.owner, input_record)
+    _remember(view, context, judged, input_record.offset)
     if parts.values_key is not None:
         _remember_bodies(view, context, judged, parts.values_key)
     changes: tuple[EscalationKept, ...] = ()
     if context.approval is not None and any(isinstance(one.override, ItemApproval) for one in judged):
-        approved = shared.book.approval_of(context.retrieval.session_id, arrival.digest)
+        approved = shared.book.approval_of(context.retrieval.session_id, input_record.digest)
         if approved is not None:
             changes = (EscalationKept(approved._replace(outcome="ALLOW")),)
     if escalation is not None:
@@ -155,13 +159,13 @@ def _keep(
 
 
 def judge_again(
-    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, decision: Mapping[str, Any]
+    parts: PointParts, input_record: InputRecord, retrieval: ProposedRetrieval, decision: Mapping[str, Any]
 ) -> Generator[Request, Answer, OutRecord]:
     """The decision on the one item of which `decision` says where its reference led. Raises IndexError."""
     plan, place = parts.plan_retrieval(retrieval), decision["place"]
-    approval = _read_approval(plan, decision["override"], arrival.timestamp_ms)
-    context = assess(plan, arrival, retrieval, read_resolutions(decision), approval)
-    refusal = None if arrival.signature is None else arrival.signature.unanswered()
+    approval = _read_approval(plan, decision["override"], input_record.timestamp_ms)
+    context = assess(plan, input_record, retrieval, read_resolutions(decision), approval)
+    refusal = None if input_record.signature is None else input_record.signature.unanswered()
     one = judge(context, place) if refusal is None else _deny_unsigned(context, place, refusal)
     yield from ask_about(context, [one])
     escalation = find_escalation(context, [one])
@@ -170,23 +174,23 @@ def judge_again(
 
 def _open_escalation(context: RetrievalContext, an_id: str) -> Escalation:
     """The escalation that a request opens, bound to the digest of exactly this request."""
-    plan, arrival, retrieval, now = context.plan, context.arrival, context.retrieval, context.now_ms
+    plan, input_record, retrieval, now = context.plan, context.input_record, context.retrieval, context.now_ms
     ttl_ms = 0 if plan.quality is None else plan.quality.escalation_ttl_ms
     return Escalation(
         an_id,
-        quality_id(arrival.decision_id, 0),
+        quality_id(input_record.decision_id, 0),
         retrieval.request_id,
         retrieval.agent_id,
         retrieval.session_id,
         context.plan.tenant,
         retrieval.tool_name or "",
-        arrival.digest,
+        input_record.digest,
         ACTION_TIER,
         ROLE,
         context.plan.bundle.approvals.count_needed(ACTION_TIER),
-        arrival.topic,
-        arrival.partition,
-        arrival.offset,
+        input_record.topic,
+        input_record.partition,
+        input_record.offset,
         now,
         now + ttl_ms,
         own_key=context.plan.bundle.approvals.demands_own_key(ACTION_TIER),
@@ -293,7 +297,7 @@ def _remember_bodies(
     view: SessionView, context: RetrievalContext, judged: Sequence[Judged], master: bytes
 ) -> None:
     """The session keeps the values in the bodies that were let through."""
-    owner, offset, items = context.plan.owner, context.arrival.offset, context.retrieval.items
+    owner, offset, items = context.plan.owner, context.input_record.offset, context.retrieval.items
     served = [items[one.place] for one in judged if one.outcome != "deny"]
     bodies = [(item.item_id, item.body) for item in served if item.body is not None]
     if len(bodies) > _NAMED_ITEMS:

@@ -10,10 +10,10 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.arrival import quality_id, report_event_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import guarded
+from sluice.core.foundation.input_record import quality_id, report_event_id
 from sluice.core.foundation.refusals import INTERNAL_ERROR as REASON
 from sluice.core.foundation.refusals import subject_of
 from sluice.core.policy.kind import AnswerKind, CaseKind, DecisionKind, Kind
@@ -40,7 +40,7 @@ from sluice_topics.records import ProposedRetrieval, QualityDecision, RetrievalR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.policy import PointParts, Principal
     from sluice.core.retrieval.item_texts import RequestNames
     from sluice.core.state.decision import Shared
@@ -73,26 +73,30 @@ UNKNOWN = (
 """The fields that are null in a record unless something is known of them."""
 
 
-def deny_unread(parts: PointParts, arrival: Arrival, dead_letter: OutRecord) -> Decision:
+def deny_unread(parts: PointParts, input_record: InputRecord, dead_letter: OutRecord) -> Decision:
     """Deny a retrieval without reading it; `dead_letter` is its dead letter."""
-    body = _deny(parts, arrival, 0)
-    return Decision((), [_record_denial(body, subject_of(arrival)), dead_letter])
+    body = _deny(parts, input_record, 0)
+    return Decision((), [_record_denial(body, subject_of(input_record)), dead_letter])
 
 
 def deny_fault(
-    parts: PointParts, arrival: Arrival, retrieval: ProposedRetrieval, _: object, dead_letter: OutRecord
+    parts: PointParts,
+    input_record: InputRecord,
+    retrieval: ProposedRetrieval,
+    _: object,
+    dead_letter: OutRecord,
 ) -> Decision:
     """Deny every item of a retrieval that made the core raise."""
     records = [
         _record_denial(
-            _deny(parts, arrival, place) | _name_item(parts, retrieval, place), retrieval.session_id
+            _deny(parts, input_record, place) | _name_item(parts, retrieval, place), retrieval.session_id
         )
         for place in range(len(retrieval.items))
     ]
     principal = parts.policy.find_principal(retrieval.agent_id)
     denied = [record.body for record in records]
     names = guarded(partial(_read_names, retrieval, principal), lambda _: None)
-    nothing = record_nothing_served(arrival, retrieval, principal.tenant_id, denied, names)
+    nothing = record_nothing_served(input_record, retrieval, principal.tenant_id, denied, names)
     return Decision((), [*records, nothing, dead_letter])
 
 
@@ -135,17 +139,17 @@ def _name_item(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> d
     }
 
 
-def _deny(parts: PointParts, arrival: Arrival, place: int) -> dict[str, Any]:
-    moment = rfc3339(arrival.timestamp_ms)
-    signature = None if arrival.signature is None else arrival.signature.recorded()
+def _deny(parts: PointParts, input_record: InputRecord, place: int) -> dict[str, Any]:
+    moment = rfc3339(input_record.timestamp_ms)
+    signature = None if input_record.signature is None else input_record.signature.recorded()
     return {
         **({} if signature is None else {SIGNATURE: signature}),
         **dict.fromkeys(UNKNOWN),
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
-        "ledger_event_id": quality_id(arrival.decision_id, place),
+        "ledger_event_id": quality_id(input_record.decision_id, place),
         "timestamp": moment,
-        "request_hash": arrival.digest,
+        "request_hash": input_record.digest,
         "place": place,
         "provenance_hash_verified": False,
         "outcome": "deny",
@@ -162,7 +166,7 @@ def _deny(parts: PointParts, arrival: Arrival, place: int) -> dict[str, Any]:
         "bundle_hash": parts.policy.default.hash,
         "registry_hashes": {},
         "decided_at": moment,
-        "input": arrival.coordinates(),
+        "input": input_record.coordinates(),
     }
 
 
@@ -202,7 +206,7 @@ MAX_NAMED = 100
 
 
 def count_report(
-    parts: PointParts, arrival: Arrival, report: RetrievalReport, state: SessionState, _: Shared
+    parts: PointParts, input_record: InputRecord, report: RetrievalReport, state: SessionState, _: Shared
 ) -> Decision:
     """Count the items of a store's report that have a decision in the session; the session does not change.
 
@@ -210,7 +214,7 @@ def count_report(
     forgotten, by time or for want of room, counts as uncovered: coverage may look worse than it is, never
     better. An item that a report names more than once is one item.
     """
-    view = SessionView(state, parts.limits, arrival.timestamp_ms)
+    view = SessionView(state, parts.limits, input_record.timestamp_ms)
     principal = parts.policy.find_principal(report.agent_id)
     is_known = principal.agent is not None
     known = view.retrieval(principal.tenant, report.request_id) if is_known else None
@@ -218,7 +222,7 @@ def count_report(
     uncovered = [item for item in items if known is None or not has_mark(known.items, item)]
     body: dict[str, Any] = {
         "schema": REPORTED_SCHEMA,
-        "report_event_id": report_event_id(arrival.decision_id),
+        "report_event_id": report_event_id(input_record.decision_id),
         "report_id": report.report_id,
         "request_id": report.request_id,
         "agent_id": report.agent_id,
@@ -229,8 +233,8 @@ def count_report(
         "reported": len(items),
         "covered": len(items) - len(uncovered),
         "uncovered": uncovered[:MAX_NAMED],
-        "decided_at": rfc3339(arrival.timestamp_ms),
-        "input": arrival.coordinates(),
+        "decided_at": rfc3339(input_record.timestamp_ms),
+        "input": input_record.coordinates(),
     }
     records = [
         *make_time_records(view),

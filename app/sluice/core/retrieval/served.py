@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from sluice.core.foundation.arrival import served_id
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import served_id
 from sluice.core.quality_bundle.severity import SEVERITY
 from sluice.core.retrieval.item_texts import ITEM_FIELDS, NO_FIELDS, REQUEST_FIELDS, withhold_id
 from sluice.core.retrieval.judgement import choose_content_outcome
@@ -21,7 +21,7 @@ from sluice_topics.records.retrievals import QualityFlag
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.retrieval.item_texts import RequestNames
     from sluice.core.retrieval.judgement import Judged
     from sluice.core.retrieval.plan import RetrievalContext
@@ -54,7 +54,7 @@ def record_served(
 
 
 def record_nothing_served(
-    arrival: Arrival,
+    input_record: InputRecord,
     retrieval: ProposedRetrieval,
     tenant: str | None,
     denied: Sequence[dict[str, Any]],
@@ -72,10 +72,10 @@ def record_nothing_served(
         "session_id": retrieval.session_id,
         "tenant_id": tenant,
         "trace_id": retrieval.trace_id,
-        "decided_at": rfc3339(arrival.timestamp_ms),
-        "input": arrival.coordinates(),
+        "decided_at": rfc3339(input_record.timestamp_ms),
+        "input": input_record.coordinates(),
     }
-    return _record(arrival.decision_id, shared, [], items, of_request)
+    return _record(input_record.decision_id, shared, [], items, of_request)
 
 
 def _unsafe_of_request(context: RetrievalContext) -> frozenset[str]:

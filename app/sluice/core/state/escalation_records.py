@@ -17,7 +17,7 @@ from sluice_topics.catalog import ESCALATIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.state.book import Book
     from sluice.core.state.escalation import Escalation, Route, RouteStep
 
@@ -40,7 +40,7 @@ _SCHEMAS = {
 
 
 def opened(
-    arrival: Arrival, escalation: Escalation, reason: str, values: Sequence[Mapping[str, Any]] = ()
+    input_record: InputRecord, escalation: Escalation, reason: str, values: Sequence[Mapping[str, Any]] = ()
 ) -> OutRecord:
     """EscalationOpened. `values`: the looked-up values that did not simply pass."""
     told: dict[str, Any] = {
@@ -59,7 +59,7 @@ def opened(
         told |= _turn(escalation, escalation.route, 0)
     if values:
         told["values"] = [*values]
-    return event("EscalationOpened", told, escalation, escalation.opened_ms, arrival)
+    return event("EscalationOpened", told, escalation, escalation.opened_ms, input_record)
 
 
 def _turn(escalation: Escalation, route: Route, place: int) -> dict[str, Any]:
@@ -74,22 +74,22 @@ def _turn(escalation: Escalation, route: Route, place: int) -> dict[str, Any]:
 
 
 def take_steps(
-    escalation: Escalation, now_ms: int, arrival: Arrival | None = None
+    escalation: Escalation, now_ms: int, input_record: InputRecord | None = None
 ) -> tuple[list[OutRecord], Escalation]:
     """The steps of its route that are due at `now_ms` and not in the ledger yet, and the escalation after
-    them. `arrival` is the input on which the worker noticed it, None for a timer."""
+    them. `input_record` is the input on which the worker noticed it, None for a timer."""
     records: list[OutRecord] = []
     while escalation.route is not None:
         step = escalation.next_step
         if step is None or step.at_ms > now_ms:
             break
-        records.append(_step_record(escalation, escalation.route, step, now_ms, arrival))
+        records.append(_step_record(escalation, escalation.route, step, now_ms, input_record))
         escalation = escalation.after(step.event, now_ms, steps_done=escalation.steps_done + 1)
     return records, escalation
 
 
 def _step_record(
-    escalation: Escalation, route: Route, step: RouteStep, now_ms: int, arrival: Arrival | None
+    escalation: Escalation, route: Route, step: RouteStep, now_ms: int, input_record: InputRecord | None
 ) -> OutRecord:
     """EscalationReminded or EscalationRerouted."""
     number = f"{escalation.topic}:{escalation.partition}:{escalation.offset}:{step.place + 1}"
@@ -97,10 +97,10 @@ def _step_record(
     told |= {"due_at": rfc3339(step.at_ms), "approvals": len(escalation.votes)}
     if step.event == "reminder":
         told["reminder_id"] = f"reminder:{number}"
-        return event("EscalationReminded", told, escalation, now_ms, arrival)
+        return event("EscalationReminded", told, escalation, now_ms, input_record)
     told |= {"reroute_id": f"reroute:{number}", "from_group": route.groups[step.place - 1]}
     told |= _turn(escalation, route, step.place)
-    return event("EscalationRerouted", told, escalation, now_ms, arrival)
+    return event("EscalationRerouted", told, escalation, now_ms, input_record)
 
 
 class End(NamedTuple):
@@ -116,10 +116,10 @@ class End(NamedTuple):
 
 
 def make_resolved_record(
-    escalation: Escalation, arrival: Arrival, signed: dict[str, Any], end: End
+    escalation: Escalation, input_record: InputRecord, signed: dict[str, Any], end: End
 ) -> OutRecord:
-    """EscalationResolved. `arrival` is that of the review; `signed` are the fields about the approver."""
-    now = arrival.timestamp_ms
+    """EscalationResolved. `input_record` is the review's; `signed` are the fields about the approver."""
+    now = input_record.timestamp_ms
     told: dict[str, Any] = {**fields_of(escalation), **signed, "decision": end.decision}
     if escalation.is_of_items:
         until = (
@@ -135,17 +135,17 @@ def make_resolved_record(
         if end.known_until_ms:
             told["known_until"] = rfc3339(end.known_until_ms)
     told["resolved_at"] = rfc3339(now)
-    return event("EscalationResolved", told, escalation, now, arrival)
+    return event("EscalationResolved", told, escalation, now, input_record)
 
 
 def make_counted_record(
-    before: Escalation, after: Escalation, arrival: Arrival, signed: dict[str, Any]
+    before: Escalation, after: Escalation, input_record: InputRecord, signed: dict[str, Any]
 ) -> OutRecord:
     """ApprovalCounted: the escalation before and after an approval that does not complete its quorum."""
     told = {
         **fields_of(before),
         **signed,
-        "approval_id": f"approval:{arrival.decision_id}",
+        "approval_id": f"approval:{input_record.decision_id}",
         "approvals": len(after.votes),
         "quorum": after.quorum,
     }
@@ -159,15 +159,15 @@ def make_counted_record(
         told |= {"tier": after.tier, "required_role": after.role}
     if after.own_key != before.own_key:
         told["own_key"] = after.own_key
-    return event("ApprovalCounted", told, before, arrival.timestamp_ms, arrival)
+    return event("ApprovalCounted", told, before, input_record.timestamp_ms, input_record)
 
 
 def expire(
-    escalation: Escalation, now_ms: int, arrival: Arrival | None = None, *, evicted: bool = False
+    escalation: Escalation, now_ms: int, input_record: InputRecord | None = None, *, evicted: bool = False
 ) -> tuple[OutRecord, EscalationKept]:
     """End an escalation whose time is over at `now_ms`, or (`evicted`) that must make room for a new one.
 
-    `arrival` is the input on which the worker noticed it, None for a timer.
+    `input_record` is the input on which the worker noticed it, None for a timer.
     """
     told = {
         **fields_of(escalation),
@@ -176,7 +176,7 @@ def expire(
         "expired_at": rfc3339(now_ms),
     }
     after = escalation.after("eviction" if evicted else "time", now_ms, outcome="BLOCK")
-    return event("EscalationExpired", told, escalation, now_ms, arrival), EscalationKept(after)
+    return event("EscalationExpired", told, escalation, now_ms, input_record), EscalationKept(after)
 
 
 def open_in(
@@ -230,12 +230,12 @@ def _subject(escalation: Escalation) -> dict[str, Any]:
 
 
 def event(
-    kind: str, told: dict[str, Any], escalation: Escalation, now_ms: int, arrival: Arrival | None
+    kind: str, told: dict[str, Any], escalation: Escalation, now_ms: int, input_record: InputRecord | None
 ) -> OutRecord:
     """A record about an escalation of an action, or the one of a retrieval's in its place. Completes `told`;
-    `arrival` is its cause, None for a timer."""
+    `input_record` is its cause, None for a timer."""
     kind = f"Retrieval{kind}" if escalation.is_of_items else kind
     told["schema"] = _SCHEMAS[kind]
     told["decided_at"] = rfc3339(now_ms)
-    told["input"] = None if arrival is None else arrival.coordinates()
+    told["input"] = None if input_record is None else input_record.coordinates()
     return OutRecord(ESCALATIONS, kind, told, escalation.session_id)

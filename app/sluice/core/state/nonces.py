@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sluice.core.state.remembered import GateMemory
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival, InputSignature, Novelty
+    from sluice.core.foundation.input_record import InputRecord, InputSignature, Novelty
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.state.session import Who
     from sluice.core.state.session_view import SessionView
@@ -23,7 +23,7 @@ MOST_NONCES = 128
 def find_novelty(
     view: SessionView,
     owner: Who,
-    arrival: Arrival,
+    input_record: InputRecord,
     signature: InputSignature,
     limits: SessionLimits,
 ) -> Novelty:
@@ -31,7 +31,7 @@ def find_novelty(
     counts that may have come before the last fold."""
     if view.now >= signature.signed_at_ms - signature.window_ms + limits.idle_timeout_ms:
         return "forgotten"
-    known = _known(view, owner, arrival.topic)
+    known = _known(view, owner, input_record.topic)
     if known is None:
         return "new"
     if signature.nonce in known["seen"]:
@@ -39,18 +39,20 @@ def find_novelty(
     return "new" if signature.signed_at_ms > known["floor"] else "forgotten"
 
 
-def keep_nonce(view: SessionView, owner: Who, arrival: Arrival) -> None:
+def keep_nonce(view: SessionView, owner: Who, input_record: InputRecord) -> None:
     """Keep the nonce of an input that was decided; nothing of an agent that does not sign."""
-    signature = arrival.signature
+    signature = input_record.signature
     if signature is None or signature.novelty != "new":
         return
-    known = _known(view, owner, arrival.topic) or {"floor": 0, "seen": {}}
+    known = _known(view, owner, input_record.topic) or {"floor": 0, "seen": {}}
     floor, seen = known["floor"], {**known["seen"], signature.nonce: signature.signed_at_ms}
-    over = arrival.timestamp_ms - signature.window_ms
+    over = input_record.timestamp_ms - signature.window_ms
     while len(seen) > MOST_NONCES or seen[next(iter(seen))] < over:
         floor = max(floor, seen.pop(next(iter(seen))))
     until = max(seen.values()) + signature.window_ms
-    view.remember_for_gate(owner, _name(arrival.topic), GateMemory(until, {"floor": floor, "seen": seen}))
+    view.remember_for_gate(
+        owner, _name(input_record.topic), GateMemory(until, {"floor": floor, "seen": seen})
+    )
 
 
 def _known(view: SessionView, owner: Who, topic: str) -> Any:

@@ -15,7 +15,7 @@ from sluice.core.trust.signed_entries import read_statement
 from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.refused import Refused
     from sluice.core.trust.revisions import Accepted
@@ -56,8 +56,8 @@ def build_change_log(
     reduced: ReducedPolicy, named: str | None = None, topic: str = BUNDLES
 ) -> tuple[LogLine, ...]:
     """The lines in the topic's order, for one id if it is given. Repeats are left out."""
-    counted = [one for one in reduced.entries.values() if one.arrival.topic == topic]
-    refused = [one for one in reduced.refused if one.arrival.topic == topic]
+    counted = [one for one in reduced.entries.values() if one.input_record.topic == topic]
+    refused = [one for one in reduced.refused if one.input_record.topic == topic]
     in_force = {one.hash for one in list_entries_in_force(reduced, topic)}
     lines = [
         *(_describe_accepted(one, one.hash in in_force) for one in counted),
@@ -72,17 +72,19 @@ def list_entries_in_force(reduced: ReducedPolicy, *topics: str) -> list[Accepted
     each, and all revisions of a fact, because each counts for its time."""
     newest: dict[tuple[str, ...], Accepted] = {}
     for one in reduced.entries.values():
-        if one.arrival.topic in topics:
-            name = (one.arrival.topic, one.kind, one.said.id, *([one.key] if one.kind == FACT else []))
+        if one.input_record.topic in topics:
+            name = (one.input_record.topic, one.kind, one.said.id, *([one.key] if one.kind == FACT else []))
             if name not in newest or newest[name].said.revision < one.said.revision:
                 newest[name] = one
-    return sorted(newest.values(), key=lambda one: (topics.index(one.arrival.topic), one.arrival.offset))
+    return sorted(
+        newest.values(), key=lambda one: (topics.index(one.input_record.topic), one.input_record.offset)
+    )
 
 
 def _describe_accepted(one: Accepted, is_in_force: bool) -> LogLine:
     return LogLine(
         one.at_ms,
-        one.arrival.offset,
+        one.input_record.offset,
         one.kind,
         one.key,
         "in force" if is_in_force else "replaced",
@@ -94,11 +96,11 @@ def _describe_accepted(one: Accepted, is_in_force: bool) -> LogLine:
 
 
 def _describe_refused(one: Refused) -> LogLine:
-    said = _read_claim(one.arrival)
-    key = (one.arrival.key or b"").decode(errors="replace")
+    said = _read_claim(one.input_record)
+    key = (one.input_record.key or b"").decode(errors="replace")
     return LogLine(
-        one.arrival.timestamp_ms,
-        one.arrival.offset,
+        one.input_record.timestamp_ms,
+        one.input_record.offset,
         None if said is None else said.kind,
         said.key if said else key,
         "refused",
@@ -111,9 +113,9 @@ def _describe_refused(one: Refused) -> LogLine:
     )
 
 
-def _read_claim(arrival: Arrival) -> Statement | None:
-    envelope = None if arrival.value is None else read_envelope(arrival.value)
-    said = read_statement(arrival.topic, envelope) if isinstance(envelope, Envelope) else None
+def _read_claim(input_record: InputRecord) -> Statement | None:
+    envelope = None if input_record.value is None else read_envelope(input_record.value)
+    said = read_statement(input_record.topic, envelope) if isinstance(envelope, Envelope) else None
     return None if isinstance(said, Reason) else said
 
 

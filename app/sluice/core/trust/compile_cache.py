@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sluice.core.cases.case_failure import CaseFailure
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.registry.keys import PublicKey
@@ -61,30 +61,30 @@ class CompileCache:
         self._entries: dict[str, Registry | Reason] = {}
         self._registry: tuple[tuple[str, ...], Registry] | None = None
 
-    def read_envelope(self, arrival: Arrival) -> Envelope | Reason:
+    def read_envelope(self, input_record: InputRecord) -> Envelope | Reason:
         """The record's envelope, or why it cannot count."""
-        at = (arrival.topic, arrival.digest if arrival.value is not None else "")
+        at = (input_record.topic, input_record.digest if input_record.value is not None else "")
         if at not in self._envelopes:
-            self._envelopes[at] = open_record(arrival)
+            self._envelopes[at] = open_record(input_record)
         return self._envelopes[at]
 
     def find_signers(
-        self, arrival: Arrival, envelope: Envelope, known: Mapping[str, PublicKey]
+        self, input_record: InputRecord, envelope: Envelope, known: Mapping[str, PublicKey]
     ) -> frozenset[str]:
         """The ids of the known keys that signed, among those that the signatures name."""
         named = {one.keyid for one in envelope.signatures} & known.keys()
-        at = {keyid: (arrival.topic, arrival.digest, keyid) for keyid in named}
+        at = {keyid: (input_record.topic, input_record.digest, keyid) for keyid in named}
         unseen = [known[keyid] for keyid in named if at[keyid] not in self._signed]
         if unseen:
             signed = find_valid_keys(envelope, unseen)
             self._signed.update({at[key.keyid]: key.keyid in signed for key in unseen})
         return frozenset(keyid for keyid in named if self._signed[at[keyid]])
 
-    def read_statement(self, arrival: Arrival, envelope: Envelope) -> Statement | Reason:
+    def read_statement(self, input_record: InputRecord, envelope: Envelope) -> Statement | Reason:
         """The payload's statement; only for an envelope with a valid signature."""
-        at = (arrival.topic, arrival.digest)
+        at = (input_record.topic, input_record.digest)
         if at not in self._statements:
-            self._statements[at] = read_statement(arrival.topic, envelope)
+            self._statements[at] = read_statement(input_record.topic, envelope)
         return self._statements[at]
 
     def load_bundle(self, said: Statement) -> Bundle | Reason:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sluice.core.cases.cases import run_cases
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.policy.policy import DEFAULT_QUALITY, Policy
 from sluice.core.registry.loading import FACT
 from sluice.core.trust.change_log import list_entries_in_force
@@ -73,7 +73,7 @@ class PolicyReducer:
         self._new_point = new_point
         self._compiled = CompileCache(partial(run_cases, stages=stages), audience)
 
-    def __call__(self, records: Sequence[Arrival]) -> InForce:
+    def __call__(self, records: Sequence[InputRecord]) -> InForce:
         """The policy in force after these records, in any order."""
         reduced = reduce_policy(records, self._roots, self._compiled)
         if self._default_bundle not in reduced.bundles:
@@ -84,7 +84,7 @@ class PolicyReducer:
         )
         return InForce(self._new_point(policy), reduced.refused, entries, collect_contents(entries))
 
-    def first(self, records: Sequence[Arrival]) -> DecisionPoint:
+    def first(self, records: Sequence[InputRecord]) -> DecisionPoint:
         """The point to start with. Raises PolicyError with everything that was refused."""
         ruling = self(records)
         if ruling.point is None:
@@ -99,19 +99,19 @@ class Rehearsal:
     """`writes`: the new records, empty if one is refused. `repeats`: records that exist and are not written
     again."""
 
-    writes: tuple[Arrival, ...]
-    repeats: tuple[Arrival, ...]
+    writes: tuple[InputRecord, ...]
+    repeats: tuple[InputRecord, ...]
     refused: tuple[Refused, ...]
 
 
 def rehearse(
-    records: Sequence[Arrival],
-    new: Sequence[Arrival],
+    records: Sequence[InputRecord],
+    new: Sequence[InputRecord],
     roots: Roots,
     compiled: CompileCache,
     most_bytes: int = MOST_BYTES,
 ) -> Rehearsal:
-    """The effect that `new` (made by `make_arrivals`) would have after `records`: if one is refused, none is
+    """The effect that `new` (of `make_input_records`) would have after `records`: if one is refused, none is
     written. `most_bytes`: what the policy in force may take in each partition's state."""
     reduced = reduce_policy([*records, *new], roots, compiled)
     refused = select_refused(reduced, new) or _refuse_too_many(reduced, new, most_bytes)
@@ -121,7 +121,9 @@ def rehearse(
     return Rehearsal(writes, repeats, refused)
 
 
-def _refuse_too_many(reduced: ReducedPolicy, new: Sequence[Arrival], most_bytes: int) -> tuple[Refused, ...]:
+def _refuse_too_many(
+    reduced: ReducedPolicy, new: Sequence[InputRecord], most_bytes: int
+) -> tuple[Refused, ...]:
     """The entries that are new, if the policy would outgrow the state of a partition: no worker could write
     it down. Newer revisions take no more room; freezes and accepted losses must not wait for it."""
     contents = collect_contents(list_entries_in_force(reduced, BUNDLES, REGISTRY))
@@ -135,26 +137,31 @@ def _refuse_too_many(reduced: ReducedPolicy, new: Sequence[Arrival], most_bytes:
     asked = {one.decision_id for one in new}
     often = Counter((one.kind, one.said.id) for one in reduced.entries.values())
     return tuple(
-        Refused(one.arrival, Reason("too_large", "$", told), one.arrival.offset, frozenset(one.approvers))
+        Refused(
+            one.input_record,
+            Reason("too_large", "$", told),
+            one.input_record.offset,
+            frozenset(one.approvers),
+        )
         for one in reduced.entries.values()
-        if one.arrival.decision_id in asked and one.kind not in (FREEZE, POLICY_LOSS)
+        if one.input_record.decision_id in asked and one.kind not in (FREEZE, POLICY_LOSS)
         if one.kind == FACT or often[(one.kind, one.said.id)] == 1
     )
 
 
-def select_refused(reduced: ReducedPolicy, records: Iterable[Arrival]) -> tuple[Refused, ...]:
+def select_refused(reduced: ReducedPolicy, records: Iterable[InputRecord]) -> tuple[Refused, ...]:
     """The refusals that concern one of the records."""
     asked = {one.decision_id for one in records}
-    return tuple(refused for refused in reduced.refused if refused.arrival.decision_id in asked)
+    return tuple(refused for refused in reduced.refused if refused.input_record.decision_id in asked)
 
 
-def make_arrivals(
-    topic: str, values: Iterable[bytes], records: Iterable[Arrival], now_ms: int
-) -> list[Arrival]:
+def make_input_records(
+    topic: str, values: Iterable[bytes], records: Iterable[InputRecord], now_ms: int
+) -> list[InputRecord]:
     """Envelopes as they would arrive in `topic` now, after its present records."""
     behind = max((one.offset + 1 for one in records if one.topic == topic), default=0)
     return [
-        Arrival(topic, 0, behind + place, now_ms, make_record_key(topic, value), value)
+        InputRecord(topic, 0, behind + place, now_ms, make_record_key(topic, value), value)
         for place, value in enumerate(values)
     ]
 

@@ -43,7 +43,7 @@ from sluice_topics.catalog import BUNDLES, REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.registry.approvers import Approver
@@ -87,34 +87,34 @@ class ReducedPolicy:
     registry: Registry
     refused: tuple[Refused, ...]
     entries: Mapping[str, Accepted]
-    repeats: tuple[Arrival, ...]
-    known: tuple[Arrival, ...]
+    repeats: tuple[InputRecord, ...]
+    known: tuple[InputRecord, ...]
     quality: Mapping[str, QualityBundle]
 
 
-def reduce_policy(records: Iterable[Arrival], roots: Roots, compiled: CompileCache) -> ReducedPolicy:
+def reduce_policy(records: Iterable[InputRecord], roots: Roots, compiled: CompileCache) -> ReducedPolicy:
     """The policy in force after these records of the control topics, given in any order."""
     reduction = _Reduction(roots, compiled)
-    for at_ms, arrival in order_records(records):
-        reduction.take(arrival, at_ms)
+    for at_ms, input_record in order_records(records):
+        reduction.take(input_record, at_ms)
     return reduction.build_result()
 
 
-def order_records(records: Iterable[Arrival]) -> Iterator[tuple[int, Arrival]]:
+def order_records(records: Iterable[InputRecord]) -> Iterator[tuple[int, InputRecord]]:
     """The records with the times that count: within a topic the time never goes back, even if a clock did."""
-    by_topic: dict[str, list[Arrival]] = {topic: [] for topic in _ORDER}
+    by_topic: dict[str, list[InputRecord]] = {topic: [] for topic in _ORDER}
     for record in records:
         by_topic[record.topic].append(record)
-    lines = (_order_topic(_ORDER[topic], arrivals) for topic, arrivals in by_topic.items())
-    for at_ms, _, _, arrival in merge(*lines, key=lambda one: one[:3]):
-        yield at_ms, arrival
+    lines = (_order_topic(_ORDER[topic], input_records) for topic, input_records in by_topic.items())
+    for at_ms, _, _, input_record in merge(*lines, key=lambda one: one[:3]):
+        yield at_ms, input_record
 
 
-def _order_topic(rank: int, arrivals: list[Arrival]) -> Iterator[tuple[int, int, int, Arrival]]:
+def _order_topic(rank: int, input_records: list[InputRecord]) -> Iterator[tuple[int, int, int, InputRecord]]:
     reached = 0
-    for arrival in sorted(arrivals, key=lambda one: one.offset):
-        reached = max(reached, arrival.timestamp_ms)
-        yield reached, rank, arrival.offset, arrival
+    for input_record in sorted(input_records, key=lambda one: one.offset):
+        reached = max(reached, input_record.timestamp_ms)
+        yield reached, rank, input_record.offset, input_record
 
 
 class _Reduction:
@@ -125,52 +125,52 @@ class _Reduction:
         self._changes = Changes()
         self._reached = 0
         self._refused: list[Refused] = []
-        self._repeats: list[Arrival] = []
-        self._known: list[Arrival] = []
+        self._repeats: list[InputRecord] = []
+        self._known: list[InputRecord] = []
 
-    def take(self, arrival: Arrival, at_ms: int) -> None:
-        self._reached = arrival.offset
-        signed = self._check_signatures(arrival, at_ms)
+    def take(self, input_record: InputRecord, at_ms: int) -> None:
+        self._reached = input_record.offset
+        signed = self._check_signatures(input_record, at_ms)
         if isinstance(signed, Reason):
-            self._refuse(arrival, signed)
+            self._refuse(input_record, signed)
         elif self._is_repeat(signed.said):
-            self._repeats.append(arrival)
+            self._repeats.append(input_record)
         else:
             self._consider(signed)
 
     def build_result(self) -> ReducedPolicy:
         waiting = [
-            Refused(one.arrival, reason, one.arrival.offset, frozenset(one.approvers))
+            Refused(one.input_record, reason, one.input_record.offset, frozenset(one.approvers))
             for one, reason in self._changes.list_incomplete()
         ]
         newest = self._revisions.newest
         bundles = {one.said.id: one.bundle for one in newest.values() if one.bundle is not None}
         quality = {one.said.id: one.quality for one in newest.values() if one.quality is not None}
         entries = self._revisions.by_hash
-        documents = {one.hash: one.document for one in entries.values() if one.arrival.topic == REGISTRY}
+        documents = {one.hash: one.document for one in entries.values() if one.input_record.topic == REGISTRY}
         registry = self._compiled.merge_registry(documents)
         refused = (*self._refused, *waiting)
         repeats, known = tuple(self._repeats), tuple(self._known)
         return ReducedPolicy(bundles, registry, refused, entries, repeats, known, quality)
 
-    def _check_signatures(self, arrival: Arrival, at_ms: int) -> Accepted | Reason:
+    def _check_signatures(self, input_record: InputRecord, at_ms: int) -> Accepted | Reason:
         """Rules 1 to 3."""
-        envelope = self._compiled.read_envelope(arrival)
+        envelope = self._compiled.read_envelope(input_record)
         if isinstance(envelope, Reason):
             return envelope
-        signers = self._compiled.find_signers(arrival, envelope, self._authority.keys)
+        signers = self._compiled.find_signers(input_record, envelope, self._authority.keys)
         if not signers:
             return self._explain_no_signer(envelope)
-        said = self._compiled.read_statement(arrival, envelope)
+        said = self._compiled.read_statement(input_record, envelope)
         if isinstance(said, Reason):
             return said
-        if arrival.key != said.key.encode():
+        if input_record.key != said.key.encode():
             return Reason("key_mismatch", "$", f"the record's key is not {said.key}")
         allowed = self._authority.select_allowed(signers, said.kind, at_ms)
         if isinstance(allowed, Reason):
             return allowed
         elsewhere = said.object_to_installation(self._compiled.audience.installation)
-        return elsewhere or Accepted(said, arrival, at_ms, signers, allowed)
+        return elsewhere or Accepted(said, input_record, at_ms, signers, allowed)
 
     def _explain_no_signer(self, envelope: Envelope) -> Reason:
         hints = {one.keyid for one in envelope.signatures}
@@ -189,7 +189,7 @@ class _Reduction:
         refusal = None if change is None else self._changes.object_to(change)
         checked = refusal or self._check_content(member)
         if isinstance(checked, Reason):
-            self._refuse(member.arrival, checked, member.approvers)
+            self._refuse(member.input_record, checked, member.approvers)
         elif change is None:
             self._put(checked, member.at_ms)
         else:
@@ -256,9 +256,9 @@ class _Reduction:
         for member in members:
             if broken is not None:
                 others = Reason("change_refused", "$.change", f"the change was refused for {broken}")
-                self._refuse(member.arrival, reasons[member.key] or others, member.approvers)
+                self._refuse(member.input_record, reasons[member.key] or others, member.approvers)
             elif self._revisions.repeats(member.said):
-                self._known.append(member.arrival)
+                self._known.append(member.input_record)
             else:
                 self._put(member, at_ms)
 
@@ -284,5 +284,5 @@ class _Reduction:
         if accepted.delegate is not None:
             self._authority.admit_delegate(accepted.delegate)
 
-    def _refuse(self, arrival: Arrival, reason: Reason, approvers: Iterable[str] = ()) -> None:
-        self._refused.append(Refused(arrival, reason, self._reached, frozenset(approvers)))
+    def _refuse(self, input_record: InputRecord, reason: Reason, approvers: Iterable[str] = ()) -> None:
+        self._refused.append(Refused(input_record, reason, self._reached, frozenset(approvers)))

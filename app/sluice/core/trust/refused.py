@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 Code = Literal[
     "tombstone",
@@ -49,7 +49,7 @@ class Refused:
     `approvers`: those who signed it and were allowed to; empty if that is the reason.
     """
 
-    arrival: Arrival
+    input_record: InputRecord
     reason: Reason
     at_offset: int
     approvers: frozenset[str] = frozenset()
@@ -77,4 +77,4 @@ class Refused:
 
     def __str__(self) -> str:
         """Coordinates, code, place and sentence on one line."""
-        return f"{self.arrival.decision_id} {self.code} at {self.path}: {self.message}"
+        return f"{self.input_record.decision_id} {self.code} at {self.path}: {self.message}"

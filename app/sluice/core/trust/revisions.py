@@ -11,7 +11,7 @@ from sluice.core.trust.refused import Reason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.registry.agent_keys import Delegate
@@ -30,7 +30,7 @@ class Accepted:
     """
 
     said: Statement
-    arrival: Arrival
+    input_record: InputRecord
     at_ms: int
     signers: frozenset[str]
     approvers: Mapping[str, Approver]

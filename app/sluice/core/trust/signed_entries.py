@@ -26,7 +26,7 @@ from sluice_topics.json_text import Unreadable
 from sluice_topics.records.base import Digest  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 BUNDLE = "bundle"
 QUALITY_BUNDLE = "quality_bundle"
@@ -115,20 +115,20 @@ class Statement:
         return name if self.kind in (BUNDLE, QUALITY_BUNDLE) else f"{self.kind}/{name}"
 
 
-def open_record(arrival: Arrival) -> Envelope | Reason:
+def open_record(input_record: InputRecord) -> Envelope | Reason:
     """The envelope in a control record, signed or not."""
-    raw = arrival.value
+    raw = input_record.value
     if raw is None:
         return Reason("tombstone", "$", "no value: nothing that was signed can be taken back by a tombstone")
-    limit = BY_NAME[arrival.topic].max_message_bytes
+    limit = BY_NAME[input_record.topic].max_message_bytes
     if len(raw) > limit:
         return Reason("too_large", "$", f"{len(raw)} bytes, at most {limit} are read")
     envelope = read_envelope(raw)
     if isinstance(envelope, Unreadable):
         return Reason("unsigned", envelope.path, f"not a DSSE envelope: {envelope.message}")
-    carried = CARRIED[arrival.topic]
+    carried = CARRIED[input_record.topic]
     if envelope.payload_type not in carried:
-        told = f"{arrival.topic} carries {' and '.join(carried)}"
+        told = f"{input_record.topic} carries {' and '.join(carried)}"
         return Reason("wrong_payload_type", "$.payloadType", told)
     if not envelope.signatures:
         return Reason("stripped", "$.signatures", "an envelope without a signature")

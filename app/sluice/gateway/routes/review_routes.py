@@ -10,7 +10,7 @@ from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annota
 from starlette.responses import Response  # noqa: TC002 - as above
 
 from sluice.client.input_kinds import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
-from sluice.core.foundation.arrival import escalation_id, memory_id, read_coordinates, verdict_id
+from sluice.core.foundation.input_record import escalation_id, memory_id, read_coordinates, verdict_id
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.input_requests import prepare_review
 from sluice.gateway.openapi_shapes import ESCALATION_SCHEMA, WAITING_SCHEMA, build_answer_fields

@@ -226,10 +226,10 @@ class Engine:
         It yields to the loop every few milliseconds, so that commits go on. Raises OffsetGap.
         """
         pause_at = self._clock.monotonic_s() + self.settings.slice_s
-        for start in range(0, len(batch.arrivals), self.settings.chunk):
+        for start in range(0, len(batch.input_records), self.settings.chunk):
             if batch.generation != self._generation:
                 break
-            chunk = batch.arrivals[start : start + self.settings.chunk]
+            chunk = batch.input_records[start : start + self.settings.chunk]
             self._owned[chunk[0].partition].offer(chunk)
             if self._clock.monotonic_s() >= pause_at:
                 await asyncio.sleep(0)

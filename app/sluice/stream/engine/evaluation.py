@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.decide.kinds import Message
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.metadata.provenance import Resolution
     from sluice.core.state.decision import Decision, Shared
     from sluice.core.state.history import History, SourceName
@@ -58,27 +58,27 @@ class ReadInput:
     """`message` is the record, why it is none, or None for an input that is not to be looked into.
     `session_key`: the table's key of its session. `has_deadline`: whether it matters how long it waited."""
 
-    arrival: Arrival
+    input_record: InputRecord
     message: Message | Unreadable | None
     session_key: bytes
     has_deadline: bool = False
 
     def waited_until(self, now_ms: int) -> ReadInput:
         """With the time since the broker took it; a clock behind the broker's makes it none."""
-        waited_ms = max(0, now_ms - self.arrival.timestamp_ms)
-        return replace(self, arrival=replace(self.arrival, waited_ms=waited_ms))
+        waited_ms = max(0, now_ms - self.input_record.timestamp_ms)
+        return replace(self, input_record=replace(self.input_record, waited_ms=waited_ms))
 
 
-def receive(arrival: Arrival) -> ReadInput:
-    """Read an arrival. If the reader raises, the input is answered without being read."""
-    message = guarded(partial(read_input_message, arrival), _nothing, log_fault)
+def receive(input_record: InputRecord) -> ReadInput:
+    """Read an input record. If the reader raises, the input is answered without being read."""
+    message = guarded(partial(read_input_message, input_record), _nothing, log_fault)
     has_deadline = getattr(message, "deadline_ms", None) is not None
-    return ReadInput(arrival, message, KEY_PREFIX + (arrival.key or b""), has_deadline)
+    return ReadInput(input_record, message, KEY_PREFIX + (input_record.key or b""), has_deadline)
 
 
-def unread(arrival: Arrival) -> ReadInput:
-    """An arrival whose bytes are left alone."""
-    return ReadInput(arrival, None, KEY_PREFIX + (arrival.key or b""))
+def unread(input_record: InputRecord) -> ReadInput:
+    """An input record whose bytes are left alone."""
+    return ReadInput(input_record, None, KEY_PREFIX + (input_record.key or b""))
 
 
 def _nothing(reason: str) -> Message | Unreadable | None:
@@ -212,7 +212,7 @@ class InputInProgress:
         "_message",
         "_point",
         "_shared",
-        "arrival",
+        "input_record",
         "pauses",
         "read",
         "state",
@@ -227,7 +227,7 @@ class InputInProgress:
         self._message = read.message
         self._at_home = at_home
         self._generator: Generator[Request, Answer, Decision] | None = None
-        self.arrival: Arrival = read.arrival
+        self.input_record: InputRecord = read.input_record
         self.pauses = False
         self.read = read
         self.state = state
@@ -259,13 +259,13 @@ class InputInProgress:
     def _start(self) -> Request | Decision:
         message = self._message
         if message is None:
-            return self._point.unread(self.arrival)
+            return self._point.unread(self.input_record)
         if isinstance(message, Unreadable):
-            return self._point.unreadable(self.arrival, message)
+            return self._point.unreadable(self.input_record, message)
         if not self._at_home:
-            return self._point.unreadable(self.arrival, WRONG_PARTITION)
+            return self._point.unreadable(self.input_record, WRONG_PARTITION)
         self._generator = self._point.evaluate(
-            self.arrival, message, self.state, self._shared, pauses=self.pauses
+            self.input_record, message, self.state, self._shared, pauses=self.pauses
         )
         return next(self._generator)
 
@@ -273,7 +273,7 @@ class InputInProgress:
         message = self._message
         if message is None or isinstance(message, Unreadable):
             raise RuntimeError(f"no answer to an unreadable input: {reason}")
-        return self._point.fault(self.arrival, message, self.state, reason)
+        return self._point.fault(self.input_record, message, self.state, reason)
 
 
 def begin_input(
@@ -284,7 +284,7 @@ def begin_input(
         read = read.waited_until(context.wall_ms())
     state = sessions.load(read.session_key)
     lives = bool(state.accounts or state.early)
-    at_home = lives or home_of(read.arrival.key or b"", context.settings.partitions) == number
+    at_home = lives or home_of(read.input_record.key or b"", context.settings.partitions) == number
     return InputInProgress(context.point, read, state, shared, at_home=at_home)
 
 

@@ -12,7 +12,7 @@ from sluice.stream.process import Explained
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,7 +22,7 @@ class FetchedBatch:
     past generation."""
 
     generation: int
-    arrivals: Sequence[Arrival]
+    input_records: Sequence[InputRecord]
     delivered: asyncio.Event = field(default_factory=asyncio.Event)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from aiokafka import TopicPartition
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.trust.policy_contents import EditionDifference, PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
@@ -50,7 +50,7 @@ class Owned:
         self._partition = partition
         self._settings = settings
         self._fail = fail
-        self._held: deque[Arrival] = deque()
+        self._held: deque[InputRecord] = deque()
         self._read: dict[str, int | None] = {}
         self._arrived = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
@@ -78,11 +78,11 @@ class Owned:
             waiting < self._settings.max_in_flight and self._partition.staged < 2 * self._settings.max_batch
         )
 
-    def offer(self, chunk: Sequence[Arrival]) -> None:
+    def offer(self, chunk: Sequence[InputRecord]) -> None:
         """Decide delivered inputs of one topic, except those already decided. Raises OffsetGap."""
         intake = self._partition.intakes[chunk[0].topic]
         gaps = intake.gaps
-        admitted = [arrival for arrival in chunk if intake.admit(arrival.offset)]
+        admitted = [input_record for input_record in chunk if intake.admit(input_record.offset)]
         if intake.gaps > gaps and intake.topic not in TRANSACTIONAL:
             log.warning("%s: offsets were skipped up to %d", intake.topic, chunk[-1].offset)
         if self._probe is None:
@@ -142,14 +142,14 @@ class Owned:
         held, self._held = self._held, deque()
         self._partition.start(held)
 
-    async def _try(self, group: list[Arrival]) -> None:
+    async def _try(self, group: list[InputRecord]) -> None:
         self._partition.guard.announce(group[0].topic, group[0].offset, group[-1].offset + 1)
         await self._writer.commit()
-        for arrival in group:
-            self._start(arrival)
+        for input_record in group:
+            self._start(input_record)
         await self._partition.quiet()
 
-    async def _try_alone(self, group: list[Arrival]) -> None:
+    async def _try_alone(self, group: list[InputRecord]) -> None:
         """Try one input alone: a crash now is caused by it, because no other partition has a single one in
         flight or an undecided trial.
 
@@ -160,11 +160,11 @@ class Owned:
             self._partition.guard.acquit()
             await self._writer.commit()
 
-    def _start(self, arrival: Arrival) -> None:
-        if self._partition.guard.is_condemned(arrival.topic, arrival.offset):
-            self._partition.refuse(arrival)
+    def _start(self, input_record: InputRecord) -> None:
+        if self._partition.guard.is_condemned(input_record.topic, input_record.offset):
+            self._partition.refuse(input_record)
         else:
-            self._partition.start([arrival])
+            self._partition.start([input_record])
 
     async def _some_held(self) -> bool:
         """Wait for suspects; False when all are done."""
@@ -173,15 +173,15 @@ class Owned:
             await self._arrived.wait()
         return not calm
 
-    def _next_group(self) -> list[Arrival]:
+    def _next_group(self) -> list[InputRecord]:
         group = [self._held.popleft()]
         size = self._partition.guard.size_from(group[0].topic, group[0].offset)
         while self._held and len(group) < size and self._follows(group[-1], self._held[0], size):
             group.append(self._held.popleft())
         return group
 
-    def _follows(self, last: Arrival, arrival: Arrival, size: int) -> bool:
+    def _follows(self, last: InputRecord, input_record: InputRecord, size: int) -> bool:
         """Whether an input continues the trial (same topic, same treatment): a trial is one range of
         offsets."""
-        same = arrival.topic == last.topic
-        return same and self._partition.guard.size_from(arrival.topic, arrival.offset) == size
+        same = input_record.topic == last.topic
+        return same and self._partition.guard.size_from(input_record.topic, input_record.offset) == size

@@ -24,7 +24,7 @@ from sluice_topics.catalog import DESTINATION_USES, REVIEWS, SOURCE_FEEDBACK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.state.decision import Decision
     from sluice.core.state.session import SessionState
     from sluice.core.trust.policy_contents import PolicyContents
@@ -101,13 +101,13 @@ class Partition:
         is delivered again: a partition full of it could otherwise fetch nothing, for ever."""
         return sum(intake.in_flight for intake in self.intakes.values())
 
-    def start(self, arrivals: Iterable[Arrival]) -> None:
-        """Decide admitted arrivals in their order, each at once unless its gates send a request."""
-        self._enter([receive(arrival) for arrival in arrivals])
+    def start(self, input_records: Iterable[InputRecord]) -> None:
+        """Decide admitted input records in their order, each at once unless its gates send a request."""
+        self._enter([receive(input_record) for input_record in input_records])
 
-    def refuse(self, arrival: Arrival) -> None:
-        """Answer an arrival without reading it."""
-        self._enter([unread(arrival)])
+    def refuse(self, input_record: InputRecord) -> None:
+        """Answer an input record without reading it."""
+        self._enter([unread(input_record)])
 
     async def quiet(self) -> None:
         """Return when every input that was started is decided."""
@@ -162,7 +162,9 @@ class Partition:
         is not refused yet. A flood of refusals is entered over several batches, like a flood of inputs.
         """
         self._unnoted = deque(
-            one for one in refused if one.final and one.at_offset >= self._controls.get(one.arrival.topic, 0)
+            one
+            for one in refused
+            if one.final and one.at_offset >= self._controls.get(one.input_record.topic, 0)
         )
         self._note_some()
 
@@ -205,14 +207,14 @@ class Partition:
         last: tuple[str, int] | None = None
         while self._unnoted:
             one = self._unnoted[0]
-            arrival, at = one.arrival, (one.arrival.topic, one.at_offset)
+            input_record, at = one.input_record, (one.input_record.topic, one.at_offset)
             if self.staged >= self._context.settings.max_batch and at != last:
                 return
             last = at
             self._unnoted.popleft()
-            self._controls[arrival.topic] = one.at_offset + 1
-            dead_letter = make_dead_letter(arrival, one.code, one.path, one.message)
-            self._outbox.add([dead_letter], arrival.traceparent)
+            self._controls[input_record.topic] = one.at_offset + 1
+            dead_letter = make_dead_letter(input_record, one.code, one.path, one.message)
+            self._outbox.add([dead_letter], input_record.traceparent)
             self._count_staged()
 
     def _enter(self, chunk: list[ReadInput]) -> None:
@@ -221,10 +223,10 @@ class Partition:
         self.lanes.enter(chunk)
 
     def _finish(self, evaluation: InputInProgress, decision: Decision) -> None:
-        arrival, state = evaluation.arrival, evaluation.state
+        input_record, state = evaluation.input_record, evaluation.state
         queued_at = state.due_ms if state.accounts or state.early else None
-        self._stage(state.key, state, decision, arrival.traceparent, queued_at=queued_at)
-        self.intakes[arrival.topic].done(arrival.offset)
+        self._stage(state.key, state, decision, input_record.traceparent, queued_at=queued_at)
+        self.intakes[input_record.topic].done(input_record.offset)
         self._undecided -= 1
         if not self._undecided:
             self._quiet.set()

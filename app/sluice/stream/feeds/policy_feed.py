@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from sluice.core.decide.decision_point import DecisionPoint
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.core.trust.revisions import Accepted
@@ -94,7 +94,7 @@ log = logging.getLogger(__name__)
 class ControlReader(Protocol):
     """A reader of both control topics; each call continues where the last one stopped."""
 
-    async def to_end(self) -> list[Arrival]:
+    async def to_end(self) -> list[InputRecord]:
         """Read every record up to the present end of the topics. Raises KafkaError."""
 
     async def close(self) -> None:
@@ -133,14 +133,14 @@ class PolicyFeed:
         self,
         first: DecisionPoint,
         reader: ControlReader,
-        reduce: Callable[[Sequence[Arrival]], ReductionResult],
+        reduce: Callable[[Sequence[InputRecord]], ReductionResult],
         interval_s: float,
     ) -> None:
         self.first = first
         self._reader = reader
         self._reduce = reduce
         self._interval_s = interval_s
-        self._records: list[Arrival] = []
+        self._records: list[InputRecord] = []
         self._reduceed = 0
         self._told: set[str] = set()
         self._unproved: set[str] = set()

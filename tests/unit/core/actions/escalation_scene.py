@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sluice.core.decide.replay import Replay
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.signing import sign_review
@@ -101,14 +101,14 @@ class Office:
     def take(self, topic: str, record: dict[str, Any]) -> Decision:
         """The next input, a second later."""
         self.now += 1000
-        return self.replay.take(self.arrival(topic, record))
+        return self.replay.take(self.input_record(topic, record))
 
-    def arrival(self, topic: str, record: dict[str, Any]) -> Arrival:
+    def input_record(self, topic: str, record: dict[str, Any]) -> InputRecord:
         """The next record of a topic, now."""
         self._offsets[topic] += 1
         raw = json.dumps(record, sort_keys=True).encode()
         self.inputs[topic, 3, self._offsets[topic]] = raw
-        return Arrival(topic, 3, self._offsets[topic], self.now, record["session_id"].encode(), raw)
+        return InputRecord(topic, 3, self._offsets[topic], self.now, record["session_id"].encode(), raw)
 
     def rows(self, tenant: str = "acme", session: str = "s-1") -> int:
         """The tenant's total in a session."""

@@ -147,16 +147,16 @@ def test_a_use_is_judged_again_from_what_its_verdict_says() -> None:
     of = office()
     of.propose("a-0", session_id="s-2")
     fields = {"agent_id": "operator", "toolName": "erase", "rows_affected": 3, "mode": "high_stakes"}
-    arrival = of.arrival(ACTIONS, action(action_id="a-1", **fields))
-    verdict = only(of.replay.take(arrival), "Verdict")
+    input_record = of.input_record(ACTIONS, action(action_id="a-1", **fields))
+    verdict = only(of.replay.take(input_record), "Verdict")
     assert verdict["grant"]["uses_left"] == 1
-    message = read_input_message(arrival)
+    message = read_input_message(input_record)
     assert isinstance(message, ProposedAction)
-    again = drive(of.point(grant()).judge_again(arrival, message, verdict), nobody)
+    again = drive(of.point(grant()).judge_again(input_record, message, verdict), nobody)
     assert again[0].body["rerun_hash"] == verdict["rerun_hash"]
-    (kept,) = restore_shared([verdict], arrival).book.grants.values()
+    (kept,) = restore_shared([verdict], input_record).book.grants.values()
     assert (kept.of_agent, kept.uses, kept.grant_id) == (True, 1, verdict["grant"]["grant_id"])
-    without = drive(of.point().judge_again(arrival, message, verdict), nobody)
+    without = drive(of.point().judge_again(input_record, message, verdict), nobody)
     assert without[0].body["verdict"] == "allowed", "the record, not the registry, says what was seen"
 
 
@@ -187,18 +187,20 @@ def test_sessions_at_once_use_no_more_of_a_grant_than_is_left(uses: int) -> None
     fields = {"agent_id": "operator", "toolName": "erase", "rows_affected": 3, "mode": "high_stakes"}
     waiting = []
     for name in ("s-1", "s-2", "s-3", "s-4"):
-        arrival = of.arrival(ACTIONS, action(action_id="a", session_id=name, **fields))
-        message = read_input_message(arrival)
+        input_record = of.input_record(ACTIONS, action(action_id="a", session_id=name, **fields))
+        message = read_input_message(input_record)
         assert isinstance(message, ProposedAction)
-        evaluation: Any = point.evaluate(arrival, message, SessionState(session_key(name)), shared)
-        waiting.append((arrival, message, evaluation, next_request(evaluation)))
+        evaluation: Any = point.evaluate(input_record, message, SessionState(session_key(name)), shared)
+        waiting.append((input_record, message, evaluation, next_request(evaluation)))
     found = []
-    for arrival, message, evaluation, _ in waiting:
+    for input_record, message, evaluation, _ in waiting:
         decision = drive(_resume(evaluation), lambda _: Answer("answered", {}))
         of.replay.book.apply(decision.book)
         verdict = only(decision, "Verdict")
         found.append((verdict["verdict"], (verdict.get("grant") or {}).get("uses_left")))
-        again = drive(of.point().judge_again(arrival, message, verdict), lambda _: Answer("answered", {}))
+        again = drive(
+            of.point().judge_again(input_record, message, verdict), lambda _: Answer("answered", {})
+        )
         assert again[0].body["rerun_hash"] == verdict["rerun_hash"]
     share = uses // OURS.partitions
     assert found == [("allowed", share - one) for one in range(share)] + [("needs_human", None)] * (4 - share)

@@ -32,7 +32,7 @@ from tests.unit.core.scene import (
 )
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.state.decision import Decision
 
 WINDOW = LIMITS.action_window_ms
@@ -79,7 +79,7 @@ class Paths(RuleBasedStateMachine):
         self.session = Session(POLICIES["shipped"])
         self.first: dict[str, First] = {}
         self.sent: list[dict[str, Any]] = []
-        self.last: dict[str, Arrival] = {}
+        self.last: dict[str, InputRecord] = {}
         self.really_done = 0
 
     def judge(self, fields: dict[str, Any]) -> First | None:
@@ -135,9 +135,9 @@ class Paths(RuleBasedStateMachine):
         """The core raises on an input that comes again: a barrier stays a barrier."""
         seen = [fields for fields in self.sent if self.judge(fields)]
         fields = seen[which % len(seen)]
-        arrival = self.session.arrival("gate.actions.proposed", action(**fields))
-        message = read_record(arrival.topic, arrival.value)
-        decision = self.session.point.fault(arrival, message, self.session.state, "it raised")
+        input_record = self.session.input_record("gate.actions.proposed", action(**fields))
+        message = read_record(input_record.topic, input_record.value)
+        decision = self.session.point.fault(input_record, message, self.session.state, "it raised")
         self.session.state.apply(decision.session)
         verdict = verdict_of(decision)
         if verdict["enforcement"] == "enforce" and fields["mode"] == "high_stakes":

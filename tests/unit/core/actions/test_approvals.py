@@ -168,8 +168,8 @@ def test_an_answer_that_waited_beside_the_timer_finds_it_expired() -> None:
     office = Office()
     opened = office.open_escalation()
     office.now += TTL_MS
-    arrival = office.arrival(REVIEWS, answer_to(opened, "ann"))
-    decision = office.replay._decided(arrival)  # noqa: SLF001 - as where the timer has not run yet
+    input_record = office.input_record(REVIEWS, answer_to(opened, "ann"))
+    decision = office.replay._decided(input_record)  # noqa: SLF001 - as where the timer has not run yet
     assert kinds(decision) == ["EscalationExpired", "InputRefused"]
     assert only(decision, "EscalationExpired")["input"]["topic"] == REVIEWS
 

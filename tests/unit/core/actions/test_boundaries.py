@@ -111,7 +111,7 @@ def test_an_outcome_waits_for_its_action_as_long_as_the_window(step: int, settle
 @pytest.mark.parametrize(("step", "found"), [(-1, []), (0, ["InputRefused"]), (1, ["InputRefused"])])
 def test_a_signed_outcome_waits_for_an_action_of_the_last_window_alone(step: int, found: list[str]) -> None:
     session = scene()
-    late = session.sign_outcome(session.arrival(ACTIONS, action()), rows_affected=9)
+    late = session.sign_outcome(session.input_record(ACTIONS, action()), rows_affected=9)
     session.now += WINDOW + step
     assert kinds(session.put(late)) == found
 

@@ -28,7 +28,7 @@ from tests.unit.core.scene import (
 )
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 MASTER = bytes(range(32))
 HONEST, HOSTILE = "DE89 3704 0044 0532 0130 00", "GB82 WEST 1234 5698 7654 32"
@@ -85,12 +85,12 @@ def pay(session: Session, iban: Any, **more: Any) -> dict[str, Any]:
     return verdict
 
 
-def rerun(session: Session, arrival: Arrival, verdict: dict[str, Any]) -> dict[str, Any]:
+def rerun(session: Session, input_record: InputRecord, verdict: dict[str, Any]) -> dict[str, Any]:
     """On what the verdict says, by a point without the key of values."""
     policy = session.point.policy
     other = DecisionPoint(policy, list_shipped_stages(), LIMITS, stopwatch=lambda: 0, environment="test")
-    message = read_record(arrival.topic, arrival.value)
-    records: Any = session.drive(other.judge_again(arrival, message, verdict))  # type: ignore[arg-type]
+    message = read_record(input_record.topic, input_record.value)
+    records: Any = session.drive(other.judge_again(input_record, message, verdict))  # type: ignore[arg-type]
     body: dict[str, Any] = records[0].body
     return body
 

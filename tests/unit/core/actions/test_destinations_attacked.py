@@ -430,10 +430,10 @@ def test_an_agent_teaches_itself_nothing_by_a_key_that_spells_a_path() -> None:
         proposed = action(
             action_id=name, session_id=name, agent_id="operator", toolName="transfer", parameters=parameters
         )
-        arrival, decision = weeks.take("gate.actions.proposed", proposed)
+        input_record, decision = weeks.take("gate.actions.proposed", proposed)
         word = str(verdict_of(decision)["outcome"])
         if word == "ALLOW":
-            bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
+            bound = {"action_digest": input_record.digest, "input": input_record.coordinates()}
             weeks.take(
                 "gate.outcomes", sign({**told(action_id=name, session_id=name, reported_by="door"), **bound})
             )
@@ -475,16 +475,16 @@ class Desk(Weeks):
     def act(self, tool: str, parameters: Any = None, session: str = "s", **more: Any) -> dict[str, Any]:
         name = f"a-{self.offset}"
         fields = {"action_id": name, "session_id": session, "toolName": tool, "parameters": parameters or {}}
-        arrival, self.end = self.take(ACTIONS, action(**fields, **{"rows_affected": 0, **more}))
-        self.last = name, session, arrival
+        input_record, self.end = self.take(ACTIONS, action(**fields, **{"rows_affected": 0, **more}))
+        self.last = name, session, input_record
         return verdict_of(self.end)
 
     def report(self, result: Any = None, rows: int = 0, *, signed: bool = True) -> None:
-        name, session, arrival = self.last
+        name, session, input_record = self.last
         more = {} if result is None else {"values": make_values(result)}
         fields = told(action_id=name, session_id=session, rows_affected=rows, **more)
         if signed:
-            bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
+            bound = {"action_digest": input_record.digest, "input": input_record.coordinates()}
             fields = sign({**fields, "reported_by": "door", **bound})
         self.take("gate.outcomes", fields)
 

@@ -69,12 +69,12 @@ def decide(of: Office, rows: int, session: str, **fields: Any) -> tuple[dict[str
     name = f"a-{of.now}"
     record = {"agent_id": "operator", "toolName": "change", "rows_affected": rows, "session_id": session}
     of.now += 1000
-    arrival = of.arrival(ACTIONS, action(**{"action_id": name, **record, **fields}))
-    decision = of.replay.take(arrival)
+    input_record = of.input_record(ACTIONS, action(**{"action_id": name, **record, **fields}))
+    decision = of.replay.take(input_record)
     verdict = only(decision, "Verdict")
-    message = read_input_message(arrival)
+    message = read_input_message(input_record)
     assert isinstance(message, ProposedAction)
-    again = drive(of.replay.point.judge_again(arrival, message, verdict), nobody)
+    again = drive(of.replay.point.judge_again(input_record, message, verdict), nobody)
     assert again[0].body["rerun_hash"] == verdict["rerun_hash"]
     return verdict, decision
 
@@ -336,11 +336,11 @@ def test_a_signed_outcome_corrects_what_counted_and_an_unsigned_one_raises_it_al
     for rows, signed, left in ((100, True, 900), (100, False, 200), (900, True, 100)):
         of.replay.book, name = Book({}), f"o-{rows}-{signed}"
         record = {"agent_id": "operator", "toolName": "change", "rows_affected": 800}
-        arrival = of.arrival(ACTIONS, action(action_id=name, **record))
-        of.replay.take(arrival)
+        input_record = of.input_record(ACTIONS, action(action_id=name, **record))
+        of.replay.take(input_record)
         report = outcome(action_id=name, rows_affected=rows)
         if signed:
-            bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
+            bound = {"action_digest": input_record.digest, "input": input_record.coordinates()}
             report = sign({**report, "reported_by": "door", **bound})
         of.take(OUTCOMES, report)
         verdict = change(of, left + 1)
@@ -455,7 +455,7 @@ def test_a_decision_is_recounted_from_what_its_verdict_says() -> None:
     pay(of)
     verdict = pay(of, to="other@example.com", session="s-2")
     assert verdict["verdict"] == "needs_human"
-    book = restore_shared([verdict], of.arrival(ACTIONS, action())).book
+    book = restore_shared([verdict], of.input_record(ACTIONS, action())).book
     meter = Meter(("acme", "l-2", "operator"), "distinct $.to", DAY_MS)
     assert book.limits.see(meter, 0, 0, (), None) == LimitSeen(1, 1, 1)
 
@@ -475,11 +475,11 @@ def begin(of: Office, point: DecisionPoint, *, pauses: bool) -> list[Any]:
     evaluations = []
     for name in ("s-1", "s-2", "s-3", "s-4"):
         record = action(action_id="a", session_id=name, toolName="change", rows_affected=400)
-        arrival = of.arrival(ACTIONS, record)
-        message = read_input_message(arrival)
+        input_record = of.input_record(ACTIONS, record)
+        message = read_input_message(input_record)
         assert isinstance(message, ProposedAction)
         state, shared = SessionState(session_key(name)), Shared(of.replay.book, {})
-        evaluation: Any = point.evaluate(arrival, message, state, shared, pauses=pauses)
+        evaluation: Any = point.evaluate(input_record, message, state, shared, pauses=pauses)
         request = evaluation.send(None)
         while request is PAUSE:
             request = evaluation.send(READY)

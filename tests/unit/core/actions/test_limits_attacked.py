@@ -14,7 +14,7 @@ from tests.unit.core.actions.test_limits import DAY_MS, OURS, TRANSFER, change, 
 from tests.unit.core.scene import action, entry, make_counted, only, outcome, sign
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 
 def test_an_unsigned_outcome_does_not_lower_what_a_waiting_action_reserved() -> None:
@@ -103,7 +103,7 @@ def test_an_action_without_a_destination_adds_what_nobody_knows(parameters: Any)
     assert pays(of, parameters)["verdict"] == "needs_human"
 
 
-def put_standard(of: Office, name: str, rows: int) -> Arrival:
+def put_standard(of: Office, name: str, rows: int) -> InputRecord:
     """An action that its caller carries out whatever the verdict says."""
     record = {
         "action_id": name,
@@ -112,13 +112,13 @@ def put_standard(of: Office, name: str, rows: int) -> Arrival:
         "rows_affected": rows,
         "mode": "standard",
     }
-    arrival = of.arrival(ACTIONS, action(**record))
-    of.replay.take(arrival)
-    return arrival
+    input_record = of.input_record(ACTIONS, action(**record))
+    of.replay.take(input_record)
+    return input_record
 
 
-def report_signed(of: Office, arrival: Arrival, name: str, rows: int) -> None:
-    bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
+def report_signed(of: Office, input_record: InputRecord, name: str, rows: int) -> None:
+    bound = {"action_digest": input_record.digest, "input": input_record.coordinates()}
     of.take(OUTCOMES, sign({**outcome(action_id=name, rows_affected=rows), "reported_by": "door", **bound}))
 
 
@@ -228,10 +228,10 @@ def test_a_text_that_lists_values_counts_as_each_of_them() -> None:
 def test_a_takeover_keeps_what_a_huge_claim_counts() -> None:
     of = office(limit())
     change(of, 900)
-    arrival = put_standard(of, "big", 10**30)
+    input_record = put_standard(of, "big", 10**30)
     restart(of)
     assert change(of, 1, "s-8")["session"]["limits"]["l-1"]["used"] == 2**53 - 1
-    report_signed(of, arrival, "big", 7)
+    report_signed(of, input_record, "big", 7)
     restart(of)
     assert change(of, 1, "s-9")["session"]["limits"]["l-1"]["used"] == 907
 
@@ -239,7 +239,7 @@ def test_a_takeover_keeps_what_a_huge_claim_counts() -> None:
 @pytest.mark.control
 def test_a_signed_outcome_settles_what_an_unsigned_one_left_reserved() -> None:
     of = office(limit())
-    waits = of.arrival(ACTIONS, action(action_id="w-1", toolName="erase", rows_affected=800))
+    waits = of.input_record(ACTIONS, action(action_id="w-1", toolName="erase", rows_affected=800))
     of.replay.take(waits)
     of.take(OUTCOMES, outcome(action_id="w-1", rows_affected=1))
     report_signed(of, waits, "w-1", 500)
@@ -248,7 +248,7 @@ def test_a_signed_outcome_settles_what_an_unsigned_one_left_reserved() -> None:
 
 def test_a_signed_outcome_of_nothing_leaves_reserved_what_still_waits() -> None:
     of = office(limit())
-    waits = of.arrival(ACTIONS, action(action_id="w-1", toolName="erase", rows_affected=800))
+    waits = of.input_record(ACTIONS, action(action_id="w-1", toolName="erase", rows_affected=800))
     of.replay.take(waits)
     report_signed(of, waits, "w-1", 0)
     assert change(of, 400, "s-3")["session"]["limits"]["l-1"]["used"] == 800

@@ -16,7 +16,7 @@ from tests.unit.core.actions.test_limits import limit, office
 from tests.unit.core.scene import action, kinds, only, outcome, sign
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.state.decision import Decision
 
 SHARE = 1000
@@ -29,7 +29,7 @@ class Done:
     """An action as the list has it. `counts`: its rows against the share; `claimed`: it counts as carried out
     on the word of an unsigned outcome."""
 
-    arrival: Arrival
+    input_record: InputRecord
     rows: int
     counts: int
     opened: dict[str, Any] | None = None
@@ -93,17 +93,17 @@ def test_what_is_used_is_what_was_done_and_nobody_is_unasked_above_the_share(
 def propose(of: Any, told: Told, name: str, tool: str, *, rows: int, session: str) -> None:
     used = told.used
     record = action(action_id=name, session_id=session, toolName=tool, rows_affected=rows)
-    arrival = of.arrival(ACTIONS, record)
-    decision: Decision = of.replay.take(arrival)
+    input_record = of.input_record(ACTIONS, record)
+    decision: Decision = of.replay.take(input_record)
     verdict = only(decision, "Verdict")
     assert verdict["session"]["limits"]["l-1"] == {"used": used, "share": SHARE}
     fits = rows == 0 or used + rows <= SHARE
     allowed = tool == "change" and fits
     assert verdict["verdict"] == ("allowed" if allowed else "needs_human")
-    made = Done(arrival, rows, rows if fits else 0, carried=allowed)
+    made = Done(input_record, rows, rows if fits else 0, carried=allowed)
     if "EscalationOpened" in kinds(decision):
         made.opened = only(decision, "EscalationOpened")
-        made.expires_ms = arrival.timestamp_ms + TTL_MS
+        made.expires_ms = input_record.timestamp_ms + TTL_MS
     told.done.append(made)
 
 
@@ -139,7 +139,7 @@ def report(of: Any, told: Told, place: int, *, rows: int, signed: bool) -> None:
     name, session = read_names(made)
     record = outcome(action_id=name, session_id=session, rows_affected=rows)
     if signed:
-        bound = {"action_digest": made.arrival.digest, "input": made.arrival.coordinates()}
+        bound = {"action_digest": made.input_record.digest, "input": made.input_record.coordinates()}
         record = sign({**record, "reported_by": "door", **bound})
         made.signed = True
     if rows > 0 and not made.carried:
@@ -152,7 +152,7 @@ def report(of: Any, told: Told, place: int, *, rows: int, signed: bool) -> None:
 
 
 def read_names(made: Done) -> tuple[str, str]:
-    fields = json.loads(made.arrival.value or b"{}")
+    fields = json.loads(made.input_record.value or b"{}")
     return fields["action_id"], fields["session_id"]
 
 

@@ -319,12 +319,12 @@ def pay_under(weeks: Weeks, tools: list[dict[str, Any]]) -> str:
     weeks.take(MANDATES, mandate)
     parameters = {"payee": {"iban": HOSTILE}, "amount": 500}
     proposed = action(action_id="a", toolName="transfer", parameters=parameters)
-    arrival, decision = weeks.take(ACTIONS, {**proposed, "mandate_digest": digest_of(mandate)})
+    input_record, decision = weeks.take(ACTIONS, {**proposed, "mandate_digest": digest_of(mandate)})
     if "EscalationOpened" in kinds(decision):
         _, end = weeks.take(REVIEWS, answer_to(only(decision, "EscalationOpened"), "ann"))
         assert only(end, "ResolvedVerdict")["outcome"] == "ALLOW"
-    report = {**outcome(action_id="a"), "reported_by": "door", "action_digest": arrival.digest}
-    weeks.take(OUTCOMES, sign({**report, "input": arrival.coordinates()}))
+    report = {**outcome(action_id="a"), "reported_by": "door", "action_digest": input_record.digest}
+    weeks.take(OUTCOMES, sign({**report, "input": input_record.coordinates()}))
     weeks.now += DAY
     first: str = verdict_of(decision)["outcome"]
     return first

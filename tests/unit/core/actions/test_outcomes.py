@@ -119,7 +119,7 @@ def test_a_signed_outcome_of_a_shared_id_lowers_nothing(first: dict[str, Any]) -
 
 def test_an_early_outcome_waits_for_its_action() -> None:
     session = Session()
-    coming = session.arrival(ACTIONS, action(rows_affected=10))
+    coming = session.input_record(ACTIONS, action(rows_affected=10))
     assert kinds(session.report_signed(rows_affected=4)) == []
     decision = session.take(coming)
     assert kinds(decision) == ["Verdict", "ReservationSettled"]
@@ -136,7 +136,7 @@ def test_an_early_outcome_waits_for_its_action() -> None:
 def test_early_outcomes_settle_in_the_order_of_their_coming() -> None:
     """The signed one has the last word, since nobody vouches for the other."""
     session = Session()
-    coming = session.arrival(ACTIONS, action(rows_affected=10))
+    coming = session.input_record(ACTIONS, action(rows_affected=10))
     session.report(rows_affected=12)
     session.report_signed(rows_affected=1)
     assert kinds(session.take(coming)) == ["Verdict", "ReservationSettled", "ReservationSettled"]
@@ -156,7 +156,7 @@ def test_a_replayed_signed_outcome_is_refused_and_settles_nothing(wait: int) -> 
 
 def test_a_signed_outcome_that_waited_is_refused_when_another_action_comes_under_its_id() -> None:
     session = Session()
-    first = session.arrival(ACTIONS, action(rows_affected=400, reasoning="never came"))
+    first = session.input_record(ACTIONS, action(rows_affected=400, reasoning="never came"))
     session.put(session.sign_outcome(first, rows_affected=0))
     decision = session.propose(rows_affected=400)
     assert kinds(decision) == ["Verdict", "InputRefused"]
@@ -166,7 +166,7 @@ def test_a_signed_outcome_that_waited_is_refused_when_another_action_comes_under
 
 def test_the_same_early_outcome_twice_settles_once() -> None:
     session = Session()
-    coming = session.arrival(ACTIONS, action(rows_affected=400))
+    coming = session.input_record(ACTIONS, action(rows_affected=400))
     assert kinds(session.put(session.sign_outcome(coming, rows_affected=7))) == []
     again = session.put(session.sign_outcome(coming, rows_affected=7))
     assert only(again, "InputRefused")["reason"] == "outcome_replayed"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sluice.core.actions.grading import PORT as GRADER
 from sluice.core.cel.language import MAX_WORK
 from sluice.core.decide.replay import decide, drive
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import Answer, Asker, Request
 from sluice.core.rerun.evidence import RecordedAnswers
 from sluice.core.state.session import SessionState, session_key
@@ -63,8 +63,8 @@ def decide_late(model: SlowModel, waited_ms: int = 0, **fields: Any) -> dict[str
     """The verdict on an action before such a model."""
     judge = point(BOUND, policy=POLICY, stopwatch=model.read)
     raw = json.dumps(action(agent_id="clerk", **fields)).encode()
-    arrival = Arrival(ACTIONS, 0, 1, START, b"s-1", raw, waited_ms=waited_ms)
-    return verdict_of(decide(judge, arrival, SessionState(session_key("s-1")), model.answer))
+    input_record = InputRecord(ACTIONS, 0, 1, START, b"s-1", raw, waited_ms=waited_ms)
+    return verdict_of(decide(judge, input_record, SessionState(session_key("s-1")), model.answer))
 
 
 TIMES = st.lists(st.integers(0, 120), min_size=1, max_size=6)
@@ -102,14 +102,14 @@ def test_what_the_model_denies_is_denied_under_every_deadline() -> None:
 def test_no_room_and_the_caller_s_time_deny_in_both_modes(mode: str, status: Any, reason: str) -> None:
     judge = point(BOUND, policy=POLICY)
     raw = json.dumps(action(agent_id="clerk", mode=mode)).encode()
-    arrival = Arrival(ACTIONS, 0, 1, START, b"s-1", raw)
+    input_record = InputRecord(ACTIONS, 0, 1, START, b"s-1", raw)
     asked: list[Request] = []
 
     def shell(request: Request) -> Answer:
         asked.append(request)
         return Answer(status, detail="why")
 
-    found = verdict_of(decide(judge, arrival, SessionState(session_key("s-1")), shell))
+    found = verdict_of(decide(judge, input_record, SessionState(session_key("s-1")), shell))
     assert found["outcome"] == "BLOCK"
     assert found["blockReason"].startswith(reason)
     assert [one.asker for one in asked] == [Asker("acme", "clerk")]
@@ -146,8 +146,8 @@ def test_the_time_in_a_queue_is_not_the_stage_s_but_it_is_the_caller_s() -> None
     for deadline_ms, first_three in ((None, [80, 60, 40]), (2000, [80, 60, 40])):
         model.asked.clear()
         raw = json.dumps(action(agent_id="clerk", mode="standard", deadline_ms=deadline_ms)).encode()
-        arrival = Arrival(ACTIONS, 0, 1, START, b"s-1", raw)
-        decide(judge, arrival, SessionState(session_key("s-1")), shell)
+        input_record = InputRecord(ACTIONS, 0, 1, START, b"s-1", raw)
+        decide(judge, input_record, SessionState(session_key("s-1")), shell)
         assert [one.budget_ms for one in model.asked if one.port == GRADER][:3] == first_three
     assert [one.deadline_ms for one in model.asked][:3] == [2000, 1480, 960]
 
@@ -159,10 +159,10 @@ def test_a_rerun_without_any_clock_is_identical(
     """Which time ended a wait is a recorded input of the decision."""
     found = decide_late(SlowModel(takes_ms, scores), mode=mode, deadline_ms=deadline_ms)
     raw = json.dumps(action(agent_id="clerk", mode=mode, deadline_ms=deadline_ms)).encode()
-    arrival = Arrival(ACTIONS, 0, 1, START, b"s-1", raw)
+    input_record = InputRecord(ACTIONS, 0, 1, START, b"s-1", raw)
     answers = RecordedAnswers(found["model_outputs"], {})
     message = read_record(ACTIONS, raw)
-    (again,) = drive(point(BOUND, policy=POLICY).judge_again(arrival, message, found), answers.next)
+    (again,) = drive(point(BOUND, policy=POLICY).judge_again(input_record, message, found), answers.next)
     assert again.body["rerun_hash"] == found["rerun_hash"]
 
 

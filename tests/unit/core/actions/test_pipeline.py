@@ -175,9 +175,9 @@ def test_a_large_integer_of_a_model_is_recorded_as_a_string() -> None:
 
 def test_an_evaluation_may_be_abandoned_at_a_question() -> None:
     session = add_stage(Asking(), answers=(Answer("answered", "fine"),))
-    arrival = session.arrival("gate.actions.proposed", action())
-    message = read_record(arrival.topic, arrival.value)
-    evaluation = session.point.evaluate(arrival, message, session.state)
+    input_record = session.input_record("gate.actions.proposed", action())
+    message = read_record(input_record.topic, input_record.value)
+    evaluation = session.point.evaluate(input_record, message, session.state)
     next_request(evaluation)
     evaluation.close()
     assert session.state.gone

@@ -135,7 +135,7 @@ def test_a_question_without_mandate_and_roles_is_to_the_letter_what_it_was() -> 
         "rows_affected": 1,
         "delegate_to": None,
         "agent_says": "to help",
-        "parameters": json.loads(case.arrivals[verdict["verdict_id"]].value or b"")["parameters"],
+        "parameters": json.loads(case.input_records[verdict["verdict_id"]].value or b"")["parameters"],
     }
     assert case.list_questions()[2] == {"criterion": "The message is polite.", "action": action}
     details = [case.find_detail(gate) for gate in ("causal", "policies", "grader")]

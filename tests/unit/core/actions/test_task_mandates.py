@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sluice.core.decide.kinds import read_input_message
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import digest_mandate
 from sluice.core.state.mandates import LARGEST_MANDATE, MOST_MANDATES
 from sluice.core.state.session import SessionState
@@ -132,7 +132,7 @@ def test_what_no_issuer_may_say_is_refused_and_changes_nothing(
 
 def test_a_mandate_under_another_sessions_key_is_no_input() -> None:
     raw = json.dumps(make_mandate()).encode()
-    moved = read_input_message(Arrival(MANDATES, 3, 1, START, b"s-2", raw))
+    moved = read_input_message(InputRecord(MANDATES, 3, 1, START, b"s-2", raw))
     assert isinstance(moved, Unreadable)
     assert moved.code == "key_mismatch"
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay, decide, nobody
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import HELD_INPUT, Answer, Request
 from sluice.core.policy.policy import Policy
 from sluice.core.state import usual
@@ -91,12 +91,12 @@ class Weeks:
         if hasattr(self, "replay"):
             self.replay.point = self.point
 
-    def take(self, topic: str, record: dict[str, Any]) -> tuple[Arrival, Any]:
+    def take(self, topic: str, record: dict[str, Any]) -> tuple[InputRecord, Any]:
         """The next input."""
         self.offset += 1
         raw = self.inputs[self.offset] = json.dumps(record).encode()
-        arrival = Arrival(topic, 0, self.offset, self.now, record["session_id"].encode(), raw)
-        return arrival, self.replay.take(arrival)
+        input_record = InputRecord(topic, 0, self.offset, self.now, record["session_id"].encode(), raw)
+        return input_record, self.replay.take(input_record)
 
     def pay(
         self,
@@ -116,7 +116,7 @@ class Weeks:
         proposed = action(
             action_id=name, session_id=name, agent_id=agent, toolName=tool, parameters=parameters
         )
-        arrival, decision = self.take(ACTIONS, proposed)
+        input_record, decision = self.take(ACTIONS, proposed)
         verdict = verdict_of(decision)
         may_run = verdict["outcome"] == "ALLOW"
         if answered is not None:
@@ -125,23 +125,23 @@ class Weeks:
             _, self.end = self.take(REVIEWS, answer_to(opened, said.pop("by", "ann"), **said))
             may_run = "EscalationResolved" in kinds(self.end) and said["decision"] == "approve"
         if may_run and ends:
-            self.carry_out(arrival, name, name, signed=signed, **more)
+            self.carry_out(input_record, name, name, signed=signed, **more)
         self.now += DAY
         return verdict
 
     def carry_out(
-        self, arrival: Arrival, name: str, session: str, *, signed: bool = True, **more: Any
+        self, input_record: InputRecord, name: str, session: str, *, signed: bool = True, **more: Any
     ) -> None:
         """The outcome of an action."""
         report = outcome(action_id=name, session_id=session, **more)
         if signed:
-            bound = {"action_digest": arrival.digest, "input": arrival.coordinates()}
+            bound = {"action_digest": input_record.digest, "input": input_record.coordinates()}
             report = sign({**report, "reported_by": "door", **bound})
         self.take("gate.outcomes", report)
 
     def propose_sending(
         self, to: list[str], session: str | None = None, **more: str
-    ) -> tuple[Arrival, Any, str]:
+    ) -> tuple[InputRecord, Any, str]:
         """A message by the tool `send`, in a session of its own unless that is named: its arrival, the
         decision, and its id."""
         name = f"m-{self.offset}"
@@ -169,11 +169,11 @@ class Weeks:
         **more: str,
     ) -> dict[str, Any]:
         """A message that an approver is asked about, and that is sent: what the approver was shown."""
-        arrival, decision, name = self.propose_sending(to, session, **more)
+        input_record, decision, name = self.propose_sending(to, session, **more)
         opened = only(decision, "EscalationOpened")
         self.now += waits_ms
         self.take(REVIEWS, answer_to(opened, "ann", remember_days=remember_days))
-        self.carry_out(arrival, name, name if session is None else session)
+        self.carry_out(input_record, name, name if session is None else session)
         return opened
 
 
@@ -392,8 +392,8 @@ def test_a_value_that_passed_by_a_mere_result_becomes_no_usual_one() -> None:
     first, second = "x@new.example", "y@new.example"
     name = f"s-{weeks.offset}"
     called = action(action_id="look", session_id=name, toolName="contacts", parameters={}, rows_affected=0)
-    arrival, _ = weeks.take(ACTIONS, called)
-    weeks.carry_out(arrival, "look", name, values=make_values([first]))
+    input_record, _ = weeks.take(ACTIONS, called)
+    weeks.carry_out(input_record, "look", name, values=make_values([first]))
     assert list_asked(weeks.send([first, second], session=name, remember_days=30)) == ["$.to[1]"]
     assert weeks.try_sending([first])["outcome"] == "ESCALATE"
     assert weeks.try_sending([second])["outcome"] == "ALLOW"
@@ -414,8 +414,8 @@ def test_the_later_answer_counts_in_whichever_order_the_actions_are_carried_out(
     for days, by, (_, decision, _) in zip((30, 1), ("ann", "ben"), waiting, strict=True):
         weeks.take(REVIEWS, answer_to(only(decision, "EscalationOpened"), by, remember_days=days))
         weeks.now += MINUTE
-    for arrival, _, name in reversed(waiting) if reverse else waiting:
-        weeks.carry_out(arrival, name, name)
+    for input_record, _, name in reversed(waiting) if reverse else waiting:
+        weeks.carry_out(input_record, name, name)
         weeks.now += MINUTE
     assert weeks.try_sending(["x@new.example"])["outcome"] == "ALLOW"
     weeks.now += 2 * DAY
@@ -424,13 +424,13 @@ def test_the_later_answer_counts_in_whichever_order_the_actions_are_carried_out(
 
 def test_an_answer_from_before_all_was_forgotten_teaches_nothing_after_it() -> None:
     weeks = Weeks()
-    arrival, decision, name = weeks.propose_sending(["x@new.example"])
+    input_record, decision, name = weeks.propose_sending(["x@new.example"])
     weeks.take(REVIEWS, answer_to(only(decision, "EscalationOpened"), "ann", remember_days=30))
     weeks.now += MINUTE
     since = {"tenant_id": "acme", "tier": "T3", "usual_since": rfc3339(weeks.now)}
     weeks.judge(entry("agent", "operator", 2, **since))
     weeks.now += MINUTE
-    weeks.carry_out(arrival, name, name)
+    weeks.carry_out(input_record, name, name)
     assert weeks.try_sending(["x@new.example"])["outcome"] == "ESCALATE"
 
 
@@ -440,8 +440,8 @@ def count_uses(book: Book, *, fingerprints: list[str], at_ms: int, tool: str = "
     lesson = usual.Lesson(tool, {"destination": fingerprints})
     record = usual.record_use(AgentName("acme", "operator"), lesson, "a", at_ms)
     raw = json.dumps(record.body).encode()
-    arrival = Arrival(DESTINATION_USES, 0, 0, at_ms, record.subject.encode(), raw)
-    decision = decide(point, arrival, SessionState(b""), shared=Shared(book))
+    input_record = InputRecord(DESTINATION_USES, 0, 0, at_ms, record.subject.encode(), raw)
+    decision = decide(point, input_record, SessionState(b""), shared=Shared(book))
     book.apply(decision.book)
     return [one.body for one in decision.records]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice_topics.record_reading import Unreadable
 from tests.unit.core.scene import START, Session, action, kinds, only, outcome, read_record, verdict_of
 
@@ -17,8 +17,10 @@ ACTIONS, OUTCOMES = "gate.actions.proposed", "gate.outcomes"
 
 
 def fault(session: Session, topic: str, record: dict[str, Any]) -> Decision:
-    arrival = session.arrival(topic, record)
-    decision = session.point.fault(arrival, read_record(topic, arrival.value), session.state, "KeyError in x")
+    input_record = session.input_record(topic, record)
+    decision = session.point.fault(
+        input_record, read_record(topic, input_record.value), session.state, "KeyError in x"
+    )
     session.state.apply(decision.session)
     return decision
 
@@ -70,8 +72,8 @@ def test_a_faulty_outcome_is_refused_and_kept() -> None:
 
 @pytest.mark.parametrize(("topic", "first"), [(ACTIONS, "Verdict"), (OUTCOMES, "InputRefused")])
 def test_an_input_of_three_crashes_is_denied_unread(topic: str, first: str) -> None:
-    arrival = Arrival(topic, 0, 7, START, b"s-1", b"\xff not even JSON")
-    decision = Session().point.unread(arrival)
+    input_record = InputRecord(topic, 0, 7, START, b"s-1", b"\xff not even JSON")
+    decision = Session().point.unread(input_record)
     assert (kinds(decision), decision.session) == ([first, "DeadLetter"], ())
     if first == "Verdict":
         verdict = verdict_of(decision)
@@ -80,8 +82,8 @@ def test_an_input_of_three_crashes_is_denied_unread(topic: str, first: str) -> N
 
 
 def test_a_fault_while_reading_is_answered_without_the_message() -> None:
-    arrival = Arrival(ACTIONS, 0, 7, START, b"s-1", b"{}")
-    decision = Session().point.fault(arrival, None, Session().state, "RecursionError \ud800")
+    input_record = InputRecord(ACTIONS, 0, 7, START, b"s-1", b"{}")
+    decision = Session().point.fault(input_record, None, Session().state, "RecursionError \ud800")
     assert kinds(decision) == ["Verdict", "DeadLetter"]
     assert only(decision, "DeadLetter")["message"] == "RecursionError \\ud800"
 
@@ -91,8 +93,8 @@ def test_a_fault_while_reading_is_answered_without_the_message() -> None:
     [(b"x" * 10, 10, False), (b"x" * (2**20 + 1), 2**20, True), (None, 0, False)],
 )
 def test_a_dead_letter_keeps_the_input_up_to_a_bound(value: bytes | None, kept: int, truncated: bool) -> None:
-    arrival = Arrival(ACTIONS, 0, 7, START, b"\xff", value)
-    decision = Session().point.unreadable(arrival, Unreadable("not_json", "$", "no"))
+    input_record = InputRecord(ACTIONS, 0, 7, START, b"\xff", value)
+    decision = Session().point.unreadable(input_record, Unreadable("not_json", "$", "no"))
     letter = only(decision, "DeadLetter")
     assert (letter["value_size"], letter["truncated"]) == (len(value or b""), truncated)
     assert len(letter["value_base64"]) == -(-kept // 3) * 4
@@ -113,7 +115,7 @@ def test_a_dead_letter_keeps_the_input_up_to_a_bound(value: bytes | None, kept: 
     ],
 )
 def test_a_dead_letter_tells_the_ids_that_could_be_read(value: bytes | None, ids: dict[str, str]) -> None:
-    arrival = Arrival(ACTIONS, 0, 7, START, b"s", value)
-    decision = Session().point.unreadable(arrival, Unreadable("wrong_type", "$.toolName", "no text"))
+    input_record = InputRecord(ACTIONS, 0, 7, START, b"s", value)
+    decision = Session().point.unreadable(input_record, Unreadable("wrong_type", "$.toolName", "no text"))
     assert only(decision, "DeadLetter")["ids"] == ids
-    assert only(Session().point.unread(arrival), "DeadLetter")["ids"] is None, "it is not looked into"
+    assert only(Session().point.unread(input_record), "DeadLetter")["ids"] is None, "it is not looked into"

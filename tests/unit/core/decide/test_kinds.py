@@ -27,11 +27,11 @@ from sluice.core.decide.kinds import (
     read_input_message,
 )
 from sluice.core.decide.replay import Replay
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.rerun import walk
 from sluice.core.rerun.rerun_result import WORDS
 from sluice.offline.panels import ROWS
-from sluice.offline.record_files import read_arrivals
+from sluice.offline.record_files import read_input_records
 from sluice.verifier.placement import KINDS as VERIFIED
 from sluice_topics.catalog import (
     BY_NAME,
@@ -58,11 +58,13 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 every_answer = pytest.mark.parametrize("answer", ANSWERS.values(), ids=lambda one: one.model.__name__)
 
 
-def arrival_of(kind: AnyKind, offset: int = 1) -> Arrival:
+def input_record_of(kind: AnyKind, offset: int = 1) -> InputRecord:
     """A readable input of the kind, under its key."""
     value = EXAMPLES_OF_INPUTS[kind.model.__name__]
     raw = json.dumps(value).encode()
-    return Arrival(kind.topic, 3, offset, START, kind.key(kind.model.model_validate_json(raw)).encode(), raw)
+    return InputRecord(
+        kind.topic, 3, offset, START, kind.key(kind.model.model_validate_json(raw)).encode(), raw
+    )
 
 
 def rows_of(document: str, heading: str) -> list[list[str]]:
@@ -95,26 +97,26 @@ def test_a_line_of_a_file_is_told_as_its_document_says() -> None:
     assert list(told.items()) == marked
     for kind in KINDS:
         if kind.session is not None:
-            (read,) = read_arrivals([arrival_of(kind).value or b""], START)
+            (read,) = read_input_records([input_record_of(kind).value or b""], START)
             assert read.topic == kind.topic
 
 
 @every_kind
 def test_an_input_is_read_as_its_kind_and_names_itself_and_its_session(kind: AnyKind) -> None:
-    arrival = arrival_of(kind)
-    message = read_input_message(arrival)
+    input_record = input_record_of(kind)
+    message = read_input_message(input_record)
     assert type(message) is kind.model
     raw = EXAMPLES_OF_INPUTS[kind.model.__name__]
     assert kind.subject_of(message) == raw[kind.subject]
     assert kind.session_of(message) == (None if kind.session is None else raw[kind.session])
-    elsewhere = Arrival(arrival.topic, 3, 1, START, b"elsewhere", arrival.value)
+    elsewhere = InputRecord(input_record.topic, 3, 1, START, b"elsewhere", input_record.value)
     assert isinstance(read_input_message(elsewhere), Unreadable)
 
 
 @pytest.mark.parametrize("kind", [one for one in KINDS if one.session], ids=lambda kind: kind.name)
 def test_a_publisher_names_an_input_as_the_table_does(kind: AnyKind) -> None:
     (line,) = check_lines(
-        [(1, arrival_of(kind).value or b"")], INPUTS[kind.topic], "session_id", "2026-01-01T00:00:00Z"
+        [(1, input_record_of(kind).value or b"")], INPUTS[kind.topic], "session_id", "2026-01-01T00:00:00Z"
     )
     named = EXAMPLES_OF_INPUTS[kind.model.__name__][kind.subject]
     headers = make_input_headers(named, kind.model.__name__, "/sluice/publish", "2026-01-01T00:00:00Z")
@@ -123,11 +125,11 @@ def test_a_publisher_names_an_input_as_the_table_does(kind: AnyKind) -> None:
 
 @every_kind
 def test_an_input_that_nobody_reads_and_one_that_the_core_fails_on_are_answered(kind: AnyKind) -> None:
-    arrival, where = arrival_of(kind), point()
-    message = read_input_message(arrival)
+    input_record, where = input_record_of(kind), point()
+    message = read_input_message(input_record)
     assert isinstance(message, kind.model)
-    state = Replay(where).session(arrival.key or b"")
-    for answered in (where.unread(arrival), where.fault(arrival, message, state, "it raised")):
+    state = Replay(where).session(input_record.key or b"")
+    for answered in (where.unread(input_record), where.fault(input_record, message, state, "it raised")):
         kinds = [one.kind for one in answered.records]
         due = "InputRefused" if kind.fault is None else answer_of(kind).model.__name__
         assert kinds[-1] == "DeadLetter"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.input_record import InputRecord
 from sluice_topics import records
 from sluice_topics.catalog import BY_NAME
 from sluice_topics.record_reading import Unreadable
@@ -58,10 +58,10 @@ def step(session: Session, kind: str, given_: Any) -> Decision | None:
         session.now += given_
         return session.point.expire(session.state.key, session.state, session.now)
     if kind == "unread":
-        return session.point.unread(Arrival(given_, 3, session.offset, session.now, b"s-1", b"?"))
+        return session.point.unread(InputRecord(given_, 3, session.offset, session.now, b"s-1", b"?"))
     if kind == "unreadable":
-        arrival = Arrival("gate.outcomes", 3, session.offset, session.now, given_, given_)
-        return session.point.unreadable(arrival, Unreadable("not_json", "$.a", "no"))
+        input_record = InputRecord("gate.outcomes", 3, session.offset, session.now, given_, given_)
+        return session.point.unreadable(input_record, Unreadable("not_json", "$.a", "no"))
     if "reported_by" not in given_:
         topic, record = "gate.actions.proposed", action(**given_)
     else:
@@ -71,8 +71,8 @@ def step(session: Session, kind: str, given_: Any) -> Decision | None:
         )
     if kind == "evaluate":
         return session.evaluate(topic, record)
-    arrival = session.arrival(topic, record)
-    return session.point.fault(arrival, read_record(topic, arrival.value), session.state, "why")
+    input_record = session.input_record(topic, record)
+    return session.point.fault(input_record, read_record(topic, input_record.value), session.state, "why")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -287,10 +287,10 @@ def test_an_order_split_over_an_items_fields_or_over_items_is_not_served_as_one(
 def test_where_the_core_fails_on_a_request_its_ids_are_read_all_the_same() -> None:
     scene = Scene()
     broken = item(item_id=SUSPECT, provenance_hash=HASH)
-    arrival = scene.arrival("gate.memory.retrievals.proposed", _request(broken))
-    message = read_input_message(arrival)
+    input_record = scene.input_record("gate.memory.retrievals.proposed", _request(broken))
+    message = read_input_message(input_record)
     assert isinstance(message, ProposedRetrieval)
-    decision = scene.point.fault(arrival, message, scene.state, "test")
+    decision = scene.point.fault(input_record, message, scene.state, "test")
     served = only(decision, "ServedRetrieval")
     assert served["withheld"][0]["item_id"].startswith("withheld:sha256:")
     assert served["request_id"] == "r-1"

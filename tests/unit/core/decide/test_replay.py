@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluice.core.actions.stage import PASSED, StageResult
 from sluice.core.decide.replay import Replay, drive
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import Answer, Request
 from sluice.core.state.decision import Decision, Shared
 from sluice.core.state.session import SessionState, session_key
@@ -40,11 +40,11 @@ class Asking:
         return PASSED if said == "yes" else StageResult("block", "no")
 
 
-def arrival(
+def input_record(
     offset: int, record: dict[str, Any] | bytes, topic: str = ACTIONS, key: bytes = b"s-1"
-) -> Arrival:
+) -> InputRecord:
     raw = record if isinstance(record, bytes) else json.dumps(record).encode()
-    return Arrival(topic, 0, offset, START, key, raw)
+    return InputRecord(topic, 0, offset, START, key, raw)
 
 
 RECORDS = st.one_of(
@@ -72,7 +72,7 @@ RECORDS = st.one_of(
 def test_every_decision_is_the_worker_s(records: list[tuple[str, Any]]) -> None:
     replay, state = Replay(POINT), SessionState(session_key("s-1"))
     for offset, (topic, record) in enumerate(records):
-        given_ = arrival(offset, record, topic)
+        given_ = input_record(offset, record, topic)
         decided = InputInProgress(POINT, receive(given_), state, Shared(), at_home=True).advance()
         assert isinstance(decided, Decision)
         state.apply(decided.session)
@@ -81,15 +81,15 @@ def test_every_decision_is_the_worker_s(records: list[tuple[str, Any]]) -> None:
 
 def test_sessions_are_kept_apart_and_keep_their_totals() -> None:
     replay = Replay(POINT)
-    replay.take(arrival(1, action(rows_affected=5)))
-    other = replay.take(arrival(2, action(session_id="s-2"), key=b"s-2"))
-    again = replay.take(arrival(3, action(action_id="act-2")))
+    replay.take(input_record(1, action(rows_affected=5)))
+    other = replay.take(input_record(2, action(session_id="s-2"), key=b"s-2"))
+    again = replay.take(input_record(3, action(action_id="act-2")))
     assert verdict_of(other)["session"]["before"]["aggregateRowsAffected"] == 0
     assert verdict_of(again)["session"]["before"]["aggregateRowsAffected"] == 5
 
 
 def test_a_fault_of_the_core_is_answered_like_in_a_worker() -> None:
-    decision = Replay(point(policy=BUNDLE, stages=[Flawed()])).take(arrival(1, action()))
+    decision = Replay(point(policy=BUNDLE, stages=[Flawed()])).take(input_record(1, action()))
     assert kinds(decision) == ["Verdict", "DeadLetter"]
     assert verdict_of(decision)["blockReason"] == "internal_error"
     assert only(decision, "DeadLetter")["message"] == "KeyError in evaluate"
@@ -97,9 +97,9 @@ def test_a_fault_of_the_core_is_answered_like_in_a_worker() -> None:
 
 def test_a_question_is_answered_by_whoever_is_given() -> None:
     asking = point(policy=BUNDLE, stages=[Asking()])
-    heard = Replay(asking, lambda _: Answer("answered", "yes")).take(arrival(1, action()))
+    heard = Replay(asking, lambda _: Answer("answered", "yes")).take(input_record(1, action()))
     assert verdict_of(heard)["outcome"] == "ALLOW"
-    alone = Replay(asking).take(arrival(1, action()))
+    alone = Replay(asking).take(input_record(1, action()))
     assert verdict_of(alone)["blockReason"] == "inconclusive: asking got no answer of oracle"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.core.decide.replay import decide
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import Answer
 from sluice.core.registry.keys import is_signed_by
 from sluice.core.state.decision import Shared
@@ -151,11 +151,11 @@ def test_other_content_at_the_same_place_is_not_released() -> None:
 def make_waiting_approval(place: Place) -> tuple[dict[str, Any], Generator[Request, Answer, Decision]]:
     """A held memory, and its approval at the point where it asks for the content."""
     entered = place.hold()
-    arrival = place.arrival(REVIEWS, review(entered, "approve"))
-    message = read(ReviewDecision, arrival.value)
+    input_record = place.input_record(REVIEWS, review(entered, "approve"))
+    message = read(ReviewDecision, input_record.value)
     assert not isinstance(message, Unreadable)
     shared = Shared(place.book, place.histories)
-    return entered, place.point.evaluate(arrival, message, place.session("s-1"), shared)
+    return entered, place.point.evaluate(input_record, message, place.session("s-1"), shared)
 
 
 def _expire(place: Place) -> str:
@@ -212,8 +212,8 @@ def test_the_reviewers_signature_is_over_the_review_without_it() -> None:
 
 def test_a_review_under_another_key_than_its_sessions_is_unreadable() -> None:
     place = Place()
-    arrival = place.arrival(REVIEWS, review(place.hold(), "approve"))
-    moved = Arrival(REVIEWS, PARTITION, arrival.offset, START, b"s-2", arrival.value)
+    input_record = place.input_record(REVIEWS, review(place.hold(), "approve"))
+    moved = InputRecord(REVIEWS, PARTITION, input_record.offset, START, b"s-2", input_record.value)
     decision = decide(place.point, moved, place.session("s-2"), place.answer, Shared(place.book, {}))
     assert only(decision, "DeadLetter")["code"] == "key_mismatch"
 

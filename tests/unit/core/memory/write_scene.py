@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sluice.core.decide.replay import decide
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import Answer
 from sluice.core.registry.keys import SigningKey
 from sluice.core.state.book import Book
@@ -132,20 +132,20 @@ class Place:
 
     def take(self, topic: str, record: dict[str, Any]) -> Decision:
         """Put any input to the point and apply the decision."""
-        arrival = self.arrival(topic, record)
+        input_record = self.input_record(topic, record)
         state = self.session(record["session_id"])
         shared = Shared(self.book, self.histories)
-        decision = decide(self.point, arrival, state, self.answer, shared)
+        decision = decide(self.point, input_record, state, self.answer, shared)
         state.apply(decision.session)
         self.book.apply(decision.book)
         return decision
 
-    def arrival(self, topic: str, record: dict[str, Any]) -> Arrival:
+    def input_record(self, topic: str, record: dict[str, Any]) -> InputRecord:
         """The next record of a topic, now."""
         self.offset += 1
         raw = json.dumps(record, sort_keys=True).encode()
         self.inputs[self.offset] = raw
-        return Arrival(topic, PARTITION, self.offset, self.now, record["session_id"].encode(), raw)
+        return InputRecord(topic, PARTITION, self.offset, self.now, record["session_id"].encode(), raw)
 
     def session(self, session_id: str) -> SessionState:
         """The session's state, a fresh one when there is none."""

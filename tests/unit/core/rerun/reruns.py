@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.replay import Replay, nobody
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.policy.bundle_frame import FIRST_STAGE, LAST_STAGE
 from sluice.core.rerun.evidence import PolicyEvidence
@@ -149,7 +149,7 @@ class Case:
     now: int = START
     verdicts: list[dict[str, Any]] = field(default_factory=list)
     memories: list[dict[str, Any]] = field(default_factory=list)
-    arrivals: dict[str, Arrival] = field(default_factory=dict)
+    input_records: dict[str, InputRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Opens the sessions."""
@@ -190,11 +190,11 @@ class Case:
         signed = sign_review(said, ALICE, Audience()).model_dump(exclude_none=True)
         return [one.kind for one in self._take(REVIEWS, signed).records]
 
-    def record(self, arrival: Arrival, decision: Decision) -> None:
-        """Keep the verdict, or what was decided on a memory, of a decision on an arrival."""
+    def record(self, input_record: InputRecord, decision: Decision) -> None:
+        """Keep the verdict, or what was decided on a memory, of a decision on an input record."""
         kept = {VERDICTS: self.verdicts, MEMORY_DECISIONS: self.memories}
         for kind in ("verdict", "memory"):
-            self.arrivals[f"{kind}:{arrival.decision_id}"] = arrival
+            self.input_records[f"{kind}:{input_record.decision_id}"] = input_record
         for one in decision.records:
             if one.topic in kept:
                 wire = self._chain.link(one.body)
@@ -215,18 +215,18 @@ class Case:
     def rerun(self, recorded: dict[str, Any], by: Rerunner | None = None) -> Rerun:
         """A decision executed again."""
         named = recorded["verdict_id"] if "verdict_id" in recorded else recorded["memory_id"]
-        return (by or self.rerunner()).rerun(recorded, self.arrivals[named])
+        return (by or self.rerunner()).rerun(recorded, self.input_records[named])
 
     def rerun_all(self) -> list[Rerun]:
         """Every decision so far, verdicts first."""
         by = self.rerunner()
         return [self.rerun(one, by) for one in (*self.verdicts, *self.memories)]
 
-    def next_arrival(self, topic: str, record: dict[str, Any]) -> Arrival:
+    def next_input_record(self, topic: str, record: dict[str, Any]) -> InputRecord:
         """The next record of a topic, now."""
         self._offset += 1
         raw = json.dumps(record).encode()
-        return Arrival(topic, 3, self._offset, self.now, str(record["session_id"]).encode(), raw)
+        return InputRecord(topic, 3, self._offset, self.now, str(record["session_id"]).encode(), raw)
 
     def _answer(self, request: Request) -> Answer:
         """An input that was read before, or what the case's own ports say."""
@@ -241,8 +241,8 @@ class Case:
         return self.verdicts[-1]
 
     def _take(self, topic: str, record: dict[str, Any], waited_ms: int = 0) -> Decision:
-        arrival = self.next_arrival(topic, record)
-        self._values[(topic, 3, arrival.offset)] = arrival.value
-        decision = self._replay.take(replace(arrival, waited_ms=waited_ms))
-        self.record(arrival, decision)
+        input_record = self.next_input_record(topic, record)
+        self._values[(topic, 3, input_record.offset)] = input_record.value
+        decision = self._replay.take(replace(input_record, waited_ms=waited_ms))
+        self.record(input_record, decision)
         return decision

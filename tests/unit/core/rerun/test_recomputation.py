@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from load.attacks.forging import change, relink, replace_value
-from load.attacks.recorded_site import LIMITS, VALUES_KEY, RecordedSite
+from load.attacks.recorded_installation import LIMITS, VALUES_KEY, RecordedInstallation
 from sluice.client.mandates import MandateIssuer, MandateTerms, compute_mandate_digest, issue_mandate
 from sluice.client.sender import InputSigner
 from sluice.core.registry.keys import SigningKey
 from sluice.core.registry.loading import build_registry
-from sluice.core.rerun.policy_then import Installation, PointsUnder, Possible
+from sluice.core.rerun.policy_then import DecisionSettings, PointsUnder, Possible
 from sluice.core.rerun.recomputation import GONE
 from sluice.core.rerun.walk import group_answers, read_entry
 from sluice_topics.audience import UNNAMED
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def site() -> RecordedSite:
-    return RecordedSite()
+def installation() -> RecordedInstallation:
+    return RecordedInstallation()
 
 
 def action(name: str, **more: Any) -> dict[str, Any]:
@@ -55,37 +55,39 @@ def outcome(name: str, rows: int) -> dict[str, Any]:
     return {"action_id": name, "session_id": "s-1", "rows_affected": rows, "reported_by": "operator"}
 
 
-def reruns(site: RecordedSite) -> list[Rerun]:
-    return walk_site(site.walk(), site)
+def reruns(installation: RecordedInstallation) -> list[Rerun]:
+    return walk_installation(installation.walk(), installation)
 
 
-def walk_site(walk: PartitionWalk, site: RecordedSite) -> list[Rerun]:
-    entries = [entry for one in site.records if (entry := read_entry(one)) is not None]
+def walk_installation(walk: PartitionWalk, installation: RecordedInstallation) -> list[Rerun]:
+    entries = [entry for one in installation.records if (entry := read_entry(one)) is not None]
     groups = [(group, group[0].place) for group in group_answers(entries)]
     return [
         one
         for group, place in groups
-        for one in walk.take(group, None if place is None else site.inputs.get(place))
+        for one in walk.take(group, None if place is None else installation.inputs.get(place))
     ]
 
 
-def test_totals_settlements_and_repeats_are_recounted(site: RecordedSite) -> None:
+def test_totals_settlements_and_repeats_are_recounted(installation: RecordedInstallation) -> None:
     for name in ("a", "b", "a"):
-        site.take(ACTIONS, action(name))
-    site.take(OUTCOMES, outcome("a", 300))
-    site.take(ACTIONS, action("c"))
-    assert site.examine(site.records) == []
-    last = json.loads([one for one in site.records if one.topic == VERDICTS][-1].value)
+        installation.take(ACTIONS, action(name))
+    installation.take(OUTCOMES, outcome("a", 300))
+    installation.take(ACTIONS, action("c"))
+    assert installation.examine(installation.records) == []
+    last = json.loads([one for one in installation.records if one.topic == VERDICTS][-1].value)
     assert last["session"]["before"]["aggregateRowsAffected"] == 400
 
 
-def test_an_outcome_that_came_before_its_action_counts_where_it_is_settled(site: RecordedSite) -> None:
-    site.take(ACTIONS, action("a"))
-    site.take(OUTCOMES, outcome("b", 300))
-    site.take(ACTIONS, action("b"))
-    site.take(ACTIONS, action("c"))
-    assert SESSION_EVENTS in {one.topic for one in site.records}
-    assert site.examine(site.records) == []
+def test_an_outcome_that_came_before_its_action_counts_where_it_is_settled(
+    installation: RecordedInstallation,
+) -> None:
+    installation.take(ACTIONS, action("a"))
+    installation.take(OUTCOMES, outcome("b", 300))
+    installation.take(ACTIONS, action("b"))
+    installation.take(ACTIONS, action("c"))
+    assert SESSION_EVENTS in {one.topic for one in installation.records}
+    assert installation.examine(installation.records) == []
 
 
 def test_nothing_is_learnt_of_the_values_of_an_outcome_that_came_before_its_action() -> None:
@@ -96,112 +98,120 @@ def test_nothing_is_learnt_of_the_values_of_an_outcome_that_came_before_its_acti
         {"kind": "tool", "id": "look", "revision": 1, "spec": {**tool, "returns_untrusted": True}},
         {"kind": "tool", "id": "send", "revision": 1, "spec": {**sends, "roles": {"destination": ["$.to"]}}},
     ]
-    site = RecordedSite(more=lambda trust: trust.sign_entries(entries))
+    installation = RecordedInstallation(more=lambda trust: trust.sign_entries(entries))
     print_ = fingerprint(derive_tenant_key(VALUES_KEY, "acme"), read_value("eve@else.example"))
     values = {"fingerprints": [b64encode(print_).decode()], "truncated": False}
-    site.take(ACTIONS, action("a"))
-    site.take(OUTCOMES, {**outcome("b", 10), "values": values})
-    site.take(ACTIONS, action("b", toolName="look"))
-    site.take(ACTIONS, action("c", toolName="send", parameters={"to": "eve@else.example"}))
-    last = json.loads([one for one in site.records if one.topic == VERDICTS][-1].value)
+    installation.take(ACTIONS, action("a"))
+    installation.take(OUTCOMES, {**outcome("b", 10), "values": values})
+    installation.take(ACTIONS, action("b", toolName="look"))
+    installation.take(ACTIONS, action("c", toolName="send", parameters={"to": "eve@else.example"}))
+    last = json.loads([one for one in installation.records if one.topic == VERDICTS][-1].value)
     assert last["session"]["values"] == {"complete": False, "values": {}}
-    assert site.examine(site.records) == []
+    assert installation.examine(installation.records) == []
 
 
 @pytest.mark.parametrize("back_ms", [11_000, 4000])
 def test_a_mandate_is_over_where_an_outcome_that_waits_has_come_later(
-    site: RecordedSite, back_ms: int
+    installation: RecordedInstallation, back_ms: int
 ) -> None:
     """The outcome stands in the ledger only with its action, behind what was decided meanwhile."""
     pem = Ed25519PrivateKey.generate()
     written = pem.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     issuer = {"tenant_id": "acme", "keys": [{"public_key": SigningKey(pem).public.text}]}
     entry = {"kind": "issuer", "id": "console", "revision": 1, "spec": issuer}
-    site = RecordedSite(more=lambda trust: trust.sign_entries([entry]))
-    until = datetime.fromtimestamp(site.now / 1000 + 5, UTC)
+    installation = RecordedInstallation(more=lambda trust: trust.sign_entries([entry]))
+    until = datetime.fromtimestamp(installation.now / 1000 + 5, UTC)
     terms = MandateTerms(task="Find it")
     console = MandateIssuer("console", InputSigner(written, UNNAMED))
     mandate = issue_mandate(console, "operator", "s-1", until, terms)
-    site.take(MANDATES, mandate)
-    site.take(ACTIONS, action("a"))
-    site.now += 10_000
-    site.take(OUTCOMES, outcome("c", 300))
-    site.now -= back_ms
-    site.take(ACTIONS, action("b", mandate_digest=compute_mandate_digest(mandate)))
-    last = json.loads([one for one in site.records if one.topic == VERDICTS][-1].value)
+    installation.take(MANDATES, mandate)
+    installation.take(ACTIONS, action("a"))
+    installation.now += 10_000
+    installation.take(OUTCOMES, outcome("c", 300))
+    installation.now -= back_ms
+    installation.take(ACTIONS, action("b", mandate_digest=compute_mandate_digest(mandate)))
+    last = json.loads([one for one in installation.records if one.topic == VERDICTS][-1].value)
     assert "has been later" in last["session"]["mandate"]["void"]
-    assert site.examine(site.records) == []
+    assert installation.examine(installation.records) == []
 
 
-def test_a_session_that_folded_starts_from_nothing(site: RecordedSite) -> None:
-    site.take(ACTIONS, action("a"))
-    site.now += LIMITS.idle_timeout_ms
-    site.take(ACTIONS, action("b"))
-    assert SESSION_EVENTS in {one.topic for one in site.records}
-    assert site.examine(site.records) == []
+def test_a_session_that_folded_starts_from_nothing(installation: RecordedInstallation) -> None:
+    installation.take(ACTIONS, action("a"))
+    installation.now += LIMITS.idle_timeout_ms
+    installation.take(ACTIONS, action("b"))
+    assert SESSION_EVENTS in {one.topic for one in installation.records}
+    assert installation.examine(installation.records) == []
 
 
-def test_a_false_total_is_told_once_and_not_with_all_after_it(site: RecordedSite) -> None:
+def test_a_false_total_is_told_once_and_not_with_all_after_it(installation: RecordedInstallation) -> None:
     for name in "abcd":
-        site.take(ACTIONS, action(name))
+        installation.take(ACTIONS, action(name))
     less = {"aggregateRowsAffected": 1, "aggregateActionCount": 1}
-    site.records = change(VERDICTS, 1, session__before=less)(site)
-    found = [one for one in reruns(site) if one.status != "identical"]
+    installation.records = change(VERDICTS, 1, session__before=less)(installation)
+    found = [one for one in reruns(installation) if one.status != "identical"]
     assert [one.id for one in found] == [f"verdict:{ACTIONS}:3:1"]
 
 
-def test_a_whole_false_line_of_verdicts_is_found_at_its_first(site: RecordedSite) -> None:
+def test_a_whole_false_line_of_verdicts_is_found_at_its_first(installation: RecordedInstallation) -> None:
     """Each follows from the one before it, and the first from nothing."""
     for name in "abc":
-        site.take(ACTIONS, action(name))
-    lies = list(site.records)
+        installation.take(ACTIONS, action(name))
+    lies = list(installation.records)
     for at, rows in ((1, 5), (2, 15)):
         fields = json.loads(lies[at].value)
         fields["session"]["before"] = {"aggregateRowsAffected": rows, "aggregateActionCount": at}
         fields["session"]["after"] = {"aggregateRowsAffected": rows + 10, "aggregateActionCount": at + 1}
         lies[at] = replace_value(lies[at], fields)
-    site.records = relink(lies)
-    found = {one.id: {each.field for each in one.differences} for one in reruns(site)}
+    installation.records = relink(lies)
+    found = {one.id: {each.field for each in one.differences} for one in reruns(installation)}
     assert "session" in found[f"verdict:{ACTIONS}:3:1"]
 
 
-def test_a_session_with_an_input_that_is_gone_is_not_checked_and_says_so(site: RecordedSite) -> None:
+def test_a_session_with_an_input_that_is_gone_is_not_checked_and_says_so(
+    installation: RecordedInstallation,
+) -> None:
     for name in "ab":
-        site.take(ACTIONS, action(name))
-    site.take(ACTIONS, action("c", session_id="s-2"))
-    del site.inputs[ACTIONS, 3, 0]
-    gone, told, other = reruns(site)
+        installation.take(ACTIONS, action(name))
+    installation.take(ACTIONS, action("c", session_id="s-2"))
+    del installation.inputs[ACTIONS, 3, 0]
+    gone, told, other = reruns(installation)
     assert gone.status == "evidence_gone"
     assert (told.status, told.not_checked) == ("identical", (GONE,))
     assert (other.status, other.not_checked) == ("identical", ())
 
 
-def test_an_input_that_was_decided_and_has_no_record_is_told(site: RecordedSite) -> None:
+def test_an_input_that_was_decided_and_has_no_record_is_told(installation: RecordedInstallation) -> None:
     for name in "abc":
-        site.take(ACTIONS, action(name))
-    (said,) = site.examine(relink(site.records[:-1]))
+        installation.take(ACTIONS, action(name))
+    (said,) = installation.examine(relink(installation.records[:-1]))
     assert said == f"rerun: {ACTIONS}:3:2: no record answers it"
 
 
-def test_an_input_that_could_not_be_read_is_answered_by_its_dead_letter(site: RecordedSite) -> None:
-    site.take(ACTIONS, action("a", surprise=1))
-    assert site.examine(site.records) == []
+def test_an_input_that_could_not_be_read_is_answered_by_its_dead_letter(
+    installation: RecordedInstallation,
+) -> None:
+    installation.take(ACTIONS, action("a", surprise=1))
+    assert installation.examine(installation.records) == []
 
 
-def test_a_second_decision_is_no_matter_of_versions_nor_of_evidence(site: RecordedSite) -> None:
+def test_a_second_decision_is_no_matter_of_versions_nor_of_evidence(
+    installation: RecordedInstallation,
+) -> None:
     """A forger may write any version, and the input may be gone."""
-    site.take(ACTIONS, action("a"))
-    again = replace_value(site.records[0], {**json.loads(site.records[0].value), "decider_version": "9+else"})
-    site.records = relink([site.records[0], again])
-    assert [one.status for one in reruns(site)] == ["identical", "different"]
-    del site.inputs[ACTIONS, 3, 0]
-    assert [one.status for one in reruns(site)] == ["evidence_gone", "different"]
+    installation.take(ACTIONS, action("a"))
+    again = replace_value(
+        installation.records[0], {**json.loads(installation.records[0].value), "decider_version": "9+else"}
+    )
+    installation.records = relink([installation.records[0], again])
+    assert [one.status for one in reruns(installation)] == ["identical", "different"]
+    del installation.inputs[ACTIONS, 3, 0]
+    assert [one.status for one in reruns(installation)] == ["evidence_gone", "different"]
 
 
-def test_a_forged_second_decision_is_named_with_the_first(site: RecordedSite) -> None:
-    site.take(ACTIONS, action("a"))
-    site.records = relink([*site.records, site.records[-1]])
-    first, second = reruns(site)
+def test_a_forged_second_decision_is_named_with_the_first(installation: RecordedInstallation) -> None:
+    installation.take(ACTIONS, action("a"))
+    installation.records = relink([*installation.records, installation.records[-1]])
+    first, second = reruns(installation)
     assert (first.status, second.status) == ("identical", "different")
     assert second.differences[0].rerun == "the input was decided before, in record 1"
 
@@ -222,11 +232,11 @@ def memory(name: str, parent: str) -> dict[str, Any]:
     }
 
 
-def test_what_became_of_a_memory_is_taken_from_its_record(site: RecordedSite) -> None:
+def test_what_became_of_a_memory_is_taken_from_its_record(installation: RecordedInstallation) -> None:
     """A reviewer approved the parent, which the sessions' recount does not see: the child's repeat was told
     to differ."""
-    site.take(MEMORY_WRITES, memory("parent", "memory:of:nobody:1"))
-    (state,) = site._replay._sessions.values()  # noqa: SLF001 - what an approval leaves in the session
+    installation.take(MEMORY_WRITES, memory("parent", "memory:of:nobody:1"))
+    (state,) = installation._replay._sessions.values()  # noqa: SLF001 - what an approval leaves in the session
     (account,) = state.accounts.values()
     (remembered,) = account.agents.values()
     known = remembered.write("parent")
@@ -235,21 +245,21 @@ def test_what_became_of_a_memory_is_taken_from_its_record(site: RecordedSite) ->
     remembered.writes["parent"] = tuple(known._replace(trust=1.0))
     child = memory("child", f"memory:{MEMORY_WRITES}:3:0")
     for _ in range(2):
-        site.take(MEMORY_WRITES, child)
-    decided = [json.loads(one.value) for one in site.records if one.topic == MEMORY_DECISIONS]
+        installation.take(MEMORY_WRITES, child)
+    decided = [json.loads(one.value) for one in installation.records if one.topic == MEMORY_DECISIONS]
     assert [one["action"] for one in decided] == ["quarantine", "allow", "allow"]
     assert decided[2]["seen"]["known"]["action"] == "allow"
-    site.take(ACTIONS, action("after"))
-    (acted,) = (json.loads(one.value) for one in site.records if one.topic == VERDICTS)
+    installation.take(ACTIONS, action("after"))
+    (acted,) = (json.loads(one.value) for one in installation.records if one.topic == VERDICTS)
     assert acted["session"]["read"]["held"]["times"] == 1
-    assert [one for one in reruns(site) if one.status != "identical"] == []
+    assert [one for one in reruns(installation) if one.status != "identical"] == []
 
 
 class Around(NamedTuple):
     """The policies around a change, the earliest first, whenever it is asked."""
 
     points: tuple[PointsUnder, ...]
-    installation: Installation
+    decision_settings: DecisionSettings
 
     def find_possible(self, *_: object) -> Possible:
         """All of them."""
@@ -257,23 +267,25 @@ class Around(NamedTuple):
 
 
 def test_of_the_policies_around_a_change_the_latest_that_gives_the_record_is_taken(
-    site: RecordedSite,
+    installation: RecordedInstallation,
 ) -> None:
     """The earliest was taken always: before the first registry was published, nobody was known."""
     for name in ("a", "b", "a"):
-        site.take(ACTIONS, action(name))
-    walk = site.walk()
+        installation.take(ACTIONS, action(name))
+    walk = installation.walk()
     assert walk.recount is not None
-    possible = walk.recount.then.find_possible(json.loads(site.records[0].value), site.now, site.now)
+    possible = walk.recount.then.find_possible(
+        json.loads(installation.records[0].value), installation.now, installation.now
+    )
     (known,) = possible.points
-    policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
-    nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
-    walk.recount.then = cast("PolicyThen", Around((nobody, known), installation))
-    assert [one for one in walk_site(walk, site) if one.status != "identical"] == []
+    policy, decision_settings = known._policy, known._decision_settings  # noqa: SLF001 - the same, without a registry
+    nobody = PointsUnder(replace(policy, registry=build_registry([])), decision_settings)
+    walk.recount.then = cast("PolicyThen", Around((nobody, known), decision_settings))
+    assert [one for one in walk_installation(walk, installation) if one.status != "identical"] == []
 
 
 def test_a_reading_that_a_later_policy_would_answer_otherwise_is_recounted_as_it_was(
-    site: RecordedSite,
+    installation: RecordedInstallation,
 ) -> None:
     """An override came after a denial, and the flags of what it would have let through were counted then."""
     item = {
@@ -283,17 +295,19 @@ def test_a_reading_that_a_later_policy_would_answer_otherwise_is_recounted_as_it
         "timestamp": "2025-11-20T10:00:00Z",
         "confidence_score": 0.9,
     }
-    site.take(RETRIEVALS, {"request_id": "r", "agent_id": "operator", "session_id": "s-1", "items": [item]})
-    site.take(ACTIONS, action("a"))
+    installation.take(
+        RETRIEVALS, {"request_id": "r", "agent_id": "operator", "session_id": "s-1", "items": [item]}
+    )
+    installation.take(ACTIONS, action("a"))
     read, acted = (
-        json.loads(one.value) for one in site.records if one.topic in (QUALITY_DECISIONS, VERDICTS)
+        json.loads(one.value) for one in installation.records if one.topic in (QUALITY_DECISIONS, VERDICTS)
     )
     assert read["outcome"] == "flag"
     assert acted["session"]["flags"]["outstanding"]
-    walk = site.walk()
+    walk = installation.walk()
     assert walk.recount is not None
-    (known,) = walk.recount.then.find_possible(acted, site.now, site.now).points
-    policy, installation = known._policy, known._installation  # noqa: SLF001 - the same, without a registry
-    nobody = PointsUnder(replace(policy, registry=build_registry([])), installation)
-    walk.recount.then = cast("PolicyThen", Around((known, nobody), installation))
-    assert [one for one in walk_site(walk, site) if one.status != "identical"] == []
+    (known,) = walk.recount.then.find_possible(acted, installation.now, installation.now).points
+    policy, decision_settings = known._policy, known._decision_settings  # noqa: SLF001 - the same, without a registry
+    nobody = PointsUnder(replace(policy, registry=build_registry([])), decision_settings)
+    walk.recount.then = cast("PolicyThen", Around((known, nobody), decision_settings))
+    assert [one for one in walk_installation(walk, installation) if one.status != "identical"] == []

@@ -155,8 +155,8 @@ def test_a_fault_of_the_core_comes_out_the_same(fields: dict[str, Any]) -> None:
 
 def test_an_input_that_nobody_looked_into_is_not_looked_into_again() -> None:
     case = Case(stages=[Flawed("erase")])
-    arrival = case.next_arrival("gate.actions.proposed", action(toolName="erase"))
-    case.record(arrival, point(policy=load_bundle(case.bundle), added=case.stages).unread(arrival))
+    input_record = case.next_input_record("gate.actions.proposed", action(toolName="erase"))
+    case.record(input_record, point(policy=load_bundle(case.bundle), added=case.stages).unread(input_record))
     assert case.verdicts[0]["action_id"] is None
     assert case.rerun(case.verdicts[0]).status == "identical"
 

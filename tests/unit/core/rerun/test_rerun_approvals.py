@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from load.attacks.forging import relink, replace_value
-from load.attacks.recorded_site import HOUR, RecordedSite
+from load.attacks.recorded_installation import HOUR, RecordedInstallation
 from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER
 from sluice.core.rerun.walk import read_entry
 from sluice.core.trust.signing import sign_review
@@ -26,16 +26,18 @@ ACTION = {
 }
 
 
-def records(site: RecordedSite, topic: str, schema: str) -> list[dict[str, Any]]:
+def records(installation: RecordedInstallation, topic: str, schema: str) -> list[dict[str, Any]]:
     """The fields of the records of a schema, in order."""
-    found = [json.loads(one.value) for one in site.records if one.topic == topic]
+    found = [json.loads(one.value) for one in installation.records if one.topic == topic]
     return [one for one in found if one["schema"] == f"sluice/{schema}/v1"]
 
 
-def answer(site: RecordedSite, opened: dict[str, Any], decision: str, **more: Any) -> None:
+def answer(installation: RecordedInstallation, opened: dict[str, Any], decision: str, **more: Any) -> None:
     """The owner's signed answer."""
     fields = {**_answer_fields(opened), "decision": decision, **more}
-    site.take(REVIEWS, sign_review(fields, site.trust.owner, Audience()).model_dump(exclude_unset=True))
+    installation.take(
+        REVIEWS, sign_review(fields, installation.trust.owner, Audience()).model_dump(exclude_unset=True)
+    )
 
 
 def _answer_fields(opened: dict[str, Any]) -> dict[str, Any]:
@@ -51,9 +53,9 @@ def _answer_fields(opened: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def site() -> RecordedSite:
+def installation() -> RecordedInstallation:
     """Approved, denied, narrowed, expired, answered twice, and repeated."""
-    made = RecordedSite()
+    made = RecordedInstallation()
     made.take(ACTIONS, {**ACTION, "toolName": "find", "action_id": "a-0"})
     for number in (1, 2, 3, 4):
         made.take(ACTIONS, {**ACTION, "action_id": f"a-{number}"})
@@ -71,21 +73,23 @@ def site() -> RecordedSite:
     return made
 
 
-def test_every_way_to_end_is_in_the_ledger_verifies_and_reruns_identical(site: RecordedSite) -> None:
-    resolved = records(site, VERDICTS, "resolved_verdict")
+def test_every_way_to_end_is_in_the_ledger_verifies_and_reruns_identical(
+    installation: RecordedInstallation,
+) -> None:
+    resolved = records(installation, VERDICTS, "resolved_verdict")
     assert [(one["outcome"], one["rows_reserved"], "narrowed" in one) for one in resolved] == [
         ("ALLOW", 100, False),
         ("ALLOW", 100, True),
     ]
-    assert len(records(site, ESCALATIONS, "escalation_resolved")) == 3
-    assert len(records(site, ESCALATIONS, "escalation_expired")) == 2
-    assert [one["uses_left"] for one in records(site, ESCALATIONS, "grant_used")] == [1, 0]
-    assert site.examine(site.records) == []
+    assert len(records(installation, ESCALATIONS, "escalation_resolved")) == 3
+    assert len(records(installation, ESCALATIONS, "escalation_expired")) == 2
+    assert [one["uses_left"] for one in records(installation, ESCALATIONS, "grant_used")] == [1, 0]
+    assert installation.examine(installation.records) == []
 
 
-def find_resolved(site: RecordedSite) -> int:
+def find_resolved(installation: RecordedInstallation) -> int:
     """The place among the records of the first resolved verdict."""
-    kinds = [json.loads(one.value)["schema"] for one in site.records]
+    kinds = [json.loads(one.value)["schema"] for one in installation.records]
     return kinds.index("sluice/resolved_verdict/v1")
 
 
@@ -103,16 +107,18 @@ def find_resolved(site: RecordedSite) -> int:
     ],
     ids=lambda one: next(iter(one)),
 )
-def test_what_a_forger_changes_is_told(site: RecordedSite, forged: dict[str, Any]) -> None:
-    place = find_resolved(site)
-    entry = read_entry(site.records[place])
+def test_what_a_forger_changes_is_told(installation: RecordedInstallation, forged: dict[str, Any]) -> None:
+    place = find_resolved(installation)
+    entry = read_entry(installation.records[place])
     assert entry is not None
     said = {
         name: {**entry.fields[name], **_otherwise(name)} if one is None else one
         for name, one in forged.items()
     }
-    changed = replace_value(site.records[place], {**entry.fields, **said})
-    assert site.examine(relink([*site.records[:place], changed, *site.records[place + 1 :]]))
+    changed = replace_value(installation.records[place], {**entry.fields, **said})
+    assert installation.examine(
+        relink([*installation.records[:place], changed, *installation.records[place + 1 :]])
+    )
 
 
 def _otherwise(name: str) -> dict[str, Any]:
@@ -124,28 +130,30 @@ def _otherwise(name: str) -> dict[str, Any]:
     return otherwise[name]
 
 
-def test_an_action_that_is_no_longer_there_is_named(site: RecordedSite) -> None:
-    lost = RecordedSite.__new__(RecordedSite)
-    lost.__dict__ |= site.__dict__
-    place = next(one for one in site.inputs if one[0] == ACTIONS and one[2] == 1)
-    lost.inputs = {at: one for at, one in site.inputs.items() if at != place}
-    said = lost.examine(site.records)
+def test_an_action_that_is_no_longer_there_is_named(installation: RecordedInstallation) -> None:
+    lost = RecordedInstallation.__new__(RecordedInstallation)
+    lost.__dict__ |= installation.__dict__
+    place = next(one for one in installation.inputs if one[0] == ACTIONS and one[2] == 1)
+    lost.inputs = {at: one for at, one in installation.inputs.items() if at != place}
+    said = lost.examine(installation.records)
     assert any("gone: input gate.actions.proposed:3:1" in one for one in said)
 
 
-def test_an_approver_of_no_group_of_the_route_is_told(site: RecordedSite) -> None:
-    place = find_resolved(site)
-    entry = read_entry(site.records[place])
+def test_an_approver_of_no_group_of_the_route_is_told(installation: RecordedInstallation) -> None:
+    place = find_resolved(installation)
+    entry = read_entry(installation.records[place])
     assert entry is not None
     route = {"groups": ["desk"], "remind_after_ms": None, "next_after_ms": None}
     seen = {**entry.fields["escalation"], "route": route}
-    changed = replace_value(site.records[place], {**entry.fields, "escalation": seen})
-    found = site.examine(relink([*site.records[:place], changed, *site.records[place + 1 :]]))
+    changed = replace_value(installation.records[place], {**entry.fields, "escalation": seen})
+    found = installation.examine(
+        relink([*installation.records[:place], changed, *installation.records[place + 1 :]])
+    )
     assert any("refused: wrong_group" in one for one in found)
 
 
 def test_what_a_delegate_signed_verifies_and_reruns_identical() -> None:
-    made = RecordedSite(
+    made = RecordedInstallation(
         tables={"approvals": {"quorum": {"T3": 2}}},
         more=lambda trust: [trust.make_reviewer(), trust.make_delegate(["acme"])],
     )

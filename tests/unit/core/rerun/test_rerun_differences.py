@@ -147,8 +147,8 @@ def test_durations_and_the_place_in_the_ledger_are_not_compared() -> None:
 def test_an_input_that_can_no_longer_be_read_shows() -> None:
     case = Case()
     verdict = case.propose()
-    arrival = replace(case.arrivals[verdict["verdict_id"]], key=b"another")
-    (found,) = case.rerunner().rerun(verdict, arrival).differences
+    input_record = replace(case.input_records[verdict["verdict_id"]], key=b"another")
+    (found,) = case.rerunner().rerun(verdict, input_record).differences
     assert "key_mismatch" in found.rerun
 
 
@@ -161,7 +161,7 @@ def test_a_missing_input_is_named() -> None:
 def test_another_record_in_the_input_s_place_is_no_evidence() -> None:
     case = Case()
     verdict = case.propose()
-    other = replace(case.arrivals[verdict["verdict_id"]], value=b"{}")
+    other = replace(case.input_records[verdict["verdict_id"]], value=b"{}")
     (missing,) = case.rerunner().rerun(verdict, other).missing
     assert "another record" in missing
 

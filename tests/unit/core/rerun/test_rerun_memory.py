@@ -203,8 +203,8 @@ def test_a_gate_that_was_off_is_off_again() -> None:
 
 def test_an_input_that_nobody_looked_into_is_not_looked_into_again() -> None:
     of = case()
-    arrival = of.next_arrival("gate.memory.writes.proposed", memory_write())
-    of.record(arrival, point(policy=load_bundle(RULES)).unread(arrival))
+    input_record = of.next_input_record("gate.memory.writes.proposed", memory_write())
+    of.record(input_record, point(policy=load_bundle(RULES)).unread(input_record))
     assert of.memories[0]["write_id"] is None
     assert statuses(of) == {"identical"}
 
@@ -213,8 +213,10 @@ def test_a_fault_of_the_core_comes_out_the_same_and_shows_once_it_is_mended() ->
     of, held = case(), FlawedEvidence(RULES)
     for one in ENTRIES:
         held.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).written())
-    arrival = of.next_arrival("gate.memory.writes.proposed", memory_write())
-    of.record(arrival, decide(point(policy=make_flawed(RULES)), arrival, SessionState(session_key("s-1"))))
+    input_record = of.next_input_record("gate.memory.writes.proposed", memory_write())
+    of.record(
+        input_record, decide(point(policy=make_flawed(RULES)), input_record, SessionState(session_key("s-1")))
+    )
     assert of.memories[0]["reason"] == "internal_error"
     assert of.rerun(of.memories[0], Rerunner(held, of.stage_of)).status == "identical"
     assert fields(of.rerun(of.memories[0]))["reason"].rerun == "trusted"
@@ -253,6 +255,6 @@ def test_everything_that_is_gone_is_named() -> None:
 def test_an_input_that_can_no_longer_be_read_shows() -> None:
     of = case()
     memory = of.remember()
-    arrival = replace(of.arrivals[memory["memory_id"]], key=b"another")
-    (found,) = of.rerunner().rerun(memory, arrival).differences
+    input_record = replace(of.input_records[memory["memory_id"]], key=b"another")
+    (found,) = of.rerunner().rerun(memory, input_record).differences
     assert (found.field, "key_mismatch" in found.rerun) == ("memory_id", True)

@@ -100,10 +100,10 @@ def test_a_changed_byte_of_the_input_shows(place: int) -> None:
     scene = Scene()
     scene.read()
     (event,) = scene.events
-    arrival = scene.arrivals[event["ledger_event_id"]]
-    value = bytearray(arrival.value or b"")
+    input_record = scene.input_records[event["ledger_event_id"]]
+    value = bytearray(input_record.value or b"")
     value[place] ^= 1
-    found = scene.rerunner().rerun(event, replace(arrival, value=bytes(value)))
+    found = scene.rerunner().rerun(event, replace(input_record, value=bytes(value)))
     assert found.status == "evidence_gone"
     assert "another record lies there now" in found.missing[0]
 

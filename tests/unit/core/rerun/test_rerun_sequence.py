@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from load.attacks.forging import change
-from load.attacks.recorded_site import RecordedSite
+from load.attacks.recorded_installation import RecordedInstallation
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.replay import Replay
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.unit.core.actions.sequence_scene import NO_DENIED, SECRET_OUT, STAGES, TOOLS
 from tests.unit.core.rerun.reruns import Case, document
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FREEZE = {"denials": 2, "within_ms": 9000}
 PART = {"rules": [SECRET_OUT], "freeze": FREEZE}
 BUNDLE = document(patterns={}, stages=STAGES, rules=[NO_DENIED], sequence=PART)
-OF_THE_SITE = {
+OF_THE_INSTALLATION = {
     "stages": STAGES,
     "rules": [{**NO_DENIED, "condition": "action.parameters.k == 7"}],
     "sequence": {
@@ -73,26 +73,26 @@ def test_a_rerun_judges_on_what_was_remembered_then() -> None:
     assert {one.field for one in found.differences} >= {"outcome"}
 
 
-def site() -> RecordedSite:
-    made = RecordedSite(tables=OF_THE_SITE)
+def installation() -> RecordedInstallation:
+    made = RecordedInstallation(tables=OF_THE_INSTALLATION)
     for place, rows in enumerate((3, 1, 4, 7, 1, 3, 4)):
         fields = {"action_id": f"a-{place}", "agent_id": "operator", "session_id": "s-1", "toolName": "run"}
         made.take(ACTIONS, {**fields, "parameters": {"k": rows}, "mode": "standard"})
     return made
 
 
-def remember(of: RecordedSite) -> list[Any]:
+def remember(of: RecordedInstallation) -> list[Any]:
     verdicts = [json.loads(one.value) for one in of.records if one.topic == VERDICTS]
     return [one["session"].get("remembered") for one in verdicts]
 
 
 def test_a_recount_of_the_session_comes_to_what_is_recorded() -> None:
-    made = site()
+    made = installation()
     assert made.examine(made.records) == []
 
 
 def test_a_false_memory_is_found_by_the_recount() -> None:
-    made = site()
+    made = installation()
     assert remember(made)[-1]["sequence"]["denials"]
     made.records = change(VERDICTS, 6, session__remembered={"sequence": {"firsts": {}, "denials": []}})(made)
     assert [one for one in made.examine(made.records) if "session" in one]
@@ -116,8 +116,8 @@ def test_a_fault_of_the_core_says_what_was_remembered_and_counts_for_nothing() -
     found = []
     for place, tool in enumerate(("read_secret", "find", "find", "send")):
         raw = json.dumps(action(action_id=f"a-{place}", toolName=tool)).encode()
-        arrival = Arrival(ACTIONS, 3, place, START + place, b"s-1", raw)
-        found.append(next(one.body for one in replay.take(arrival).records if one.kind == "Verdict"))
+        input_record = InputRecord(ACTIONS, 3, place, START + place, b"s-1", raw)
+        found.append(next(one.body for one in replay.take(input_record).records if one.kind == "Verdict"))
     assert [one["blockReason"] for one in found[1:3]] == ["internal_error"] * 2
     firsts = {"secret-then-out": [[START, "a-0", True]]}
     assert found[2]["session"]["remembered"] == {"sequence": {"firsts": firsts, "denials": []}}

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide, nobody
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import Chain
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.policy.policy import Policy
 from sluice.core.quality_bundle.quality_bundle import QualityBundle, load_quality_bundle
 from sluice.core.registry.loading import load_registry
@@ -166,7 +166,7 @@ class Scene:
     port: Callable[[Request], Answer] = nobody
     events: list[dict[str, Any]] = field(default_factory=list)
     verdicts: list[dict[str, Any]] = field(default_factory=list)
-    arrivals: dict[str, Arrival] = field(default_factory=dict)
+    input_records: dict[str, InputRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Opens the session."""
@@ -201,32 +201,32 @@ class Scene:
         self.take(ACTIONS, action(**{"agent_id": "bounded", **fields}))
         return self.verdicts[-1]
 
-    def arrival(self, topic: str, record: Mapping[str, Any]) -> Arrival:
+    def input_record(self, topic: str, record: Mapping[str, Any]) -> InputRecord:
         """The next record of a topic, now."""
         self._offset += 1
         raw = json.dumps(record).encode()
-        return Arrival(topic, 3, self._offset, self.now, str(record["session_id"]).encode(), raw)
+        return InputRecord(topic, 3, self._offset, self.now, str(record["session_id"]).encode(), raw)
 
     def take(self, topic: str, record: Mapping[str, Any]) -> Decision:
         """Put a record to the point; its decision is held to what every one is held to, and applied."""
-        return self.decide(self.arrival(topic, record))
+        return self.decide(self.input_record(topic, record))
 
-    def decide(self, arrival: Arrival) -> Decision:
+    def decide(self, input_record: InputRecord) -> Decision:
         """The same of what has arrived."""
         shared = Shared(self.book, provenance=self.provenance)
-        decision = decide(self.point, arrival, self.state, self.port, shared)
+        decision = decide(self.point, input_record, self.state, self.port, shared)
         self.state.apply(decision.session)
         self.book.apply(decision.book)
-        self.keep(arrival, decision)
+        self.keep(input_record, decision)
         return decision
 
-    def keep(self, arrival: Arrival, decision: Decision) -> None:
+    def keep(self, input_record: InputRecord, decision: Decision) -> None:
         """Hold a decision, and keep what a rerun executes again."""
         for one, value in hold(decision, self._chain):
             if one.topic in DECISION_TOPICS:
                 recorded = read_decision(one.topic, value)
                 is_verdict = one.kind == "Verdict"
-                self.arrivals[recorded["verdict_id" if is_verdict else "ledger_event_id"]] = arrival
+                self.input_records[recorded["verdict_id" if is_verdict else "ledger_event_id"]] = input_record
                 (self.verdicts if is_verdict else self.events).append(recorded)
 
     def evidence(self, *others: bytes) -> PolicyEvidence:
@@ -241,7 +241,7 @@ class Scene:
     def rerun(self, recorded: dict[str, Any], by: Rerunner | None = None) -> Rerun:
         """A decision executed again."""
         named = recorded["verdict_id"] if "verdict_id" in recorded else recorded["ledger_event_id"]
-        return (by or self.rerunner()).rerun(recorded, self.arrivals[named])
+        return (by or self.rerunner()).rerun(recorded, self.input_records[named])
 
     def statuses(self) -> set[str]:
         """Of the reruns of every decision so far."""

@@ -62,9 +62,9 @@ def test_a_rerun_finds_the_fault_again_and_shows_when_it_is_mended() -> None:
 
 def test_an_input_that_nobody_looked_into_is_one_denial_without_ids() -> None:
     scene = Scene()
-    arrival = scene.arrival(RETRIEVALS, retrieval())
-    decision = scene.point.unread(arrival)
-    scene.keep(arrival, decision)
+    input_record = scene.input_record(RETRIEVALS, retrieval())
+    decision = scene.point.unread(input_record)
+    scene.keep(input_record, decision)
     (event,) = scene.events
     assert (event["outcome"], event["item_id"], event["autonomy_tier"]) == ("deny", None, "high_privilege")
     assert event["reason_codes"] == [REFUSED]

@@ -105,10 +105,10 @@ def test_an_approval_that_is_gone_by_the_last_pause_lets_nothing_through() -> No
     desk = Desk()
     opened = desk.open_waiting()
     desk.answer(opened)
-    arrival = desk.arrival(RETRIEVALS, retrieval(STALE, **PAYS))
-    message = read_input_message(arrival)
+    input_record = desk.input_record(RETRIEVALS, retrieval(STALE, **PAYS))
+    message = read_input_message(input_record)
     assert isinstance(message, ProposedRetrieval)
-    evaluation = desk.point.evaluate(arrival, message, desk.state, Shared(desk.book))
+    evaluation = desk.point.evaluate(input_record, message, desk.state, Shared(desk.book))
     assert next(evaluation) is LAST_PAUSE
     approved = desk.book.escalation(opened["escalation_id"])
     assert approved is not None

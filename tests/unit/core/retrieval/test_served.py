@@ -92,7 +92,7 @@ def raw(body: bytes, count: int = 1, **fields: Any) -> bytes:
 def make_held(value: bytes) -> Reading:
     """Decided on as it came."""
     scene = Scene()
-    return Reading(scene.decide(replace(scene.arrival(RETRIEVALS, retrieval()), value=value)))
+    return Reading(scene.decide(replace(scene.input_record(RETRIEVALS, retrieval()), value=value)))
 
 
 def test_a_thousand_items_are_decided_one_by_one() -> None:
@@ -125,7 +125,7 @@ def test_a_megabyte_of_numbers_is_answered_within_the_bounds(number: bytes, agen
     scene = Scene()
     body = b"[" + b",".join([number] * (1_000_000 // (len(number) + 1))) + b"]"
     value = json.dumps(retrieval(item(body="@"), agent_id=agent)).encode().replace(b'"@"', body)
-    decision = scene.decide(replace(scene.arrival(RETRIEVALS, retrieval()), value=value))
+    decision = scene.decide(replace(scene.input_record(RETRIEVALS, retrieval()), value=value))
     assert [one.kind for one in decision.records][:1] == ["QualityDecision"]
 
 

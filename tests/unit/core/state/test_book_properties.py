@@ -74,12 +74,12 @@ class Quarantine(RuleBasedStateMachine):
     def an_approval_waits_for_the_content(self, data: st.DataObject, minutes: int) -> None:
         """For so long that its memory may be over."""
         held = data.draw(st.sampled_from(self.free()))
-        arrival = self.place.arrival(REVIEWS, review(held._asdict(), "approve"))
-        message = read(ReviewDecision, arrival.value)
+        input_record = self.place.input_record(REVIEWS, review(held._asdict(), "approve"))
+        message = read(ReviewDecision, input_record.value)
         assert not isinstance(message, Unreadable)
         state = self.place.session(held.session_id)
         shared = Shared(self.place.book, self.place.histories)
-        evaluation = self.place.point.evaluate(arrival, message, state, shared)
+        evaluation = self.place.point.evaluate(input_record, message, state, shared)
         try:
             self.waiting.append((held.session_id, evaluation, next_request(evaluation)))
         except StopIteration as decided:

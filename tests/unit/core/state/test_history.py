@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.decide.replay import decide
-from sluice.core.foundation.arrival import Arrival
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.state.decision import Shared
 from sluice.core.state.history import UNSEEN, History, SourceName
 from sluice.core.state.session import SessionState
@@ -20,7 +20,7 @@ MAIL = SourceName("acme", "mail")
 WHOLE = st.integers(0, 2**40)
 
 
-def feedback(verdict: str, source_type: str = "user", name: SourceName = MAIL) -> Arrival:
+def feedback(verdict: str, source_type: str = "user", name: SourceName = MAIL) -> InputRecord:
     """As it arrives at the owner."""
     body = {
         "schema": "sluice/source_feedback/v1",
@@ -31,14 +31,14 @@ def feedback(verdict: str, source_type: str = "user", name: SourceName = MAIL) -
         "memory_id": "memory:gate.memory.writes.proposed:3:1",
         "decided_at": "2025-11-21T13:00:00.000Z",
     }
-    return Arrival(SOURCE_FEEDBACK, 0, 1, START, name.key().encode(), json.dumps(body).encode())
+    return InputRecord(SOURCE_FEEDBACK, 0, 1, START, name.key().encode(), json.dumps(body).encode())
 
 
-def fold(place: Place, *arrivals: Arrival) -> list[dict[str, object]]:
+def fold(place: Place, *input_records: InputRecord) -> list[dict[str, object]]:
     """The histories that the owner publishes."""
     published = []
-    for arrival in arrivals:
-        decision = decide(place.point, arrival, SessionState(b"s:none"), shared=Shared(place.book, {}))
+    for input_record in input_records:
+        decision = decide(place.point, input_record, SessionState(b"s:none"), shared=Shared(place.book, {}))
         place.book.apply(decision.book)
         published += [one.body for one in decision.records if one.kind == "SourceHistory"]
     return published

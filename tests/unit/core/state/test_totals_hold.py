@@ -20,7 +20,7 @@ from sluice.core.state.session import SessionState
 from tests.unit.core.scene import LIMITS, MINUTE, Session, action, bundle, verdict_of
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 IDS = st.sampled_from(["a", "b", "c"])
 ROWS = st.integers(0, 40)
@@ -60,7 +60,7 @@ class Known:
     """An action id inside its window: the first input, what happened since, the truth as far as reported."""
 
     text: str
-    arrival: Arrival
+    input_record: InputRecord
     most: int
     happened: list[Carried | Report | Shared] = field(default_factory=list)
     true_rows: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Known:
 
     @property
     def at(self) -> int:
-        return self.arrival.timestamp_ms
+        return self.input_record.timestamp_ms
 
     def replay(self) -> tuple[int, int]:
         """Rows and actions that count."""
@@ -190,7 +190,9 @@ class Totals(RuleBasedStateMachine):
             rows = known.true_rows[which]
         signed = signed and known is not None and which == 0  # a signature is bound to the id's first action
         if signed and known is not None:
-            self.signed.append(self.session.sign_outcome(known.arrival, action_id=name, rows_affected=rows))
+            self.signed.append(
+                self.session.sign_outcome(known.input_record, action_id=name, rows_affected=rows)
+            )
             self.session.put(self.signed[-1])
         else:
             self.session.report(action_id=name, rows_affected=rows)

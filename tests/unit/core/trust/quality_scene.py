@@ -12,7 +12,7 @@ from sluice_topics.catalog import BUNDLES
 from tests.unit.core.trust.scene import ALICE, BOB, ROOT_KEY, Topics, approver
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.registry.keys import SigningKey
 
 _SHIPPED = Path(__file__).resolve().parents[4] / "config" / "quality" / "default.json"
@@ -41,7 +41,7 @@ def quality_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
     return sign(QUALITY_BUNDLE_TYPE, json.dumps(document).encode(), signers).written()
 
 
-def quality(topics: Topics, document: dict[str, Any], *signers: SigningKey) -> Arrival:
+def quality(topics: Topics, document: dict[str, Any], *signers: SigningKey) -> InputRecord:
     """A signed quality bundle."""
     key = f"{document['id']}@{document['revision']}".encode()
     return topics.raw(BUNDLES, key, quality_value(document, *signers))

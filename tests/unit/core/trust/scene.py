@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sluice.core.cases.case_failure import CaseFailure
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import Roots, SigningKey
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import sign
@@ -78,7 +78,7 @@ class Topics:
     """Both control topics as they fill up, a second between records. `cases`: those that are to fail."""
 
     def __init__(self, *cases: str) -> None:
-        self.records: list[Arrival] = []
+        self.records: list[InputRecord] = []
         self.now_ms = START
         self.ran: list[str] = []
         self._cases = [
@@ -90,35 +90,35 @@ class Topics:
         self.ran.append(bundle.hash)
         return self._cases
 
-    def raw(self, topic: str, record_key: bytes | None, value: bytes | None) -> Arrival:
+    def raw(self, topic: str, record_key: bytes | None, value: bytes | None) -> InputRecord:
         """Anything at all, a second later."""
         self.now_ms += SECOND
         offset = sum(one.topic == topic for one in self.records)
-        self.records.append(Arrival(topic, 0, offset, self.now_ms, record_key, value))
+        self.records.append(InputRecord(topic, 0, offset, self.now_ms, record_key, value))
         return self.records[-1]
 
-    def bundle(self, document: dict[str, Any], *signers: SigningKey) -> Arrival:
+    def bundle(self, document: dict[str, Any], *signers: SigningKey) -> InputRecord:
         """A signed bundle."""
         return self.raw(
             BUNDLES, f"{document['id']}@{document['revision']}".encode(), bundle_value(document, *signers)
         )
 
-    def entry(self, document: dict[str, Any], *signers: SigningKey) -> Arrival:
+    def entry(self, document: dict[str, Any], *signers: SigningKey) -> InputRecord:
         """A signed entry."""
         name = f"{document['kind']}/{document['id']}@{document['revision']}"
         return self.raw(REGISTRY, name.encode(), entry_value(document, *signers))
 
-    def replay(self, arrival: Arrival) -> Arrival:
+    def replay(self, input_record: InputRecord) -> InputRecord:
         """The same bytes under the same key once more."""
-        return self.raw(arrival.topic, arrival.key, arrival.value)
+        return self.raw(input_record.topic, input_record.key, input_record.value)
 
     def reduce(self) -> ReducedPolicy:
         """What is in force."""
         return reduce_policy(self.records, ROOTS, self.compiled)
 
-    def refusals(self) -> list[tuple[Arrival, str]]:
+    def refusals(self) -> list[tuple[InputRecord, str]]:
         """Every refused record with its code."""
-        return [(one.arrival, one.code) for one in self.reduce().refused]
+        return [(one.input_record, one.code) for one in self.reduce().refused]
 
 
 def bundle_value(document: dict[str, Any], *signers: SigningKey) -> bytes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluice.core.trust.change_log import list_entries_in_force
-from sluice.core.trust.in_force import Rehearsal, make_arrivals, make_record_key, rehearse
+from sluice.core.trust.in_force import Rehearsal, make_input_records, make_record_key, rehearse
 from sluice.core.trust.policy_contents import MOST_BYTES, collect_contents
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY, SESSIONS_CHANGELOG
 from tests.unit.core.trust.scene import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def rehearse_values(topics: Topics, topic: str, *values: bytes) -> Rehearsal:
-    new = make_arrivals(topic, values, topics.records, topics.now_ms)
+    new = make_input_records(topic, values, topics.records, topics.now_ms)
     return rehearse(topics.records, new, ROOTS, topics.compiled)
 
 
@@ -126,7 +126,7 @@ def test_more_than_a_partition_can_keep_of_the_policy_is_not_written(
     topics.entry(approver("alice", ALICE, 2, signs=["tool", "freeze"]), ROOT_KEY)
     topics.entry(tool(), ALICE)
     full = len(collect_contents(list_entries_in_force(topics.reduce(), REGISTRY)).encode())
-    new = make_arrivals(REGISTRY, [entry_value(entry, ALICE)], topics.records, topics.now_ms)
+    new = make_input_records(REGISTRY, [entry_value(entry, ALICE)], topics.records, topics.now_ms)
     found = rehearse(topics.records, new, ROOTS, topics.compiled, full)
     assert [one.code for one in found.refused] == codes
     assert len(found.writes) == 1 - len(codes)

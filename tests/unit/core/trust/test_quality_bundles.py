@@ -31,7 +31,7 @@ from tests.unit.core.trust.scene import (
 )
 
 if TYPE_CHECKING:
-    from sluice.core.foundation.arrival import Arrival
+    from sluice.core.foundation.input_record import InputRecord
 
 LOOSER = quality_document(2, ttl=2 * DAY_S)
 STRICTER = quality_document(2, ttl=DAY_S / 2)
@@ -49,9 +49,9 @@ def run_worker() -> Topics:
     return topics
 
 
-def collect_refusals(topics: Topics, arrival: Arrival) -> tuple[str, str]:
+def collect_refusals(topics: Topics, input_record: InputRecord) -> tuple[str, str]:
     (one,) = topics.reduce().refused
-    assert one.arrival == arrival
+    assert one.input_record == input_record
     assert find_in_force(topics) == 1
     return one.code, one.message
 
@@ -105,8 +105,8 @@ def test_one_key_twice_is_one_approver() -> None:
     topics = run_worker()
     envelope = json.loads(quality_value(LOOSER, ALICE))
     envelope["signatures"] *= 2
-    arrival = topics.raw(BUNDLES, b"q@2", json.dumps(envelope).encode())
-    assert collect_refusals(topics, arrival)[0] == "second_approver_missing"
+    input_record = topics.raw(BUNDLES, b"q@2", json.dumps(envelope).encode())
+    assert collect_refusals(topics, input_record)[0] == "second_approver_missing"
 
 
 def test_two_keys_of_one_approver_are_one_approver() -> None:
@@ -157,8 +157,8 @@ def test_a_second_signature_stripped_on_the_way_leaves_the_active_one() -> None:
     topics = run_worker()
     envelope = json.loads(quality_value(LOOSER, ALICE, BOB))
     envelope["signatures"] = envelope["signatures"][:1]
-    arrival = topics.raw(BUNDLES, b"q@2", json.dumps(envelope).encode())
-    assert collect_refusals(topics, arrival)[0] == "second_approver_missing"
+    input_record = topics.raw(BUNDLES, b"q@2", json.dumps(envelope).encode())
+    assert collect_refusals(topics, input_record)[0] == "second_approver_missing"
 
 
 def alter(document: dict[str, object], *signers: SigningKey) -> bytes:
@@ -208,5 +208,5 @@ def test_other_content_under_a_published_revision_is_refused() -> None:
 
 def test_a_quality_bundle_cannot_be_had_by_the_registry_topic() -> None:
     topics = run_worker()
-    arrival = topics.raw(REGISTRY, b"q@2", quality_value(STRICTER, ALICE))
-    assert collect_refusals(topics, arrival)[0] == "wrong_payload_type"
+    input_record = topics.raw(REGISTRY, b"q@2", quality_value(STRICTER, ALICE))
+    assert collect_refusals(topics, input_record)[0] == "wrong_payload_type"

@@ -91,8 +91,8 @@ def test_no_record_more_takes_anything_back(steps: Steps) -> None:
 def test_every_record_counts_repeats_or_is_refused_exactly_once(steps: Steps) -> None:
     topics = fill_topics(steps)
     reduced = topics.reduce()
-    counted = [one.arrival for one in reduced.entries.values()]
-    sorted_out = [*counted, *reduced.repeats, *reduced.known, *(one.arrival for one in reduced.refused)]
+    counted = [one.input_record for one in reduced.entries.values()]
+    sorted_out = [*counted, *reduced.repeats, *reduced.known, *(one.input_record for one in reduced.refused)]
     assert sorted(one.offset for one in sorted_out) == [one.offset for one in topics.records]
 
 

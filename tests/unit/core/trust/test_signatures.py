@@ -55,7 +55,7 @@ def test_every_hash_that_a_verdict_records_finds_its_record() -> None:
         "agent/reader@2",
         "small@1",
     ]
-    assert reduced.entries[reduced.bundles["small"].hash].arrival == bundle
+    assert reduced.entries[reduced.bundles["small"].hash].input_record == bundle
 
 
 def test_without_root_keys_nothing_counts() -> None:

@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from aiokafka import AIOKafkaConsumer
 
@@ -63,7 +63,7 @@ class Evidence:
     `rolled_back`: records of the ledger and the changelog that only a read_uncommitted reader sees.
     """
 
-    site: Site
+    installation: TestInstallation
     inputs: list[StoredRecord]
     ledger: list[StoredRecord]
     changelog: list[StoredRecord]
@@ -77,36 +77,36 @@ class Evidence:
     usual: list[StoredRecord] = field(default_factory=list)
 
 
-async def gather(site: Site) -> Evidence:
+async def gather(installation: TestInstallation) -> Evidence:
     """Read the run back. Raises KafkaUnreachable and TimeoutError."""
     async with asyncio.timeout(READ_S):
-        inputs = await _read(site, [site.real(topic) for topic in INPUTS])
-        ledger = await _read(site, site.ledger)
-        changelog = await _read(site, [site.changelog])
-        produced = await _count_uncommitted(site, [*site.ledger, site.changelog])
-        told = [await records_of(site, topic) for topic in TOLD]
-    return Evidence(site, inputs, ledger, changelog, produced - len(ledger) - len(changelog), *told)
+        inputs = await _read(installation, [installation.real(topic) for topic in INPUTS])
+        ledger = await _read(installation, installation.ledger)
+        changelog = await _read(installation, [installation.changelog])
+        produced = await _count_uncommitted(installation, [*installation.ledger, installation.changelog])
+        told = [await records_of(installation, topic) for topic in TOLD]
+    return Evidence(installation, inputs, ledger, changelog, produced - len(ledger) - len(changelog), *told)
 
 
-async def records_of(site: Site, base: str) -> list[StoredRecord]:
+async def records_of(installation: TestInstallation, base: str) -> list[StoredRecord]:
     """Everything that one topic holds now."""
-    return await _read(site, [site.real(base)])
+    return await _read(installation, [installation.real(base)])
 
 
-async def policy_refusals(site: Site) -> int:
+async def policy_refusals(installation: TestInstallation) -> int:
     """How many dead letters there are in a run that publishes no unreadable input."""
-    return len(await records_of(site, DEAD_LETTERS))
+    return len(await records_of(installation, DEAD_LETTERS))
 
 
-async def _read(site: Site, topics: Sequence[str]) -> list[StoredRecord]:
-    async with open_reader(site.bootstrap_servers, topics, "beginning") as reader:
+async def _read(installation: TestInstallation, topics: Sequence[str]) -> list[StoredRecord]:
+    async with open_reader(installation.bootstrap_servers, topics, "beginning") as reader:
         return list(itertools.chain.from_iterable([batch async for batch in reader.to_end()]))
 
 
-async def _count_uncommitted(site: Site, topics: Sequence[str]) -> int:
-    partitions = await list_partitions(site.bootstrap_servers, topics)
+async def _count_uncommitted(installation: TestInstallation, topics: Sequence[str]) -> int:
+    partitions = await list_partitions(installation.bootstrap_servers, topics)
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=site.bootstrap_servers,
+        bootstrap_servers=installation.bootstrap_servers,
         isolation_level="read_uncommitted",
         enable_auto_commit=False,
         auto_offset_reset="earliest",
@@ -225,7 +225,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class InputRecord:
+class TrafficRecord:
     """One record to publish; `topic` is a base name, `write` the memory write that it shows first."""
 
     topic: str
@@ -239,9 +239,11 @@ PARTITIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class TestInstallation:
     """`settings` is the environment of a worker here; `began_ms`: when its policy was published. `said`:
     what its people said; None: it has no people."""
+
+    __test__: ClassVar[bool] = False  # pytest takes a class of this name for tests
 
     bootstrap_servers: str
     prefix: str
@@ -275,7 +277,7 @@ class Site:
 
 async def prepare(
     bootstrap_servers: str, folder: Path, name: str, stages: Sequence[str] = neutral_policy.STAGES
-) -> Site:
+) -> TestInstallation:
     """Create the topics of a run called `name` (unique on this broker) and publish its policy."""
     prefix, trust, began_ms = f"{name}.", ThrowawayTrust(), time.time_ns() // 1_000_000
     await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), 1)
@@ -288,4 +290,4 @@ async def prepare(
         "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
         **neutral_policy.environment(trust),
     }
-    return Site(bootstrap_servers, prefix, name, folder, settings, trust, began_ms=began_ms)
+    return TestInstallation(bootstrap_servers, prefix, name, folder, settings, trust, began_ms=began_ms)

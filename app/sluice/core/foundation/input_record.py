@@ -1,6 +1,6 @@
 """One record as it arrived from an input topic, and the ids of the decisions on it.
 
-An arrival is the raw bytes and the broker's coordinates of them. Ids are made from the coordinates: a
+An input record is the raw bytes and the broker's coordinates of them. Ids are made from the coordinates: a
 redelivery gives the same id, and no index is needed.
 """
 
@@ -163,7 +163,7 @@ REPLAYED = "replayed: a record with this nonce was decided before"
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class InputRecord:
     """`topic` is the base name, without prefix; `timestamp_ms` is the broker's LogAppendTime, UTC.
 
     `waited_ms`: the time from its arrival to the start of its decision, by the worker's clock. Only an action
@@ -186,9 +186,9 @@ class Arrival:
     agent_header: str | None = None
     _digest: str = field(init=False, default="", repr=False, compare=False)
 
-    def checked(self, signature: InputSignature) -> Arrival:
-        """The arrival with what came of its signature."""
-        return Arrival(
+    def checked(self, signature: InputSignature) -> InputRecord:
+        """The input record with what came of its signature."""
+        return InputRecord(
             self.topic,
             self.partition,
             self.offset,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer
 
 from load.installations import approvers
-from load.installations.site import prepare, records_of
+from load.installations.installation import prepare, records_of
 from load.installations.worker_process import WorkerProcess
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.trust.signing import sign_review
@@ -23,29 +23,29 @@ from sluice.stream.engine.outbox import home_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
     from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 PATIENCE_S, END_S, POLL_S = 90.0, 60.0, 0.1
 Fields = dict[str, Any]
 
 
-class AnsweredSite:
+class AnsweredInstallation:
     """`producers`: of two people, who do not wait for each other."""
 
-    def __init__(self, site: Site, producers: Sequence[AIOKafkaProducer]) -> None:
-        self.site = site
+    def __init__(self, installation: TestInstallation, producers: Sequence[AIOKafkaProducer]) -> None:
+        self.installation = installation
         self._producers = producers
 
     async def send(self, topic: str, fields: Fields, person: int = 0) -> str:
         """Publish a record under its session; its place, as ids have it."""
         key, value = fields["session_id"].encode(), json.dumps(fields).encode()
-        sent = await self._producers[person].send_and_wait(self.site.real(topic), value, key=key)
+        sent = await self._producers[person].send_and_wait(self.installation.real(topic), value, key=key)
         return f"{topic}:{sent.partition}:{sent.offset}"
 
     async def all_of(self, topic: str) -> list[Fields]:
         """Every record of a topic of answers, each partition's in order."""
-        return [json.loads(one.value or b"null") for one in await records_of(self.site, topic)]
+        return [json.loads(one.value or b"null") for one in await records_of(self.installation, topic)]
 
     async def wait_for_records(self, topic: str, enough: Callable[[list[Fields]], bool]) -> list[Fields]:
         """The records of a topic once there are enough. Raises TimeoutError."""
@@ -67,13 +67,13 @@ class AnsweredSite:
             "justification": "looked at and compared",
             **changed,
         }
-        signed = sign_review(fields, approvers.KEYS[by], self.site.audience)
+        signed = sign_review(fields, approvers.KEYS[by], self.installation.audience)
         return signed.model_dump(mode="json", exclude_unset=True)
 
     def session_in(self, partition: int, name: str) -> str:
         """A session of this name that lies in the partition."""
         names = (f"{name}-{number}" for number in range(10_000))
-        return next(one for one in names if home_of(one.encode(), self.site.partitions) == partition)
+        return next(one for one in names if home_of(one.encode(), self.installation.partitions) == partition)
 
 
 SUBJECTS = ("grant_id", "memory_id", "escalation_id")
@@ -82,18 +82,20 @@ DIGESTS = ("action_digest", "request_hash", "content_digest", "grant_digest")
 
 
 @asynccontextmanager
-async def open_site(
+async def open_installation(
     servers: str,
     more: Callable[[ThrowawayTrust], Sequence[ControlRecord]] = lambda _: (),
     slow_s: float = 0.0,
-) -> AsyncIterator[AnsweredSite]:
+) -> AsyncIterator[AnsweredInstallation]:
     """Approvers, their tools and agents, and what `more` gives; a worker decides. `slow_s`: what an action
     with the mark of slow ones waits in a gate."""
     with tempfile.TemporaryDirectory(prefix="sluice-attack-") as folder:
-        site = await prepare(servers, Path(folder), f"answers-{uuid.uuid4().hex[:8]}")
-        site.settings["SLUICE_WORKER__TIMER_INTERVAL_S"] = "0.2"
-        await publish_policy(servers, site.prefix, [*approvers.records(site.trust), *more(site.trust)])
-        worker = WorkerProcess(site, "worker", slow_s)
+        installation = await prepare(servers, Path(folder), f"answers-{uuid.uuid4().hex[:8]}")
+        installation.settings["SLUICE_WORKER__TIMER_INTERVAL_S"] = "0.2"
+        await publish_policy(
+            servers, installation.prefix, [*approvers.records(installation.trust), *more(installation.trust)]
+        )
+        worker = WorkerProcess(installation, "worker", slow_s)
         producers = [AIOKafkaProducer(bootstrap_servers=servers, acks="all") for _ in range(2)]
         try:
             end = time.monotonic() + PATIENCE_S
@@ -102,7 +104,7 @@ async def open_site(
                     raise RuntimeError(worker.last_words())
                 await asyncio.sleep(POLL_S)
             await asyncio.gather(*(one.start() for one in producers))
-            yield AnsweredSite(site, producers)
+            yield AnsweredInstallation(installation, producers)
         finally:
             await asyncio.gather(*(one.stop() for one in producers))
             await asyncio.to_thread(worker.end, END_S)

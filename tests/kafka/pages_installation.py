@@ -35,7 +35,7 @@ from tests.kafka.gateway_process import (
     run_gateway,
 )
 from tests.kafka.gateway_process import entries as gateway_entries
-from tests.kafka.installation import run_worker, site_on
+from tests.kafka.installation import installation_on, run_worker
 from tests.kafka.memories import write
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
-    from load.installations.site import Site
+    from load.installations.installation import TestInstallation
 
 WIRE = "load.wire"
 PATIENT_AGENT = "patient-agent"
@@ -86,11 +86,11 @@ RULES: dict[Literal["light", "dark"], dict[str, Any]] = {
 
 
 @dataclass
-class PageSite:
+class PageInstallation:
     """A gateway with pages, its settings, and a browser. Keys and log-ins are made once: each costs a slow
     hash."""
 
-    site: Site
+    installation: TestInstallation
     gateway: Gateway
     given: dict[str, Any]
     browser: Browser
@@ -296,7 +296,7 @@ def chromium() -> str:
 
 
 @contextmanager
-def run_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[PageSite]:
+def run_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[PageInstallation]:
     """All of it, stopped in good order afterwards."""
     binary = chromium()
     expect.set_options(timeout=PATIENCE_MS)
@@ -306,9 +306,9 @@ def run_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[
         "SLUICE_WORKER__TIMER_INTERVAL_S": "0.2",
         "SLUICE_VALUES__MASTER_KEY_FILE": str(master),
     }
-    made = site_on(kafka, folder, name, STAGES, **own_settings)
+    made = installation_on(kafka, folder, name, STAGES, **own_settings)
     patient = {**neutral_policy.bundle(stages=STAGES), "id": "load.patient"}
-    found = {"id": "load.suspect", "reason": "words of a test", "source": "tests/kafka/pages_site.py"}
+    found = {"id": "load.suspect", "reason": "words of a test", "source": "tests/kafka/pages_installation.py"}
     patient["patterns"] = {"text": [{**found, "severity": "warn", "pattern": SUSPECT}]}
     patient["memory"] = {**patient["memory"], "quarantineReviewMs": 3_600_000}
     wire = {"tier": "T4", "action_type": "PAYMENT", "reversible": False, "trusts_row_claims": True}
@@ -352,7 +352,7 @@ def run_pages(kafka: str, folder: Path, name: str, **settings: Any) -> Iterator[
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=binary, args=ARGUMENTS)
             with run_gateway(made, **given) as gateway:
-                at = PageSite(made, gateway, given, browser)
+                at = PageInstallation(made, gateway, given, browser)
                 yield at
                 at.leave_open()
                 began = time.monotonic()

@@ -1,4 +1,4 @@
-"""An installation in memory with everything that lies on its broker: control topics, inputs, and the
+"""An decision_settings in memory with everything that lies on its broker: control topics, inputs, and the
 ledger's records with keys, times and headers. A forger changes the records; `examine` is what `sluice ledger
 verify` and `sluice rerun --all` say of them."""
 
@@ -14,12 +14,12 @@ from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import NOTHING_SHARED, DecisionPoint
 from sluice.core.decide.replay import Replay, decide, nobody
-from sluice.core.foundation.arrival import Arrival
 from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import HELD_INPUT, Answer
 from sluice.core.registry.keys import Roots
 from sluice.core.rerun.evidence import PolicyEvidence
-from sluice.core.rerun.policy_then import Installation, PolicyThen
+from sluice.core.rerun.policy_then import DecisionSettings, PolicyThen
 from sluice.core.rerun.recomputation import Recomputation
 from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import DECIDED, PartitionWalk, WrittenRecord, group_answers, read_entry
@@ -69,13 +69,13 @@ def bundle(revision: int, *, lax: bool, more: Mapping[str, Any] = NOTHING_MORE) 
 
 
 @dataclass
-class RecordedSite:
+class RecordedInstallation:
     """`records` in the order of the chain; `inputs` by place; `control`: both control topics; `tables`: what
     its bundles say beside what ships; `more` gives further control records of the beginning."""
 
     trust: ThrowawayTrust = field(default_factory=ThrowawayTrust)
-    control: list[Arrival] = field(default_factory=list)
-    inputs: dict[tuple[str, int, int], Arrival] = field(default_factory=dict)
+    control: list[InputRecord] = field(default_factory=list)
+    inputs: dict[tuple[str, int, int], InputRecord] = field(default_factory=dict)
     records: list[WrittenRecord] = field(default_factory=list)
     now: int = BEGAN_MS
     tables: Mapping[str, Any] = field(default_factory=dict)
@@ -107,9 +107,9 @@ class RecordedSite:
         self.now += 1000
         offset = sum(place[0] == topic for place in self.inputs)
         key, value = record["session_id"].encode(), json.dumps(record).encode()
-        arrival = Arrival(topic, PARTITION, offset, self.now, key, value)
-        self.inputs[topic, PARTITION, offset] = arrival
-        for one in self._replay.take(arrival).records:
+        input_record = InputRecord(topic, PARTITION, offset, self.now, key, value)
+        self.inputs[topic, PARTITION, offset] = input_record
+        for one in self._replay.take(input_record).records:
             if BY_NAME[one.topic].ledger:
                 written = self._chain.link(one.body)
                 headers = tuple(make_output_headers(one.body, one.kind, "/sluice/attacked", None))
@@ -120,8 +120,8 @@ class RecordedSite:
         if request.port != HELD_INPUT:
             return nobody(request)
         place: Any = request.payload
-        arrival = self.inputs.get((place["topic"], place["partition"], place["offset"]))
-        value = None if arrival is None else arrival.value
+        input_record = self.inputs.get((place["topic"], place["partition"], place["offset"]))
+        value = None if input_record is None else input_record.value
         return Answer("unavailable" if value is None else "answered", value)
 
     def lie(
@@ -137,7 +137,7 @@ class RecordedSite:
         return WrittenRecord(topic, PARTITION, end, self.now + 5, key, value, headers)
 
     def examine(self, records: Sequence[WrittenRecord], *, cut: frozenset[str] = frozenset()) -> list[str]:
-        """Everything that is said of these records instead of the site's; empty: intact and identical."""
+        """All that is said of these records, not the installation's own; empty: intact and identical."""
         report = verify(
             Located(one.topic, one.partition, one.offset, one.key, one.value, one.written_ms)
             for one in records
@@ -163,26 +163,26 @@ class RecordedSite:
             evidence.add(one.topic, one.value)
         stages = list_shipped_stages()
         defaults = "sluice.default", "sluice.quality", "attacked"
-        of = Installation(stages, self._roots, *defaults, LIMITS, LAG_MS, VERSION, values_key=VALUES_KEY)
+        of = DecisionSettings(stages, self._roots, *defaults, LIMITS, LAG_MS, VERSION, values_key=VALUES_KEY)
         then = PolicyThen(self.control, self._roots, of)
         by_name = {one.name: one for one in stages}
         return Rerunner(evidence, by_name.__getitem__, VERSION, then), then
 
     def walk(self) -> PartitionWalk:
-        """Over the site's partition, from its beginning."""
+        """Over the installation's partition, from its beginning."""
         rerunner, then = self._then
         return PartitionWalk(rerunner, Recomputation(then, LIMITS))
 
     def _publish(self, *records: ControlRecord) -> None:
         for topic, key, value in records:
             offset = sum(one.topic == topic for one in self.control)
-            self.control.append(Arrival(topic, 0, offset, self.now, key, value))
+            self.control.append(InputRecord(topic, 0, offset, self.now, key, value))
 
 
 def make_decision(
-    site: RecordedSite,
-    control: Sequence[Arrival],
-    arrival: Arrival,
+    installation: RecordedInstallation,
+    control: Sequence[InputRecord],
+    input_record: InputRecord,
     kind: str = "Verdict",
     *,
     how: Literal["in turn", "alone", "unread"] = "in turn",
@@ -190,18 +190,18 @@ def make_decision(
 ) -> dict[str, Any]:
     """The first decision of a kind on an input as the core would have given it under other control records:
     on the session that the inputs before it made, or `alone` on none, or `unread`."""
-    point = PolicyReducer(Roots([site.trust.root_key]), "sluice.default", _point).first(control)
+    point = PolicyReducer(Roots([installation.trust.root_key]), "sluice.default", _point).first(control)
     if how == "unread":
-        decision = point.unread(arrival)
+        decision = point.unread(input_record)
     else:
-        state = SessionState(KEY_PREFIX + (arrival.key or b""))
+        state = SessionState(KEY_PREFIX + (input_record.key or b""))
         replay = Replay(point)
-        for before in () if how == "alone" else site.inputs.values():
-            if before == arrival:
+        for before in () if how == "alone" else installation.inputs.values():
+            if before == input_record:
                 break
             replay.take(before)
-            state = replay.session(before.key or b"") if before.key == arrival.key else state
-        decision = decide(point, arrival, state, nobody, shared)
+            state = replay.session(before.key or b"") if before.key == input_record.key else state
+        decision = decide(point, input_record, state, nobody, shared)
     return next(one.body for one in decision.records if one.kind == kind)
 
 
