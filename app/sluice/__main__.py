@@ -1,5 +1,25 @@
-"""`python -m sluice` is the `sluice` command."""
+"""`sluice`, and `python -m sluice`: the command, or which extra it needs."""
 
-from sluice.cli.main import main
+from __future__ import annotations
 
-main()
+import sys
+
+MISSING = 2
+"""The exit code where the packages of the commands are not installed."""
+
+
+def main() -> None:
+    """Run the command. The package alone is an agent's client: without the extra `worker` it says so."""
+    try:
+        from sluice.cli.main import main as run  # noqa: PLC0415 - an agent's client has no Typer
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "sluice":
+            raise
+        needed = "sluice's commands need the extra `worker`: pip install 'sluice[worker]'"
+        print(f"{needed} ({error.name} is missing)", file=sys.stderr)  # noqa: T201 - no Rich either
+        sys.exit(MISSING)
+    run()
+
+
+if __name__ == "__main__":
+    main()

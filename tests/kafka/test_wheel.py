@@ -1,22 +1,24 @@
 """Mend 22.0: a wheel in an empty environment, far from any checkout, brings a worker that decides.
 
 The environment has what requirements.lock names, held against its hashes, and the wheel; another one has the
-packages of the extra `client` alone.
+packages that the extra `client` brings.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from email import message_from_bytes
+from pathlib import Path
 from typing import TYPE_CHECKING
-from zipfile import ZipFile
+from urllib.request import urlopen
 
 import pytest
 
@@ -25,7 +27,6 @@ from tests.documents.blocks import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.kafka
 
@@ -42,6 +43,8 @@ with GateClient(sys.argv[1], "example-operator", ClientOptions(sys.argv[2], dead
     print(gate.propose("search_records", {"table": "orders"}, session_id="s-client", rows_affected=1).verdict)
 """
 WHERE = "import sluice, sys; print(sluice.__file__, *[one for one in sys.path if one])"
+DISTRIBUTIONS = "from importlib.metadata import distributions as all; print(*(one.name for one in all()))"
+OF_A_WORKER = {"onnxruntime", "numpy", "faust-streaming", "typer", "anthropic", "fastapi"}
 EXAMPLE = "from sluice.shipped import SHIPPED_FILES; print(SHIPPED_FILES / 'examples' / 'actions.jsonl')"
 
 
@@ -137,6 +140,7 @@ def test_the_wheel_s_commands_bring_a_worker_that_decides_the_published_examples
     assert all(str(ROOT) not in one for one in told), told
     assert told[0].startswith(str(installed.environment))
     assert "Usage: sluice" in installed.run("sluice", "--help")
+    assert installed.run("sluice", "--version") == f"sluice {wheel.name.split('-')[1]}\n"
     fresh = {name: value for name, value in installed.settings.items() if name != "SLUICE_CONFIG"}
     Place(installed.environment, installed.folder, fresh).run("sluice", "init")
     with _run_deciding(installed):
@@ -148,16 +152,60 @@ def test_the_wheel_s_commands_bring_a_worker_that_decides_the_published_examples
 
 
 def _ask_by_client_alone(installed: Place, wheel: Path, folder: Path) -> str:
-    """What the client is answered in an environment that has only what the extra `client` names."""
+    """What the client is answered where `pip install "sluice[client]"` is all that was done."""
     place = _place(folder)
-    extra = [one.split(";")[0].strip() for one in _requirements(wheel) if one.endswith("extra == 'client'")]
-    _install(place, "--constraint", str(LOCK), *extra)
-    _install(place, "--no-deps", str(wheel))
+    _install(place, "--constraint", str(LOCK), f"sluice[client] @ {wheel.as_uri()}")
+    assert not set(place.run("python", "-c", DISTRIBUTIONS).split()) & OF_A_WORKER
+    command = subprocess.run(place.words("sluice"), env=place.settings, capture_output=True, check=False)
+    assert (command.returncode, b"pip install 'sluice[worker]'" in command.stderr) == (2, True)
     servers = installed.settings["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
     return place.run("python", "-c", ASK, servers, installed.settings["SLUICE_KAFKA__TOPIC_PREFIX"]).strip()
 
 
-def _requirements(wheel: Path) -> list[str]:
-    with ZipFile(wheel) as packed:
-        (name,) = [one for one in packed.namelist() if one.endswith(".dist-info/METADATA")]
-        return message_from_bytes(packed.read(name)).get_all("Requires-Dist", [])
+def test_the_wheel_s_gateway_serves_its_pages_with_all_that_they_load(installed: Place) -> None:
+    """The templates, the styles and scripts, and the OpenAPI document are in the wheel."""
+    if not Path(installed.settings["SLUICE_CONFIG"]).exists():
+        installed.run("sluice", "init")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = installed.folder / "gateway.log"
+    environment = {**installed.settings, "SLUICE_GATEWAY__PORT": str(port)}
+    with log.open("wb") as written:
+        gateway = subprocess.Popen(
+            installed.words("sluice", "gateway"),
+            cwd=installed.folder,
+            env=environment,
+            stdout=written,
+            stderr=written,
+        )
+    try:
+        _wait_until_served(f"http://127.0.0.1:{port}/healthz", gateway, log)
+        page = _fetch(f"http://127.0.0.1:{port}/review")
+        loaded = re.findall(r'(?:href|src)="(/review/static/[^"]+)"', page)
+        assert loaded, page
+        assert all(_fetch(f"http://127.0.0.1:{port}{one}") for one in loaded)
+        assert json.loads(_fetch(f"http://127.0.0.1:{port}/openapi.json"))["openapi"].startswith("3.")
+    finally:
+        gateway.send_signal(signal.SIGTERM)
+        status = gateway.wait(END_S)
+    assert status == 0, log.read_text()
+
+
+def _wait_until_served(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + READY_S
+    while True:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        try:
+            _fetch(url)
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+
+
+def _fetch(url: str) -> str:
+    with urlopen(url, timeout=10) as answer:  # noqa: S310 - the gateway of this test
+        text: str = answer.read().decode()
+    return text
