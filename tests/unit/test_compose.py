@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import time
@@ -14,7 +15,9 @@ from redis import Redis
 from redis.exceptions import AuthenticationError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from sluice.cli.main import VERBS
 from sluice.secrets.redis_seal import add_password
+from sluice.settings.reader import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +48,7 @@ def test_the_worker_waits_for_init_reads_its_settings_and_has_no_private_key() -
     assert worker["environment"]["SLUICE_CONFIG"] == f"{home}/sluice.toml"
     assert mounts("init") == {"home": home, "keys": f"{home}/keys", "redis-secret": f"{home}/redis"}
     assert mounts("worker") == {"home": f"{home}:ro"}
-    assert f"install -d -o sluice -m 0700 {home} {home}/keys {home}/redis" in DOCKERFILE
+    assert f"install -d -o sluice -g sluice -m 0700 {home} {home}/keys {home}/redis" in DOCKERFILE
 
 
 def test_no_container_may_gain_a_privilege_or_write_to_its_file_system() -> None:
@@ -79,6 +82,34 @@ def test_redis_wants_a_password_that_init_makes_and_the_repository_does_not_have
     assert "@" not in gateway["environment"]["SLUICE_GATEWAY__REDIS_URL"]
     assert redis["depends_on"] == {"init": {"condition": "service_completed_successfully"}}
     assert f"--uid {redis['user'].split(':')[0]} sluice" in DOCKERFILE, "who may read the file"
+
+
+def test_every_variable_is_a_setting_that_takes_its_value() -> None:
+    """An unknown one would end each of these processes when it starts."""
+    for name, service in COMPOSE["services"].items():
+        given = {key: expand(str(value)) for key, value in service.get("environment", {}).items()}
+        ours = {key: value for key, value in given.items() if key.startswith("SLUICE_")}
+        assert bool(ours) == (service.get("image") == "sluice:local"), name
+        ours.pop("SLUICE_CONFIG", None)
+        load_settings(environment=ours)
+
+
+def expand(text: str) -> str:
+    """A value as compose passes it on where the caller's environment says nothing."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text)
+
+
+def test_each_process_that_stays_says_whether_it_works_and_is_started_again() -> None:
+    for name, service in COMPOSE["services"].items():
+        stays = name != "init"
+        assert ("healthcheck" in service) == (stays and name != "notifier"), name
+        assert (service["restart"] != "no") == stays, name
+
+
+def test_the_commands_are_verbs_of_sluice() -> None:
+    ours = {name: one["command"][0] for name, one in COMPOSE["services"].items() if "build" in one}
+    assert ours == {"init": "init", "worker": "worker", "gateway": "gateway", "notifier": "notify"}
+    assert set(ours.values()) <= VERBS.keys()
 
 
 def test_the_redis_of_the_compose_file_refuses_who_has_no_password(
