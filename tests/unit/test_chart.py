@@ -1,0 +1,194 @@
+"""The Helm chart: what `make chart` rendered of it is current, valid, confined, and starts what there is."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from sluice.cli.main import VERBS
+from sluice.settings.reader import load_settings
+from tests.unit.test_image import RUN as IMAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HELM = Path(__file__).resolve().parents[2] / "config" / "helm"
+CHART = HELM / "sluice"
+FULL = HELM / "full.values.yaml"
+RENDERED = sorted((HELM / "rendered").glob("*.yaml"))
+KUBERNETES = "1.34"
+SECRETS = "/run/sluice/secrets"
+STAND_INS = {"SLUICE_NOTIFY__WEBHOOKS": "[]"}
+"""What a key of a Secret stands for, where a word alone would not be a setting's value."""
+Json = dict[str, Any]
+
+
+def read_objects(path: Path) -> list[Json]:
+    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+
+
+def list_pods(path: Path) -> Iterator[tuple[Json, Json]]:
+    """Each object that makes pods, with the pod's spec."""
+    for one in read_objects(path):
+        if one["kind"] in ("StatefulSet", "Deployment", "Job"):
+            yield one, one["spec"]["template"]["spec"]
+
+
+def find_object(path: Path, kind: str, name: str) -> Json:
+    (wanted,) = [one for one in read_objects(path) if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+    return wanted
+
+
+@pytest.fixture(params=RENDERED, ids=lambda path: path.stem)
+def rendered(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def test_what_is_rendered_is_of_this_chart() -> None:
+    """Helm is not there in every run: the digests of the files that it read are."""
+    noted = [line.split("  ") for line in (HELM / "rendered" / "SHA256SUMS").read_text().splitlines()]
+    files = sorted(path for path in CHART.rglob("*") if path.is_file())
+    assert {name for _, name in noted} == {str(one.relative_to(HELM)) for one in [*files, FULL]}
+    changed = [name for digest, name in noted if sha256((HELM / name).read_bytes()).hexdigest() != digest]
+    assert changed == [], "run `make chart`"
+    assert [path.stem for path in RENDERED] == ["default", "full"]
+
+
+def test_the_values_are_those_that_the_schema_takes() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    Draft7Validator.check_schema(schema)
+    validator = Draft7Validator(schema)
+    for path in (CHART / "values.yaml", FULL):
+        values = yaml.safe_load(path.read_text())
+        assert list(validator.iter_errors(values)) == [], path.name
+        assert not validator.is_valid(values | {"unknown": 1})
+        assert not validator.is_valid(values | {"worker": values["worker"] | {"replica": 2}})
+
+
+def test_kubernetes_takes_every_object(rendered: Path) -> None:
+    for one in read_objects(rendered):
+        kubernetes_validate.validate(one, KUBERNETES, strict=True)
+
+
+def test_every_container_is_confined(rendered: Path) -> None:
+    """The restricted profile of the pod security standards, and no token of the cluster's API."""
+    for one, pod in list_pods(rendered):
+        told = one["metadata"]["name"]
+        assert pod["automountServiceAccountToken"] is False, told
+        assert pod["securityContext"]["runAsNonRoot"] is True, told
+        assert f"{pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}" in (
+            IMAGE.list_texts("USER")
+        )
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, told
+        for container in [*pod["containers"], *pod.get("initContainers", [])]:
+            confined = container["securityContext"]
+            assert confined["readOnlyRootFilesystem"] is True, told
+            assert confined["allowPrivilegeEscalation"] is False, told
+            assert confined["capabilities"] == {"drop": ["ALL"]}, told
+            assert container["resources"].keys() == {"requests", "limits"}, told
+            assert "memory" in container["resources"]["limits"], told
+
+
+def test_every_container_runs_a_verb_with_settings_that_it_takes(rendered: Path, tmp_path: Path) -> None:
+    """Each role's file and variables are read as its process would read them."""
+    run = 0
+    for one, pod in list_pods(rendered):
+        (container,) = pod["containers"]
+        assert container["args"][0] in VERBS
+        environment = {
+            entry["name"]: entry.get("value", STAND_INS.get(entry["name"], "a-secret"))
+            for entry in container["env"]
+        }
+        file = Path(environment.pop("SLUICE_CONFIG"))
+        assert str(file.parent) in [mount["mountPath"] for mount in container["volumeMounts"]]
+        (settings,) = [each["configMap"]["name"] for each in pod["volumes"] if "configMap" in each]
+        written = tmp_path / f"{one['metadata']['name']}.toml"
+        written.write_text(find_object(rendered, "ConfigMap", settings)["data"][file.name])
+        loaded = load_settings(written, environment=environment)
+        assert loaded.kafka.bootstrap_servers.startswith("kafka")
+        run += 1
+    assert run == (4 if rendered.stem == "full" else 3)
+
+
+def test_no_secret_is_in_what_is_rendered_and_each_role_has_its_own(rendered: Path) -> None:
+    objects = read_objects(rendered)
+    assert not [one for one in objects if one["kind"] == "Secret"]
+    for one, pod in list_pods(rendered):
+        own = {each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
+        named = {
+            entry["valueFrom"]["secretKeyRef"]["name"]
+            for container in pod["containers"]
+            for entry in container["env"]
+            if "valueFrom" in entry
+        }
+        assert named <= own, one["metadata"]["name"]
+        assert len(own) == (rendered.stem == "full")
+        assert not [
+            mount
+            for each in pod["containers"]
+            for mount in each["volumeMounts"]
+            if mount["name"] == "secrets"
+        ]
+
+
+def test_a_key_file_is_its_process_s_alone() -> None:
+    """A mounted Secret is readable by a group, and such a key is refused: what is used is a copy."""
+    for _, pod in list_pods(HELM / "rendered" / "full.yaml"):
+        (copying,) = pod["initContainers"]
+        assert copying["command"][2].startswith("umask 077; ")
+        assert copying["command"][2].endswith(f" {SECRETS}/")
+        run = next(one for one in pod["volumes"] if one["name"] == "run")
+        assert run["emptyDir"]["medium"] == "Memory"
+
+
+def test_selectors_find_the_pods_that_they_are_for(rendered: Path) -> None:
+    labels = {
+        one["metadata"]["name"]: one["spec"]["template"]["metadata"]["labels"]
+        for one in read_objects(rendered)
+        if one["kind"] in ("StatefulSet", "Deployment", "Job")
+    }
+    for one in read_objects(rendered):
+        spec = one.get("spec", {})
+        chosen = spec.get("podSelector") or spec.get("selector")
+        if chosen is None:
+            continue
+        wanted = chosen.get("matchLabels", chosen).items()
+        name = one["metadata"]["name"]
+        assert name not in labels or wanted <= labels[name].items(), name
+        found = [each for each, own in labels.items() if wanted <= own.items()]
+        assert found == [name] or (found, name) == ([], "sluice-notifier"), (one["kind"], name, found)
+
+
+def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rendered: Path) -> None:
+    policies = {
+        one["metadata"]["name"]: one["spec"]
+        for one in read_objects(rendered)
+        if one["kind"] == "NetworkPolicy"
+    }
+    assert policies.keys() == {f"sluice-{role}" for role in ("topics", "worker", "gateway", "notifier")}
+    for name, spec in policies.items():
+        assert spec["policyTypes"] == ["Ingress", "Egress"]
+        assert bool(spec["ingress"]) == (name == "sluice-gateway")
+        assert {"protocol": "TCP", "port": 9092} in [
+            port for rule in spec["egress"] for port in rule["ports"]
+        ]
+
+
+def test_the_topics_are_made_before_anything_starts_and_again_at_each_upgrade(rendered: Path) -> None:
+    job = find_object(rendered, "Job", "sluice-topics")
+    settings = find_object(rendered, "ConfigMap", "sluice-topics")
+    weights = []
+    for one in (settings, job):
+        notes = one["metadata"]["annotations"]
+        assert notes["helm.sh/hook"] == "pre-install,pre-upgrade"
+        weights.append(int(notes["helm.sh/hook-weight"]))
+    assert weights[0] < weights[1], "the job mounts the settings"
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["topics", "create"]
