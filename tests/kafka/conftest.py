@@ -18,13 +18,17 @@ import pytest
 
 from load.installations.redis_server import RedisServer
 from sluice.broker import locate
-from sluice.broker.local import Layout
+from sluice.broker.handle import find_free_ports
+from sluice.broker.local import Layout, launch
+from sluice.broker.secured import BrokerSecurity, draw_passwords
+from sluice_topics.access import ROLES
 from tests.kafka.installation import delete_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluice.broker.handle import Broker
+    from sluice.broker.local import LocalBroker
     from tests.kafka.pages_installation import PageInstallation
 
 MAX_NAME = 60  # of a test, within a topic's name
@@ -66,6 +70,20 @@ def own_broker(second_broker: Broker, prefix: str) -> Iterator[Broker]:
     yield second_broker
     second_broker.start()
     asyncio.run(delete_topics(second_broker.bootstrap_servers, prefix))
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A broker where everyone must log in and may do only what an ACL allows. One file of tests uses it, so
+    that a run starts it once."""
+    work = tmp_path_factory.mktemp("secured")
+    *_, tls_port = find_free_ports(3)  # `launch` takes the two before
+    security = BrokerSecurity(work / "tls", tls_port, draw_passwords(*ROLES, "nobody"))
+    broker = launch(Layout(work, work / "data", locate.JARS), security=security)
+    try:
+        yield broker
+    finally:
+        broker.kill()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluice.settings.groups import KafkaSettings
+from sluice.settings.kafka import KafkaSettings
 from tests.conftest import KEPT
 from tests.documents.blocks import PROGRAM, ROOT, Block, blocks, documents
 from tests.documents.ready_process import write_client

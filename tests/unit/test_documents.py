@@ -27,7 +27,7 @@ from sluice.core.quality_bundle.content_settings import ContentJudge
 from sluice.core.registry.registry_entries import RegistryFile
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice.offline.golden_set import GoldenCase
-from sluice.settings.groups import KafkaSettings
+from sluice.settings.kafka import KafkaSettings
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval
 from tests.documents.blocks import NOT_RUN, PROGRAM, RECORD, ROOT, RUN, Block, blocks, documents

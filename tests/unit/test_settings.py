@@ -25,6 +25,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMENTED = {
+    "kafka.ca_file",
+    "kafka.certificate_file",
+    "kafka.key_file",
+    "kafka.key_password",
+    "kafka.key_password_file",
+    "kafka.sasl_mechanism",
+    "kafka.username",
+    "kafka.password",
+    "kafka.password_file",
+    "kafka.token_url",
+    "kafka.token_ca_file",
+    "kafka.client_id",
+    "kafka.client_secret",
+    "kafka.client_secret_file",
     "embedding.patterns",
     "worker.ready_file",
     "analysis.api_key",

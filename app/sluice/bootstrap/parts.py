@@ -185,9 +185,9 @@ def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, P
     """
     names, partitions = list_real_names(settings), settings.kafka.partitions
     return {
-        HELD_INPUT: KafkaHeldInput(settings.kafka.bootstrap_servers, names),
+        HELD_INPUT: KafkaHeldInput(settings.kafka.connection, names),
         lineage.PORT: KafkaLineage(
-            settings.kafka.bootstrap_servers, names, partitions, proofs=_build_proofs(settings)
+            settings.kafka.connection, names, partitions, proofs=_build_proofs(settings)
         ),
         **build_analysis_ports(settings),
         **build_grader_ports(settings),
@@ -206,7 +206,7 @@ def _build_resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
     given, names = settings.provenance, list_real_names(settings)
     rules = HttpRules(**given.model_dump(include={one.name for one in fields(HttpRules)}))
     topic = KafkaProvenance(
-        settings.kafka.bootstrap_servers,
+        settings.kafka.connection,
         f"{settings.worker.app_id}-provenance",
         names[PROVENANCE_WANTED],
         names[PROVENANCE_RECORDS],
@@ -226,14 +226,14 @@ def _build_resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
 
 def _build_compacted(settings: Settings, topic: str) -> KafkaCompacted:
     name = list_real_names(settings)[topic]
-    return KafkaCompacted(settings.kafka.bootstrap_servers, name, settings.kafka.partitions)
+    return KafkaCompacted(settings.kafka.connection, name, settings.kafka.partitions)
 
 
 def build_control_reader(settings: Settings) -> KafkaControlReader:
     """A reader of the decision_settings's control topics, not connected."""
     names = list_real_names(settings)
     topics = {names[base]: base for base in (REGISTRY, BUNDLES)}
-    return KafkaControlReader(settings.kafka.bootstrap_servers, topics)
+    return KafkaControlReader(settings.kafka.connection, topics)
 
 
 def _build_engine_settings(settings: Settings) -> EngineSettings:
@@ -275,7 +275,7 @@ def _build_proofs(settings: Settings) -> RecordProofs:
 
 def _build_transaction_settings(settings: Settings) -> TransactionSettings:
     return TransactionSettings(
-        bootstrap_servers=settings.kafka.bootstrap_servers,
+        cluster=settings.kafka.connection,
         group_id=settings.worker.app_id,
         changelog=list_real_names(settings)[SESSIONS_CHANGELOG],
         transaction_timeout_ms=int(settings.worker.transaction_timeout_s * 1000),
@@ -289,7 +289,7 @@ def _build_application_settings(settings: Settings) -> ApplicationSettings:
     names = list_real_names(settings)
     return ApplicationSettings(
         app_id=worker.app_id,
-        bootstrap_servers=settings.kafka.bootstrap_servers,
+        cluster=settings.kafka.connection,
         partitions=settings.kafka.partitions,
         input_names={names[base]: base for base in BY_TOPIC},
         session_timeout_s=worker.session_timeout_s,

@@ -16,8 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from sluice.client.kafka_connection import build_client_arguments
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from sluice.client.kafka_connection import KafkaCluster
 
 
 THREE_WAYS = """\
@@ -75,29 +79,29 @@ ATTEMPT_S = 5.0
 PAUSE_S = 0.1
 
 
-def is_answering(bootstrap_servers: str, attempt_s: float = ATTEMPT_S) -> bool:
-    """Whether the cluster at `bootstrap_servers` lists at least one live broker within `attempt_s` seconds.
+def is_answering(cluster: KafkaCluster, attempt_s: float = ATTEMPT_S) -> bool:
+    """Whether the cluster at `cluster` lists at least one live broker within `attempt_s` seconds.
 
     Runs its own event loop in its own thread, so that it may be called from inside another loop.
     """
-    if not _is_listening(bootstrap_servers, attempt_s):
+    if not _is_listening(cluster, attempt_s):
         return False  # aiokafka would say so too, but with a line on standard error for each try
     with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, _has_live_brokers(bootstrap_servers, attempt_s)).result()
+        return pool.submit(asyncio.run, _has_live_brokers(cluster, attempt_s)).result()
 
 
-def wait_until_ready(bootstrap_servers: str, deadline_s: float, still_there: Callable[[], bool]) -> bool:
+def wait_until_ready(cluster: KafkaCluster, deadline_s: float, still_there: Callable[[], bool]) -> bool:
     """Ask until it answers (True), `deadline_s` seconds have passed or `still_there()` says no (False)."""
     end = time.monotonic() + deadline_s
     while (left := end - time.monotonic()) > 0 and still_there():
-        if is_answering(bootstrap_servers, min(ATTEMPT_S, left)):
+        if is_answering(cluster, min(ATTEMPT_S, left)):
             return True
         time.sleep(PAUSE_S)
     return False
 
 
-def _is_listening(bootstrap_servers: str, attempt_s: float) -> bool:
-    return any(_is_accepting(server.strip(), attempt_s) for server in bootstrap_servers.split(","))
+def _is_listening(cluster: KafkaCluster, attempt_s: float) -> bool:
+    return any(_is_accepting(server.strip(), attempt_s) for server in str(cluster).split(","))
 
 
 def _is_accepting(server: str, attempt_s: float) -> bool:
@@ -109,17 +113,17 @@ def _is_accepting(server: str, attempt_s: float) -> bool:
         return False
 
 
-async def _has_live_brokers(bootstrap_servers: str, attempt_s: float) -> bool:
+async def _has_live_brokers(cluster: KafkaCluster, attempt_s: float) -> bool:
     try:
         async with asyncio.timeout(attempt_s):
-            return await _count_live_brokers(bootstrap_servers, attempt_s) > 0
+            return await _count_live_brokers(cluster, attempt_s) > 0
     except (KafkaError, OSError, TimeoutError):
         return False
 
 
-async def _count_live_brokers(bootstrap_servers: str, attempt_s: float) -> int:
+async def _count_live_brokers(cluster: KafkaCluster, attempt_s: float) -> int:
     admin = AIOKafkaAdminClient(
-        bootstrap_servers=bootstrap_servers, request_timeout_ms=max(1, int(attempt_s * 1000))
+        **build_client_arguments(cluster), request_timeout_ms=max(1, int(attempt_s * 1000))
     )
     try:
         await admin.start()

@@ -24,6 +24,9 @@ from sluice.broker.process_identity import ProcessIdentity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sluice.broker.secured import BrokerSecurity
+    from sluice.client.kafka_connection import KafkaCluster
+
 
 HERE = Path(__file__).resolve().parent
 POM = HERE / "pom.xml"
@@ -136,7 +139,7 @@ class LocalBroker:
     """A broker on this machine's JVM. It outlives this object; `stop`, `kill` or `close` end it.
 
     Built by `launch`, or by `sluice.broker.locate` from what an earlier process wrote down. `more` are broker
-    properties beyond those of `handle.SINGLE_NODE`.
+    properties beyond those of `handle.SINGLE_NODE`; `security`: clients log in; without it they need not.
     """
 
     layout: Layout
@@ -144,12 +147,18 @@ class LocalBroker:
     controller_port: int
     identity: ProcessIdentity | None = None
     more: Mapping[str, str] = field(default_factory=dict)
+    security: BrokerSecurity | None = None
     kind: str = field(default="jvm", init=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     @property
     def bootstrap_servers(self) -> str:
         return f"{handle.LOOPBACK}:{self.port}"
+
+    @property
+    def cluster(self) -> KafkaCluster:
+        """How its administrator connects."""
+        return self.bootstrap_servers if self.security is None else self.security.connect(self.port)
 
     def is_alive(self) -> bool:
         """Whether the JVM runs (it may not answer yet)."""
@@ -163,7 +172,7 @@ class LocalBroker:
         self._check_ports()
         self._prepare(java)
         self._launch(java)
-        if not wait_until_ready(self.bootstrap_servers, READY_S, self.is_alive):
+        if not wait_until_ready(self.cluster, READY_S, self.is_alive):
             ended = not self.is_alive()
             self.kill()
             what = "ended at once" if ended else f"did not answer within {READY_S:.0f} s"
@@ -193,7 +202,8 @@ class LocalBroker:
             self._child = None
 
     def _check_ports(self) -> None:
-        for port in (self.port, self.controller_port):
+        more = [] if self.security is None else [self.security.tls_port]
+        for port in (self.port, self.controller_port, *more):
             if not handle.is_free(port):
                 raise BrokerError(
                     f"Port {port} on {handle.LOOPBACK} is taken by another program; name another port."
@@ -203,6 +213,9 @@ class LocalBroker:
         self.layout.work.mkdir(parents=True, exist_ok=True)
         resolve(self.layout.jars)
         where = handle.write_listeners(self.port, self.controller_port, handle.LOOPBACK)
+        if self.security is not None:
+            self.security.write_files()
+            where |= self.security.write_properties(self.port, self.controller_port)
         settings = {**handle.SINGLE_NODE, **where, "log.dirs": str(self.layout.data), **self.more}
         self.layout.properties.write_text(handle.write_properties(settings), encoding="utf-8")
         if not (self.layout.data / "meta.properties").exists():
@@ -215,6 +228,7 @@ class LocalBroker:
         fresh = kept.with_name(f"{uuid.uuid4().hex}.new")
         keeping = [] if kept.exists() else [f"-XX:ArchiveClassesAtExit={fresh}"]
         tool = ["kafka.tools.StorageTool", "format", "-t", _make_cluster_id(), "-c", config]
+        tool += [] if self.security is None else self.security.list_format_arguments()
         command = [*self._build_command(java), *keeping, *tool]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FORMAT_S)  # noqa: S603
@@ -255,15 +269,20 @@ class LocalBroker:
         return self.layout.log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL:]
 
 
-def launch(layout: Layout, port: int | None = None, more: Mapping[str, str] | None = None) -> LocalBroker:
+def launch(
+    layout: Layout,
+    port: int | None = None,
+    more: Mapping[str, str] | None = None,
+    security: BrokerSecurity | None = None,
+) -> LocalBroker:
     """Start a broker on `port` (and the next free one for its controller), or on free ports.
 
-    `more`: broker properties in addition to those of every broker of ours.
+    `more`: broker properties in addition to those of every broker of ours; `security`: who may do what.
 
     Raises BrokerError: no JDK, no Maven, jars other than the manifest's, port taken, not ready in time.
     """
     chosen, controller = handle.find_free_ports(2)
-    broker = LocalBroker(layout, port or chosen, controller, more=more or {})
+    broker = LocalBroker(layout, port or chosen, controller, more=more or {}, security=security)
     try:
         broker.start()
     except BaseException:  # an interrupt too: nobody else would stop the JVM

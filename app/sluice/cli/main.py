@@ -116,6 +116,17 @@ class VerbGroup(TyperGroup):
         for name, verb in VERBS.items():
             self.add_command(TyperCommand(name, help=verb.says, rich_help_panel=verb.panel))
 
+    def invoke(self, ctx: Any) -> Any:
+        """Call the verb. What cannot be used of the connection to Kafka ends it with its name."""
+        from sluice.client.kafka_connection import ConnectionUnusable  # noqa: PLC0415 - for the call alone
+
+        try:
+            return super().invoke(ctx)
+        except ConnectionUnusable as error:
+            from sluice.cli.output import stop  # noqa: PLC0415 - as above
+
+            stop(error.message)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The verb that is called; an unknown one ends the command with proposals."""
         name, listed, rest = super().resolve_command(ctx, args)

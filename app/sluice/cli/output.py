@@ -98,6 +98,7 @@ def stop(message: str, code: int = IMPOSSIBLE) -> NoReturn:
 
 
 NO_BROKER = "the broker does not answer: {}. `sluice broker start` starts one."
+REFUSED = "the broker refuses this: {}"
 CANNOT_PUBLISH = "cannot publish: {}"
 
 
@@ -107,10 +108,16 @@ def require_broker(work: Coroutine[Any, Any, T], told: str = NO_BROKER) -> T:
     import asyncio  # noqa: PLC0415 - many commands ask no broker
 
     from sluice.adapters.kafka.kafka_control import AnotherPublisherError  # noqa: PLC0415 - as above
-    from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_read import (  # noqa: PLC0415 - as above
+        KafkaRefused,
+        KafkaUnreachable,
+        UnknownTopics,
+    )
 
     try:
         return asyncio.run(work)
+    except KafkaRefused as error:
+        stop(REFUSED.format(error))
     except UnknownTopics as error:
         what = "`sluice topics create` makes what is missing; `sluice topics check` says what is there."
         stop(f"{error}. {what}")

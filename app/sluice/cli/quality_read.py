@@ -57,9 +57,9 @@ def read_broker(
     settings = require_settings()
     names, proofs = list_real_names(settings), require_record_proofs(settings)
     known = {names[base]: base for base in topics}
-    reading = read_values(settings.kafka.bootstrap_servers, known, take, start, proofs)
+    reading = read_values(settings.kafka.connection, known, take, start, proofs)
     require_broker(reading)
-    return f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.bootstrap_servers}"
+    return f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.connection}"
 
 
 def require_day(given: str | None) -> str | None:

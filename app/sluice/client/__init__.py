@@ -13,6 +13,7 @@ from sluice.client.answers import (
     BrokerUnreachable,
     ClientError,
     InputUnreadable,
+    LoginRefused,
     MemoryAnswer,
     NeedsHuman,
     Permit,
@@ -20,9 +21,11 @@ from sluice.client.answers import (
 )
 from sluice.client.async_client import AsyncGateClient
 from sluice.client.guarded_calls import in_session
+from sluice.client.kafka_connection import KafkaConnection
 from sluice.client.mandates import MandateIssuer, MandateTerms, compute_mandate_digest, issue_mandate
 from sluice.client.sender import ClientOptions, InputSigner, delegation_grant
 from sluice.client.sync_client import GateClient
+from sluice.client.token_sources import TokenCommand, TokenEndpoint
 from sluice_topics.audience import Audience
 
 __all__ = [
@@ -39,12 +42,16 @@ __all__ = [
     "GateClient",
     "InputSigner",
     "InputUnreadable",
+    "KafkaConnection",
+    "LoginRefused",
     "MandateIssuer",
     "MandateTerms",
     "MemoryAnswer",
     "NeedsHuman",
     "Permit",
     "RetrievalAnswer",
+    "TokenCommand",
+    "TokenEndpoint",
     "compute_mandate_digest",
     "delegation_grant",
     "in_session",

@@ -172,6 +172,18 @@ class BrokerUnreachable(ClientError, ConnectionError):
         )
 
 
+class LoginRefused(BrokerUnreachable):
+    """The broker let the client not in, or there is no token for it. Nothing was sent, and nothing is left
+    open."""
+
+    def __init__(self, servers: str, reason: str) -> None:
+        ClientError.__init__(
+            self,
+            f"no login at {servers}: {reason}",
+            "Correct the KafkaConnection: its user, secret, token or CA",
+        )
+
+
 class ActionRefused(ClientError):
     """The gate decided, and the action may not be carried out now. `verdict` is the decision."""
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from sluice.client.binding import CommittedAnswer
     from sluice.client.guarded_calls import Context, Mandate
+    from sluice.client.kafka_connection import KafkaCluster
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,7 +56,9 @@ T = TypeVar("T")
 class AsyncGateClient:
     """One agent's connection to the gate, as an async context manager, for any number of calls at once."""
 
-    def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions | None = None) -> None:
+    def __init__(
+        self, bootstrap_servers: KafkaCluster, agent_id: str, options: ClientOptions | None = None
+    ) -> None:
         """`agent_id` as in the registry. Raises ClientError for a key that cannot be used, and sqlite3.Error
         if the journal cannot be opened or another client has it open."""
         self._options = options or ClientOptions()

@@ -9,9 +9,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.answer_reader import AnswerReader
-from sluice.client.answers import ActionNotDecided, BrokerUnreachable, InputLocation, InputUnreadable
+from sluice.client.answers import (
+    ActionNotDecided,
+    BrokerUnreachable,
+    InputLocation,
+    InputUnreadable,
+    LoginRefused,
+)
 from sluice.client.binding import describe_answer
 from sluice.client.input_kinds import ACTIONS, ANSWERS, DEAD_LETTERS
+from sluice.client.kafka_connection import build_client_arguments, is_secured
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.client.record_proofs import NO_PROOFS
 
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
 
     from sluice.client.binding import CommittedAnswer
     from sluice.client.input_kinds import InputKind
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.record_proofs import RecordProofs
 
 
@@ -43,7 +51,7 @@ class Exchange:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        cluster: KafkaCluster,
         topic_prefix: str = "",
         connection: Mapping[str, Any] | None = None,
         answers: Sequence[str] = ANSWERS,
@@ -51,8 +59,8 @@ class Exchange:
     ) -> None:
         """`connection`: further arguments of aiokafka's clients; `answers`: the topics that are read;
         `proofs`: which keys must have signed the answers."""
-        self._servers, self._lines = bootstrap_servers, thin_out_kafka_lines(bootstrap_servers)
-        self.connection = {"bootstrap_servers": bootstrap_servers, **(connection or {})}
+        self._cluster, self._lines = cluster, thin_out_kafka_lines(str(cluster))
+        self.connection = {**build_client_arguments(cluster), **(connection or {})}
         self.prefix = topic_prefix
         self.partitions = 0
         topics = {self.prefix + one: one for one in answers}
@@ -62,13 +70,20 @@ class Exchange:
     @property
     def is_broker_away(self) -> bool:
         """Whether the broker cannot be reached, as the log says too."""
-        return self._lines.is_away(self._servers)
+        return self._lines.is_away(str(self._cluster))
 
     async def start(self, within_s: float = DEFAULT_CONNECT_S) -> None:
-        """Connect. Raises BrokerUnreachable if that does not succeed in time; nothing is left open then."""
+        """Connect. Raises BrokerUnreachable if that does not succeed in time, LoginRefused if the broker lets
+        nobody in; nothing is left open then."""
         from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - importing the client loads no Kafka
         from aiokafka.errors import KafkaError  # noqa: PLC0415 - as above
 
+        if is_secured(self._cluster):
+            from sluice.client.kafka_login import find_login_fault  # noqa: PLC0415 - as above
+
+            refused = await find_login_fault(self._cluster, within_s)
+            if refused is not None:
+                raise LoginRefused(str(self._cluster), refused.message)
         self._producer = AIOKafkaProducer(**self.connection, enable_idempotence=True, acks="all")
         what = "it does not answer"
         try:

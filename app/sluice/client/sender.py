@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from sluice.client.input_kinds import InputKind
+    from sluice.client.kafka_connection import KafkaCluster
 
 DEFAULT_DEADLINE_S = 10.0
 NONCE_BYTES = 12
@@ -107,10 +108,10 @@ class InputSigner:
         return HEADER, AgentSignature(signed.key_id, at_ms, nonce, signature).header()
 
 
-def make_exchange(bootstrap_servers: str, options: ClientOptions) -> Exchange:
+def make_exchange(cluster: KafkaCluster, options: ClientOptions) -> Exchange:
     """A client's, not connected. Raises ClientError as `ClientOptions.proofs`."""
     prefix, connection = options.topic_prefix, options.connection
-    return Exchange(bootstrap_servers, prefix, connection, proofs=options.proofs)
+    return Exchange(cluster, prefix, connection, proofs=options.proofs)
 
 
 def name_outcome(session: str, action_id: str) -> str:

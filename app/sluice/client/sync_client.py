@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from sluice.client.answers import ActionAnswer, MemoryAnswer, Permit, RetrievalAnswer
     from sluice.client.guarded_calls import Context
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.sender import ClientOptions
 
 P = ParamSpec("P")
@@ -38,7 +39,9 @@ class GateClient:
     Arguments, methods and errors are those of AsyncGateClient; guarded tools run in the caller's thread.
     """
 
-    def __init__(self, bootstrap_servers: str, agent_id: str, options: ClientOptions | None = None) -> None:
+    def __init__(
+        self, bootstrap_servers: KafkaCluster, agent_id: str, options: ClientOptions | None = None
+    ) -> None:
         """See AsyncGateClient."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sluice-client", daemon=True)
@@ -162,9 +165,9 @@ class GateClient:
         self.finish(permit)
 
     async def _make_client(
-        self, servers: str, agent_id: str, options: ClientOptions | None
+        self, cluster: KafkaCluster, agent_id: str, options: ClientOptions | None
     ) -> AsyncGateClient:
-        return AsyncGateClient(servers, agent_id, options)
+        return AsyncGateClient(cluster, agent_id, options)
 
     def _run(self, step: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(step, self._loop).result()

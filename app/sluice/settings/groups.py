@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, Field, SecretStr, model_validator
 from sluice.core.foundation.limits import SessionLimits
 from sluice.core.policy.policy import DEFAULT_QUALITY
 from sluice.settings.base import Positive, Seconds, SettingGroup
+from sluice.settings.kafka import KafkaSettings
 from sluice.settings.keys import PublicKey, RedisSettings, ValuesSettings, VerdictSettings
 from sluice.settings.models import AnalysisSettings, EmbeddingSettings, GraderSettings
 from sluice.settings.notifications import NotifySettings, SlackSettings
@@ -24,16 +25,6 @@ HostPattern = Annotated[
     str, Field(pattern=r"^(\*\.)?[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?$|^[0-9a-f:]{2,45}$")
 ]
 """A host in lower case (punycode where it is not ASCII), "*." and a host, or an address."""
-
-
-class KafkaSettings(SettingGroup):
-    """Where the broker is and how the topics are laid out on it."""
-
-    bootstrap_servers: str = "127.0.0.1:29092"
-    topic_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]*$", max_length=100)] = ""
-    partitions: Annotated[int, Field(ge=1, le=1024)] = 8
-    replication_factor: Annotated[int, Field(ge=1, le=32767)] = 1
-    input_retention_days: Annotated[int, Field(ge=1, le=36_500)] = 30
 
 
 class WorkerSettings(SettingGroup):

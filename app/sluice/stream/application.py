@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import faust
 from aiokafka.errors import KafkaError
+from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 from faust.types import TP
 from mode.supervisors import CrashingSupervisor
 
+from sluice.client.kafka_connection import build_client_arguments
 from sluice.stream.consumer import BatchConsumer, BatchSchema
 from sluice.stream.engine.sessions import SessionTable
 from sluice.stream.engine.takeover import PolicyLost, Recovered, StateBehind
@@ -23,6 +25,9 @@ from sluice_topics.catalog import REVIEWS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from faust.auth import Credentials
+
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.stream.engine.engine import Engine
     from sluice.stream.process import StopBound
 
@@ -38,7 +43,7 @@ class ApplicationSettings:
     """The settings of Faust. Times in seconds; `input_names`: base name by name on the broker."""
 
     app_id: str
-    bootstrap_servers: str
+    cluster: KafkaCluster
     partitions: int
     input_names: Mapping[str, str]
     session_timeout_s: float
@@ -158,7 +163,8 @@ def build_application(
     """Declare the app: one agent per input topic, one table. Connects to nothing."""
     app = SluiceApp(
         settings.app_id,
-        broker=[f"kafka://{server.strip()}" for server in settings.bootstrap_servers.split(",")],
+        broker=[f"kafka://{server.strip()}" for server in str(settings.cluster).split(",")],
+        broker_credentials=_build_credentials(settings.cluster),
         store="memory://",
         Table=SessionTable,
         Worker=PromptWorker,
@@ -187,6 +193,22 @@ def build_application(
     app.on_partitions_revoked.connect(_on_revoked, weak=False)
     app.on_before_shutdown.connect(_on_shutdown, weak=False)
     return app
+
+
+def _build_credentials(cluster: KafkaCluster) -> Credentials | None:
+    """How Faust's own clients log in; None: the connection is plain."""
+    given = build_client_arguments(cluster)
+    context, mechanism = given.get("ssl_context"), given.get("sasl_mechanism")
+    if "sasl_oauth_token_provider" in given:
+        return OAuthCredentials(oauth_cb=given["sasl_oauth_token_provider"], ssl_context=context)
+    if mechanism is not None:
+        return SASLCredentials(
+            username=given["sasl_plain_username"],
+            password=given["sasl_plain_password"],
+            ssl_context=context,
+            mechanism=mechanism,
+        )
+    return None if context is None else SSLCredentials(context)
 
 
 def _declare_agent(app: SluiceApp, name: str) -> None:

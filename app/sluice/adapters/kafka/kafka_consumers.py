@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from sluice.client.kafka_connection import build_client_arguments
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from sluice.client.kafka_connection import KafkaCluster
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -25,11 +29,11 @@ _PATIENCE_S = 1.0
 
 
 def make_consumer(
-    bootstrap_servers: str, isolation: Isolation, fetch_max_wait_ms: int = 200, **more: Any
+    cluster: KafkaCluster, isolation: Isolation, fetch_max_wait_ms: int = 200, **more: Any
 ) -> AIOKafkaConsumer:
     """A consumer of no group, not connected, which reads from the beginning where it is not told."""
     return AIOKafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
+        **build_client_arguments(cluster),
         isolation_level=isolation,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
@@ -44,13 +48,13 @@ class Connection:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        cluster: KafkaCluster,
         isolation: Isolation,
         parts: Sequence[TopicPartition] = (),
         fetch_bytes: int = FETCH_BYTES,
     ) -> None:
         """`parts`: what it reads from the beginning, if that never changes; `fetch_bytes`: of a partition."""
-        self._servers = bootstrap_servers
+        self._cluster = cluster
         self._isolation = isolation
         self._parts = parts
         self._fetch_bytes = fetch_bytes
@@ -76,7 +80,7 @@ class Connection:
 
     async def _start(self) -> AIOKafkaConsumer:
         how = {"fetch_max_wait_ms": POLL_MS, "max_partition_fetch_bytes": self._fetch_bytes}
-        consumer = make_consumer(self._servers, self._isolation, **how)
+        consumer = make_consumer(self._cluster, self._isolation, **how)
         ready = False
         try:
             await consumer.start()
@@ -94,9 +98,9 @@ class Pool:
     """Some connections, each for one question at a time. The one used last is taken first, so that no more
     connect than are needed at once."""
 
-    def __init__(self, size: int, bootstrap_servers: str, isolation: Isolation, **more: Any) -> None:
+    def __init__(self, size: int, cluster: KafkaCluster, isolation: Isolation, **more: Any) -> None:
         """`more`: see Connection."""
-        self._all = [Connection(bootstrap_servers, isolation, **more) for _ in range(size)]
+        self._all = [Connection(cluster, isolation, **more) for _ in range(size)]
         self._free: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
         for one in self._all:
             self._free.put_nowait(one)
@@ -161,9 +165,9 @@ _TAKEN_AT_ONCE = 500
 class KafkaCompacted:
     """Reads every partition, as committed. Connects with the first call. Raises KafkaError from each."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str, partitions: int) -> None:
         self._parts = [TopicPartition(topic, number) for number in range(partitions)]
-        self._connection = Connection(bootstrap_servers, "read_committed", self._parts)
+        self._connection = Connection(cluster, "read_committed", self._parts)
 
     async def to_end(self) -> AsyncIterator[list[bytes]]:
         """The values of the records up to the topic's end as of now that no earlier call gave, a batch at a

@@ -8,7 +8,8 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, ProducerFenced
 
 from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, list_partitions
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
+from sluice.client.kafka_connection import build_client_arguments
 from sluice.core.foundation.input_record import InputRecord
 from sluice_topics.catalog import MAX_CONTROL_MESSAGE_BYTES
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_consumers import Isolation
     from sluice.adapters.kafka.kafka_publish import Outgoing
+    from sluice.client.kafka_connection import KafkaCluster
 
 _POLL_MS = 200
 _TRANSACTION_TIMEOUT_MS = 20_000
@@ -35,9 +37,9 @@ class KafkaControlReader:
     Connects with the first call. Raises KafkaError from each.
     """
 
-    def __init__(self, bootstrap_servers: str, topics: Mapping[str, str]) -> None:
+    def __init__(self, cluster: KafkaCluster, topics: Mapping[str, str]) -> None:
         """`topics`: base name by real name, those that others depend on first."""
-        self._servers = bootstrap_servers
+        self._cluster = cluster
         self._topics = dict(topics)
         self._consumer: AIOKafkaConsumer | None = None
         self._asking: AIOKafkaConsumer | None = None
@@ -79,7 +81,7 @@ class KafkaControlReader:
         return self._consumer, self._asking
 
     async def _start_consumer(self, isolation: Isolation) -> AIOKafkaConsumer:
-        consumer = make_consumer(self._servers, isolation)
+        consumer = make_consumer(self._cluster, isolation)
         try:
             await consumer.start()
         except KafkaError:
@@ -100,21 +102,21 @@ class KafkaControlReader:
         )
 
 
-async def read_control(bootstrap_servers: str, topics: Mapping[str, str]) -> list[InputRecord]:
+async def read_control(cluster: KafkaCluster, topics: Mapping[str, str]) -> list[InputRecord]:
     """Every record that the topics hold now; `topics` as for the reader. Raises UnknownTopics and
     KafkaUnreachable."""
-    await list_partitions(bootstrap_servers, list(topics))
-    reader = KafkaControlReader(bootstrap_servers, topics)
+    await list_partitions(cluster, list(topics))
+    reader = KafkaControlReader(cluster, topics)
     try:
         return await reader.to_end()
     except KafkaError as error:
-        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+        raise make_unreachable(cluster, error) from error
     finally:
         await reader.close()
 
 
 async def publish_control(
-    bootstrap_servers: str,
+    cluster: KafkaCluster,
     topics: Mapping[str, str],
     writer: str,
     choose: Callable[[Sequence[InputRecord]], Sequence[tuple[str, Outgoing]]],
@@ -128,10 +130,10 @@ async def publish_control(
     Raises AnotherPublisherError, UnknownTopics and KafkaUnreachable, and what `choose` raises; nothing is
     written then, but for KafkaUnreachable where the answer to the commit was lost.
     """
-    await list_partitions(bootstrap_servers, list(topics))
-    reader = KafkaControlReader(bootstrap_servers, topics)
+    await list_partitions(cluster, list(topics))
+    reader = KafkaControlReader(cluster, topics)
     try:
-        async with _make_producer(bootstrap_servers, writer) as producer:
+        async with _make_producer(cluster, writer) as producer:
             records = await reader.to_end()
             chosen = choose(records)
             if chosen:
@@ -141,14 +143,14 @@ async def publish_control(
     except ProducerFenced as error:
         raise AnotherPublisherError(f"another publisher began meanwhile: {error}") from error
     except KafkaError as error:
-        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+        raise make_unreachable(cluster, error) from error
     finally:
         await reader.close()
 
 
-def _make_producer(bootstrap_servers: str, writer: str) -> AIOKafkaProducer:
+def _make_producer(cluster: KafkaCluster, writer: str) -> AIOKafkaProducer:
     return AIOKafkaProducer(
-        bootstrap_servers=bootstrap_servers,
+        **build_client_arguments(cluster),
         transactional_id=writer,
         transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
         max_request_size=MAX_CONTROL_MESSAGE_BYTES,

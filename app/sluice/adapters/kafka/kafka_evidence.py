@@ -15,7 +15,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka.kafka_consumers import make_consumer, read_batches_since
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, fetch_ends, list_partitions, open_reader
+from sluice.adapters.kafka.kafka_read import fetch_ends, list_partitions, make_unreachable, open_reader
+from sluice.client.kafka_connection import build_client_arguments
 from sluice.core.decide.kinds import DECIDING, DECISIONS, KINDS
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, read_entry
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer
 
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.core.rerun.walk import LedgerEntry
 
 
@@ -40,14 +42,14 @@ _POLL_MS = 200
 class KafkaEvidence:
     """Reads one installation's topics. Every method raises UnknownTopics and KafkaUnreachable."""
 
-    def __init__(self, bootstrap_servers: str, prefix: str) -> None:
-        self.bootstrap_servers = bootstrap_servers
+    def __init__(self, cluster: KafkaCluster, prefix: str) -> None:
+        self.cluster = cluster
         self.prefix = prefix
 
     async def read_policy(self) -> list[InputRecord]:
         """Every control record so far."""
         names = {f"{self.prefix}{base}": base for base in (REGISTRY, BUNDLES)}
-        async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
+        async with open_reader(self.cluster, list(names), "beginning") as reader:
             return [
                 InputRecord(names[one.topic], one.partition, one.offset, one.timestamp_ms, one.key, one.value)
                 async for batch in reader.to_end()
@@ -57,7 +59,7 @@ class KafkaEvidence:
     async def read_decisions(self) -> AsyncIterator[list[WrittenRecord]]:
         """Every committed decision, in batches, each partition of a topic in order."""
         names = {f"{self.prefix}{base}": base for base in _list_topics()}
-        async with open_reader(self.bootstrap_servers, list(names), "beginning") as reader:
+        async with open_reader(self.cluster, list(names), "beginning") as reader:
             async for batch in reader.to_end():
                 yield [read_written(names[one.topic], one, one.timestamp_ms) for one in batch]
 
@@ -65,13 +67,13 @@ class KafkaEvidence:
     async def open_fetcher(self) -> AsyncIterator[InputFetcher]:
         """A reader of single records."""
         bases = [*(kind.topic for kind in KINDS if kind.session), *_list_topics()]
-        parts = await list_partitions(self.bootstrap_servers, [f"{self.prefix}{base}" for base in bases])
-        consumer = make_consumer(self.bootstrap_servers, "read_committed")
+        parts = await list_partitions(self.cluster, [f"{self.prefix}{base}" for base in bases])
+        consumer = make_consumer(self.cluster, "read_committed")
         try:
             await consumer.start()
             yield InputFetcher(consumer, self.prefix, frozenset(parts))
         except KafkaError as error:
-            raise KafkaUnreachable(f"{self.bootstrap_servers}: {error}") from error
+            raise make_unreachable(self.cluster, error) from error
         finally:
             await consumer.stop()
 
@@ -186,15 +188,15 @@ class KafkaPartitions:
     """Reads one installation's topics, partition by partition. `group`: the workers' consumer group. Every
     method raises UnknownTopics and KafkaUnreachable."""
 
-    def __init__(self, bootstrap_servers: str, prefix: str, group: str) -> None:
-        self._servers = bootstrap_servers
+    def __init__(self, cluster: KafkaCluster, prefix: str, group: str) -> None:
+        self._cluster = cluster
         self._prefix = prefix
         self._group = group
         self._ledger = {f"{prefix}{topic.name}": topic.name for topic in CATALOG if topic.ledger}
 
     async def list_numbers(self) -> list[int]:
         """List the numbers of the ledger's partitions."""
-        return sorted({part.partition for part in await list_partitions(self._servers, list(self._ledger))})
+        return sorted({part.partition for part in await list_partitions(self._cluster, list(self._ledger))})
 
     async def read_entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
         """Every committed record of a partition by its number, in batches. A value that is not a record is
@@ -229,13 +231,13 @@ class KafkaPartitions:
                 yield [read_input(topic, one) for one in fetched if one.offset < end]
 
     async def _fetch_committed(self) -> Mapping[TopicPartition, int]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)
+        admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
         try:
             await admin.start()
             found = await admin.list_consumer_group_offsets(self._group)
             return {part: one.offset for part, one in found.items()}
         except KafkaError as error:
-            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+            raise make_unreachable(self._cluster, error) from error
         finally:
             await admin.close()
 
@@ -253,8 +255,8 @@ class KafkaPartitions:
         self, parts: list[TopicPartition]
     ) -> AsyncIterator[tuple[AIOKafkaConsumer, dict[TopicPartition, int]]]:
         """Ends are high watermarks, as sluice/adapters/kafka/kafka_read.py says."""
-        asking = make_consumer(self._servers, "read_uncommitted")
-        consumer = make_consumer(self._servers, "read_committed")
+        asking = make_consumer(self._cluster, "read_uncommitted")
+        consumer = make_consumer(self._cluster, "read_committed")
         try:
             await asking.start()
             await consumer.start()
@@ -263,7 +265,7 @@ class KafkaPartitions:
             await consumer.seek_to_beginning(*parts)
             yield consumer, ends
         except KafkaError as error:
-            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+            raise make_unreachable(self._cluster, error) from error
         finally:
             await asking.stop()
             await consumer.stop()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer
 
+    from sluice.client.kafka_connection import KafkaCluster
+
 READ_ON = 64
 """Up to this many records further it is quicker to read on than to fetch anew."""
 _FETCH_BYTES = 65_536
@@ -31,8 +33,8 @@ Asked = dict[int, list[asyncio.Future[Any]]]
 class KafkaInputs:
     """Reads `connections` partitions at once. Connects with the first question."""
 
-    def __init__(self, bootstrap_servers: str, connections: int) -> None:
-        self._pool = Pool(connections, bootstrap_servers, "read_uncommitted", fetch_bytes=_FETCH_BYTES)
+    def __init__(self, cluster: KafkaCluster, connections: int) -> None:
+        self._pool = Pool(connections, cluster, "read_uncommitted", fetch_bytes=_FETCH_BYTES)
         self._asked: dict[TopicPartition, Asked] = {}
         self._serving: set[asyncio.Task[None]] = set()
 
@@ -115,10 +117,10 @@ CONNECTIONS = 4
 class KafkaHeldInput:
     """The port `held_input`. Connects with the first question."""
 
-    def __init__(self, bootstrap_servers: str, real_names: Mapping[str, str]) -> None:
+    def __init__(self, cluster: KafkaCluster, real_names: Mapping[str, str]) -> None:
         """`real_names`: topic on the broker by base name."""
         self._names = real_names
-        self._inputs = KafkaInputs(bootstrap_servers, CONNECTIONS)
+        self._inputs = KafkaInputs(cluster, CONNECTIONS)
 
     async def ask(self, payload: object) -> object:
         """The value's bytes at `payload` {topic, partition, offset}. Raises PortUnavailable."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from sluice.adapters.kafka.kafka_read import Start
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.record_proofs import RecordProofs
     from sluice.verifier.ledger_findings import Report
     from sluice.verifier.proof_check import SignedBy
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 async def read_ledger(
-    bootstrap_servers: str,
+    cluster: KafkaCluster,
     prefix: str,
     take: Callable[[StoredRecord], None],
     start: Start | int = "beginning",
@@ -38,7 +39,7 @@ async def read_ledger(
     """
     names = [f"{prefix}{topic.name}" for topic in CATALOG if topic.ledger]
     count = 0
-    async with open_reader(bootstrap_servers, names, start) as reader:
+    async with open_reader(cluster, names, start) as reader:
         async for batch in reader.to_end() if until_ms is None else reader.read_to_time(until_ms):
             for record in batch:
                 take(record)
@@ -46,10 +47,10 @@ async def read_ledger(
     return count
 
 
-async def verify_ledger(bootstrap_servers: str, prefix: str, signed_by: SignedBy | None = None) -> Report:
+async def verify_ledger(cluster: KafkaCluster, prefix: str, signed_by: SignedBy | None = None) -> Report:
     """The verifier's report on the ledger of one installation. Raises as `read_ledger` and as Verifier."""
     verifier = Verifier(signed_by)
-    await read_ledger(bootstrap_servers, prefix, lambda record: verifier.add(locate_record(record)))
+    await read_ledger(cluster, prefix, lambda record: verifier.add(locate_record(record)))
     return verifier.make_report()
 
 
@@ -60,7 +61,7 @@ def locate_record(record: StoredRecord) -> Located:
 
 
 async def read_values(
-    bootstrap_servers: str,
+    cluster: KafkaCluster,
     topics: Mapping[str, str],
     take: Callable[[bytes | None], None],
     start: Start | int = "beginning",
@@ -71,18 +72,18 @@ async def read_values(
 
     Raises KafkaUnreachable, UnknownTopics, and NotADecisionError with the record's place.
     """
-    async for _, record in read_signed(bootstrap_servers, topics, start, proofs):
+    async for _, record in read_signed(cluster, topics, start, proofs):
         _hand_over(record, take)
 
 
 async def read_signed(
-    bootstrap_servers: str, topics: Mapping[str, str], start: Start | int, proofs: RecordProofs
+    cluster: KafkaCluster, topics: Mapping[str, str], start: Start | int, proofs: RecordProofs
 ) -> AsyncIterator[tuple[str, StoredRecord]]:
     """Base topic and record of every committed record that one of the keys signed, up to the present ends;
     the log says how many none did. `topics`: base name by real name. Raises KafkaUnreachable and
     UnknownTopics."""
     passed_over = 0
-    async with open_reader(bootstrap_servers, list(topics), start) as reader:
+    async with open_reader(cluster, list(topics), start) as reader:
         async for batch in reader.to_end():
             for record in batch:
                 base = topics[record.topic]

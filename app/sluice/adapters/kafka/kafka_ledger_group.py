@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind, make_consumer
+from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.notify.backlog import AssignedPart, CommittedEvent, Part
 from sluice_topics.record_reading import read
@@ -20,6 +21,7 @@ from sluice_topics.records import NotifiedSubject
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.record_proofs import RecordProofs
 
 log = logging.getLogger(__name__)
@@ -33,7 +35,7 @@ class KafkaLedgerGroup:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        cluster: KafkaCluster,
         group_id: str,
         topics: Mapping[str, str],
         look_back_s: float,
@@ -42,7 +44,7 @@ class KafkaLedgerGroup:
         """`topics`: base name by real name. A group without a position begins `look_back_s` ago. `proofs`:
         which keys must have signed the records."""
         self._proofs = proofs
-        self._servers = bootstrap_servers
+        self._cluster = cluster
         self._group_id = group_id
         self._topics = topics
         self._look_back_s = look_back_s
@@ -53,7 +55,7 @@ class KafkaLedgerGroup:
     async def connect(self) -> None:
         """Join the group."""
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._servers,
+            **build_client_arguments(self._cluster),
             group_id=self._group_id,
             isolation_level="read_committed",
             enable_auto_commit=False,
@@ -163,8 +165,8 @@ class _LedgerMembers(ConsumerRebalanceListener):  # type: ignore[misc]
 class KafkaNotified:
     """The subjects that were notified, in a compacted topic. Raises KafkaError from each call."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
-        self._servers = bootstrap_servers
+    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
+        self._cluster = cluster
         self._topic = topic
         self._producer: AIOKafkaProducer | None = None
 
@@ -172,7 +174,7 @@ class KafkaNotified:
         """The newest record of each subject of these partitions, up to the topic's end as of now."""
         parts = [TopicPartition(self._topic, number) for number in partitions]
         found: dict[str, NotifiedSubject] = {}
-        consumer = make_consumer(self._servers, "read_uncommitted", POLL_MS)
+        consumer = make_consumer(self._cluster, "read_uncommitted", POLL_MS)
         try:
             await consumer.start()
             consumer.assign(parts)
@@ -191,7 +193,7 @@ class KafkaNotified:
     async def keep(self, partition: int, record: NotifiedSubject) -> None:
         """It is acknowledged when this returns."""
         if self._producer is None:
-            producer = AIOKafkaProducer(bootstrap_servers=self._servers, enable_idempotence=True)
+            producer = AIOKafkaProducer(**build_client_arguments(self._cluster), enable_idempotence=True)
             await producer.start()
             self._producer = producer
         value = orjson.dumps(record.model_dump(mode="json", by_alias=True))

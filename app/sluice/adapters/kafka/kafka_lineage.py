@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer
 
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.record_proofs import RecordProofs
 
 _CLOCKS_APART_MS = 1000
@@ -74,7 +75,7 @@ class KafkaLineage:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        cluster: KafkaCluster,
         real_names: Mapping[str, str],
         partitions: int,
         bounds: LineageBounds = LineageBounds(),
@@ -85,9 +86,9 @@ class KafkaLineage:
         self._names = real_names
         self._partitions = partitions
         self._bounds = bounds
-        self._pool = Pool(bounds.connections, bootstrap_servers, "read_committed")
-        self._asking = Connection(bootstrap_servers, "read_uncommitted")
-        self._inputs = KafkaInputs(bootstrap_servers, 1)
+        self._pool = Pool(bounds.connections, cluster, "read_committed")
+        self._asking = Connection(cluster, "read_uncommitted")
+        self._inputs = KafkaInputs(cluster, 1)
         self._known: OrderedDict[str, tuple[Past, float]] = OrderedDict()
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 

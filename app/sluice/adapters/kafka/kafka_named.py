@@ -19,6 +19,7 @@ from sluice_topics.json_text import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.core.rerun.walk import Place
 
 NAMES = {kind.topic: kind.subject for kind in JUDGED}
@@ -36,14 +37,14 @@ class Meaning:
     why: str = ""
 
 
-async def find_meanings(servers: str, prefix: str, names: Sequence[str]) -> list[Meaning]:
+async def find_meanings(cluster: KafkaCluster, prefix: str, names: Sequence[str]) -> list[Meaning]:
     """Find the meaning of each name. Raises UnknownTopics and KafkaUnreachable."""
     places = {name: place for name in names if (place := _read_place(name)) is not None}
     sought = [name for name in names if name not in places]
-    found = await _find_decided(servers, prefix, sought) if sought else {}
+    found = await _find_decided(cluster, prefix, sought) if sought else {}
     undecided = [name for name in sought if name not in found]
-    inputs = await _find_proposed(servers, prefix, undecided) if undecided else {}
-    ends = await _fetch_ends(servers, prefix) if places else {}
+    inputs = await _find_proposed(cluster, prefix, undecided) if undecided else {}
+    ends = await _fetch_ends(cluster, prefix) if places else {}
     found_meanings = []
     for name in names:
         if name in places:
@@ -75,9 +76,9 @@ def _describe_place(name: str, place: Place, ends: dict[tuple[str, int], int]) -
     return Meaning(name, (name,))
 
 
-async def _find_decided(servers: str, prefix: str, names: Sequence[str]) -> dict[str, list[str]]:
+async def _find_decided(cluster: KafkaCluster, prefix: str, names: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    async for batch in KafkaEvidence(servers, prefix).read_decisions():
+    async for batch in KafkaEvidence(cluster, prefix).read_decisions():
         for one in batch:
             for name, fields in _find_names(names, one.value):
                 place = fields.get("input")
@@ -88,10 +89,10 @@ async def _find_decided(servers: str, prefix: str, names: Sequence[str]) -> dict
     return found
 
 
-async def _find_proposed(servers: str, prefix: str, names: Sequence[str]) -> dict[str, Place]:
+async def _find_proposed(cluster: KafkaCluster, prefix: str, names: Sequence[str]) -> dict[str, Place]:
     found: dict[str, Place] = {}
     real = {f"{prefix}{base}": base for base in NAMES}
-    async with open_reader(servers, list(real), "beginning") as reader:
+    async with open_reader(cluster, list(real), "beginning") as reader:
         async for batch in reader.to_end():
             for one in batch:
                 for name, _ in _find_names(names, one.value or b""):
@@ -99,9 +100,9 @@ async def _find_proposed(servers: str, prefix: str, names: Sequence[str]) -> dic
     return found
 
 
-async def _fetch_ends(servers: str, prefix: str) -> dict[tuple[str, int], int]:
+async def _fetch_ends(cluster: KafkaCluster, prefix: str) -> dict[tuple[str, int], int]:
     real = {f"{prefix}{base}": base for base in DECIDING}
-    async with open_reader(servers, list(real), "end") as reader:
+    async with open_reader(cluster, list(real), "end") as reader:
         return {(real[part.topic], part.partition): end for part, end in reader.ends.items()}
 
 

@@ -10,9 +10,12 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.errors import CommitFailedError
 
 from sluice.adapters.kafka.kafka_consumers import POLL_MS
+from sluice.client.kafka_connection import build_client_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from sluice.client.kafka_connection import KafkaCluster
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +29,9 @@ class KafkaProvenance:
     """
 
     def __init__(
-        self, bootstrap_servers: str, group_id: str, wanted: str, records: str, *, max_request_bytes: int
+        self, cluster: KafkaCluster, group_id: str, wanted: str, records: str, *, max_request_bytes: int
     ) -> None:
-        self._servers = bootstrap_servers
+        self._cluster = cluster
         self._group_id = group_id
         self._wanted = wanted
         self._records = records
@@ -43,11 +46,13 @@ class KafkaProvenance:
         self._members = _ProvenanceMembers()
         self._committed = {}
         self._producer = AIOKafkaProducer(
-            bootstrap_servers=self._servers, enable_idempotence=True, max_request_size=self._max_request_bytes
+            **build_client_arguments(self._cluster),
+            enable_idempotence=True,
+            max_request_size=self._max_request_bytes,
         )
         await self._producer.start()
         self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._servers,
+            **build_client_arguments(self._cluster),
             group_id=self._group_id,
             isolation_level="read_committed",
             enable_auto_commit=False,

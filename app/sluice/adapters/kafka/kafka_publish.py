@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, list_partitions
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
+from sluice.client.kafka_connection import build_client_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from sluice.client.kafka_connection import KafkaCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +39,22 @@ class PublishedAt:
 
 
 async def publish(
-    bootstrap_servers: str, topic: str, records: Iterable[Outgoing], *, max_request_bytes: int
+    cluster: KafkaCluster, topic: str, records: Iterable[Outgoing], *, max_request_bytes: int
 ) -> list[PublishedAt]:
     """Every record's place, in the order given, once all are acknowledged.
 
     Raises UnknownTopics, and KafkaUnreachable when a record was refused or not acknowledged: some of the
     others may then have been published.
     """
-    await list_partitions(bootstrap_servers, [topic])
+    await list_partitions(cluster, [topic])
     producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap_servers, enable_idempotence=True, max_request_size=max_request_bytes
+        **build_client_arguments(cluster), enable_idempotence=True, max_request_size=max_request_bytes
     )
     try:
         async with producer:
             return await _send(producer, topic, records)
     except KafkaError as error:
-        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+        raise make_unreachable(cluster, error) from error
 
 
 async def _send(producer: AIOKafkaProducer, topic: str, records: Iterable[Outgoing]) -> list[PublishedAt]:

@@ -15,7 +15,7 @@ from sluice.adapters.kafka.kafka_consumers import Connection, read_batches_since
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
 from sluice.adapters.kafka.kafka_ledger import read_signed
 from sluice.adapters.kafka.kafka_publish import publish
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, list_partitions, open_reader
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.ledger_values import NotInLedgerError, read_decision, read_event
 from sluice.core.reports.memory_recount import StatisticsRecount
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_consumers import Isolation
     from sluice.adapters.kafka.kafka_publish import Outgoing, PublishedAt
     from sluice.adapters.kafka.kafka_read import StoredRecord, TopicReader
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.record_proofs import RecordProofs
     from sluice.core.reports.ledger_values import Event
     from sluice_topics.records import MemoryDecision
@@ -107,12 +108,12 @@ class KafkaQuarantine:
     """Reads one installation's topics. Its methods raise UnknownTopics and KafkaUnreachable."""
 
     def __init__(
-        self, bootstrap_servers: str, real_names: Mapping[str, str], proofs: RecordProofs = NO_PROOFS
+        self, cluster: KafkaCluster, real_names: Mapping[str, str], proofs: RecordProofs = NO_PROOFS
     ) -> None:
         """`real_names`: topic on the broker by base name; `proofs`: which keys must have signed what is read
         of the ledger."""
         self._proofs = proofs
-        self._servers = bootstrap_servers
+        self._cluster = cluster
         self._names = real_names
         self._bases = {real: base for base, real in real_names.items()}
 
@@ -131,7 +132,7 @@ class KafkaQuarantine:
     async def read_changelog(self) -> AsyncIterator[StoredRecord]:
         """Every committed entry of the workers' table, as far as the log is not compacted."""
         topics = {self._names[SESSIONS_CHANGELOG]: SESSIONS_CHANGELOG}
-        async for _, record in read_signed(self._servers, topics, "beginning", NO_PROOFS):
+        async for _, record in read_signed(self._cluster, topics, "beginning", NO_PROOFS):
             yield record
 
     async def recompute(self, until: Mapping[int, int]) -> StatisticsRecount:
@@ -147,13 +148,13 @@ class KafkaQuarantine:
 
     async def _read_all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
         topics = {self._names[base]: base for base in bases}
-        async for found in read_signed(self._servers, topics, "beginning", self._proofs):
+        async for found in read_signed(self._cluster, topics, "beginning", self._proofs):
             yield found
 
     async def fetch_content(self, place: Place) -> bytes:
         """The value of the input at this place. Raises PortUnavailable where it is no longer to be had."""
         topic, partition, offset = place
-        held_input = KafkaHeldInput(self._servers, self._names)
+        held_input = KafkaHeldInput(self._cluster, self._names)
         try:
             found = await held_input.ask({"topic": topic, "partition": partition, "offset": offset})
         finally:
@@ -177,7 +178,7 @@ class KafkaQuarantine:
         self, base: str, partition: int, since_ms: int, holds: Callable[[bytes], bool]
     ) -> bytes | None:
         part = TopicPartition(self._names[base], partition)
-        if part not in await list_partitions(self._servers, [part.topic]):
+        if part not in await list_partitions(self._cluster, [part.topic]):
             return None
         since = max(0, since_ms - CLOCKS_APART_MS)
         async with (
@@ -198,9 +199,9 @@ class KafkaQuarantine:
     ) -> Reviewed[T]:
         """Publish a review and wait for what becomes of it: the first value of `read_outcome` for a record
         written since."""
-        async with open_reader(self._servers, [self._names[base] for base in ANSWERS], "end") as reader:
+        async with open_reader(self._cluster, [self._names[base] for base in ANSWERS], "end") as reader:
             most = BY_NAME[REVIEWS].max_message_bytes
-            (placed,) = await publish(self._servers, self._names[REVIEWS], [review], max_request_bytes=most)
+            (placed,) = await publish(self._cluster, self._names[REVIEWS], [review], max_request_bytes=most)
             try:
                 async with asyncio.timeout(patience_s):
                     return Reviewed(placed, await self._find_first(reader, partial(read_outcome, placed)))
@@ -222,10 +223,10 @@ class KafkaQuarantine:
 
     @asynccontextmanager
     async def _open_consumer(self, isolation: Isolation) -> AsyncIterator[AIOKafkaConsumer]:
-        connection = Connection(self._servers, isolation)
+        connection = Connection(self._cluster, isolation)
         try:
             yield await connection.connect()
         except KafkaError as error:
-            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+            raise make_unreachable(self._cluster, error) from error
         finally:
             await connection.close()

@@ -16,14 +16,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
 
 from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
+from sluice.client.kafka_connection import build_client_arguments, is_secured
+from sluice.client.kafka_login import find_login_fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
     from aiokafka import AIOKafkaConsumer
+
+    from sluice.client.kafka_connection import KafkaCluster
 
 Start = Literal["beginning", "end"]
 
@@ -34,11 +44,17 @@ class KafkaUnreachable(Exception):
     """The broker did not answer, or not with what was asked; the message names it and the cause."""
 
 
-class UnknownTopics(Exception):
-    """Some of the topics do not exist. `names` are those; `present` are all that do."""
+class KafkaRefused(KafkaUnreachable):
+    """The broker answered, and did not let this user in, or not do this: asking again does not help."""
 
-    def __init__(self, names: Sequence[str], present: Sequence[str]) -> None:
-        super().__init__(f"no such topic on the broker: {', '.join(names)}")
+
+class UnknownTopics(Exception):
+    """Some of the topics do not exist. `names` are those; `present` are all that do. Where `must_log_in`, the
+    topics may be hidden from this user too."""
+
+    def __init__(self, names: Sequence[str], present: Sequence[str], *, must_log_in: bool = False) -> None:
+        hidden = ", or none that this user may see" if must_log_in else ""
+        super().__init__(f"no such topic on the broker{hidden}: {', '.join(names)}")
         self.names = tuple(names)
         self.present = tuple(present)
 
@@ -56,14 +72,39 @@ class StoredRecord:
     headers: tuple[tuple[str, bytes], ...]
 
 
+def make_unreachable(cluster: KafkaCluster, error: BaseException) -> KafkaUnreachable:
+    """The error for a call that failed: KafkaRefused where an ACL is missing."""
+    if isinstance(error, _NOT_ALLOWED):
+        what = str(error.args[0]) if error.args else ""
+        return KafkaRefused(f"{cluster}: {_NAMES[type(error)]} not allowed to this user: {what}".rstrip(": "))
+    return KafkaUnreachable(f"{cluster}: {str(error) or 'no answer in time'}")
+
+
+async def require_login(cluster: KafkaCluster) -> None:
+    """Return when a client can log in, at once for a plain connection. Raises KafkaRefused where the broker
+    lets nobody in, KafkaUnreachable where there is no token."""
+    fault = await find_login_fault(cluster)
+    if fault is not None:
+        raise (KafkaRefused if fault.is_final else KafkaUnreachable)(f"{cluster}: {fault.message}")
+
+
+_NAMES: dict[type[BaseException], str] = {
+    TopicAuthorizationFailedError: "a topic is",
+    GroupAuthorizationFailedError: "a consumer group is",
+    ClusterAuthorizationFailedError: "a request on the cluster is",
+    TransactionalIdAuthorizationFailed: "a transactional id is",
+}
+_NOT_ALLOWED = tuple(_NAMES)
+
+
 class TopicReader:
     """Assigned to every partition of some topics. Made by `open_reader`."""
 
     def __init__(
-        self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int], bootstrap_servers: str
+        self, consumer: AIOKafkaConsumer, ends: dict[TopicPartition, int], cluster: KafkaCluster
     ) -> None:
         self._consumer = consumer
-        self._bootstrap_servers = bootstrap_servers
+        self._cluster = cluster
         self._ends = ends
 
     @property
@@ -83,7 +124,7 @@ class TopicReader:
         ends: dict[TopicPartition, int] | None = None
         while ends is None or await is_behind(self._consumer, ends):
             if ends is None and time.time_ns() // 1_000_000 >= until_ms:
-                async with make_consumer(self._bootstrap_servers, "read_uncommitted") as asking:
+                async with make_consumer(self._cluster, "read_uncommitted") as asking:
                     ends = await _fetch_starts(asking, await fetch_ends(asking, list(self._ends)), until_ms)
             else:
                 yield [record for record in await self._poll(_POLL_MS) if record.timestamp_ms < until_ms]
@@ -103,19 +144,19 @@ class TopicReader:
 
 @asynccontextmanager
 async def open_reader(
-    bootstrap_servers: str, topics: Sequence[str], start: Start | int
+    cluster: KafkaCluster, topics: Sequence[str], start: Start | int
 ) -> AsyncIterator[TopicReader]:
     """A reader whose positions are settled when it is handed over. A `start` in ms since the epoch is the
     first record of each partition that was written then or later.
 
     Raises UnknownTopics, and KafkaUnreachable here or from any of the reader's methods.
     """
-    partitions = await list_partitions(bootstrap_servers, topics)
+    partitions = await list_partitions(cluster, topics)
     try:
-        async with make_consumer(bootstrap_servers, "read_uncommitted") as asking:
+        async with make_consumer(cluster, "read_uncommitted") as asking:
             ends = await fetch_ends(asking, partitions)
             starts = await _fetch_starts(asking, ends, start) if isinstance(start, int) else {}
-        async with make_consumer(bootstrap_servers, "read_committed") as consumer:
+        async with make_consumer(cluster, "read_committed") as consumer:
             consumer.assign(partitions)
             # One whose own tasks have never run when it is closed, because nothing was to be read, fails.
             await asyncio.sleep(0)
@@ -125,9 +166,9 @@ async def open_reader(
                 )
             for part, offset in starts.items():
                 consumer.seek(part, offset)
-            yield TopicReader(consumer, ends, bootstrap_servers)
+            yield TopicReader(consumer, ends, cluster)
     except KafkaError as error:
-        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+        raise make_unreachable(cluster, error) from error
 
 
 async def fetch_ends(
@@ -152,17 +193,18 @@ async def _fetch_starts(
     return {part: end if found[part] is None else found[part].offset for part, end in ends.items()}
 
 
-async def list_partitions(bootstrap_servers: str, topics: Sequence[str]) -> list[TopicPartition]:
+async def list_partitions(cluster: KafkaCluster, topics: Sequence[str]) -> list[TopicPartition]:
     """Every partition of the topics. Raises UnknownTopics and KafkaUnreachable."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+    await require_login(cluster)
+    admin = AIOKafkaAdminClient(**build_client_arguments(cluster))
     try:
         await admin.start()
         present = await admin.list_topics()
         if absent := [topic for topic in topics if topic not in present]:
-            raise UnknownTopics(absent, sorted(present))
+            raise UnknownTopics(absent, sorted(present), must_log_in=is_secured(cluster))
         return list(_collect_partitions(await admin.describe_topics(list(topics))))
     except KafkaError as error:
-        raise KafkaUnreachable(f"{bootstrap_servers}: {error}") from error
+        raise make_unreachable(cluster, error) from error
     finally:
         await admin.close()
 

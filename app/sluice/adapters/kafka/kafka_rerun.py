@@ -59,7 +59,7 @@ async def rerun_ids(kafka: KafkaEvidence, of: DecisionSettings, ids: Sequence[st
 async def rerun_all(kafka: KafkaEvidence, of: DecisionSettings) -> AsyncIterator[Rerun]:
     """Every decision that is in the ledger now, and every other record that something is wrong with. The
     sessions are recounted along the way, and inputs that were decided and are not answered are told."""
-    partitions = KafkaPartitions(kafka.bootstrap_servers, kafka.prefix, of.group)
+    partitions = KafkaPartitions(kafka.cluster, kafka.prefix, of.group)
     walks = _Walks(kafka, of)
     async with kafka.open_fetcher() as reader:
         for number in await partitions.list_numbers():

@@ -10,11 +10,14 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable
+from sluice.adapters.kafka.kafka_read import make_unreachable, require_login
+from sluice.client.kafka_connection import build_client_arguments
 from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, compare_topics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
+
+    from sluice.client.kafka_connection import KafkaCluster
 
 _CREATED = 0
 _REQUEST_TIMEOUT_MS = 20_000
@@ -26,7 +29,7 @@ class KafkaTopicError(Exception):
     """The broker refused to create or to describe a topic; the message names the topic and Kafka's code."""
 
 
-async def create(bootstrap_servers: str, layout: TopicLayout, replication: int) -> dict[str, bool]:
+async def create(cluster: KafkaCluster, layout: TopicLayout, replication: int) -> dict[str, bool]:
     """Create what is missing; per real name whether it is new. Existing topics are left as they are.
 
     Returns when the broker shows them all, so that a client started next finds them. Raises KafkaTopicError
@@ -36,35 +39,37 @@ async def create(bootstrap_servers: str, layout: TopicLayout, replication: int) 
         NewTopic(name, layout.count_partitions(topic), replication, topic_configs=topic.config())
         for name, topic in layout.topics().items()
     ]
-    async with _open_admin(bootstrap_servers) as admin:
+    async with open_admin(cluster) as admin:
         response = await admin.create_topics(new_topics)
         made = {name: _is_new(name, code, rest) for name, code, *rest in response.topic_errors}
         await _describe_topics(admin, set(made))
     return made
 
 
-async def look(bootstrap_servers: str, layout: TopicLayout) -> dict[str, FoundTopic]:
+async def look(cluster: KafkaCluster, layout: TopicLayout) -> dict[str, FoundTopic]:
     """The catalog's topics that the broker has, by real name. Raises KafkaTopicError and KafkaUnreachable."""
-    async with _open_admin(bootstrap_servers) as admin:
+    async with open_admin(cluster) as admin:
         counts = await _count_partitions(admin)
         present = [name for name in layout.topics() if name in counts]
         configs = await _fetch_configs(admin, present)
     return {name: FoundTopic(counts[name], configs[name]) for name in present}
 
 
-async def check(bootstrap_servers: str, layout: TopicLayout) -> list[TopicDifference]:
+async def check(cluster: KafkaCluster, layout: TopicLayout) -> list[TopicDifference]:
     """Every difference between the catalog and the broker. Raises KafkaTopicError and KafkaUnreachable."""
-    return compare_topics(layout, await look(bootstrap_servers, layout), bootstrap_servers)
+    return compare_topics(layout, await look(cluster, layout), str(cluster))
 
 
 @asynccontextmanager
-async def _open_admin(bootstrap_servers: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers, request_timeout_ms=_REQUEST_TIMEOUT_MS)
+async def open_admin(cluster: KafkaCluster) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Raises KafkaUnreachable, from within its block too."""
+    await require_login(cluster)
+    admin = AIOKafkaAdminClient(**build_client_arguments(cluster), request_timeout_ms=_REQUEST_TIMEOUT_MS)
     try:
         await admin.start()
         yield admin
     except (KafkaError, TimeoutError) as error:
-        raise KafkaUnreachable(f"{bootstrap_servers}: {error or 'no answer in time'}") from error
+        raise make_unreachable(cluster, error) from error
     finally:
         await admin.close()
 

@@ -153,7 +153,7 @@ def export_command(
         with file.open("x", encoding="utf-8") as out:
             kafka = require_settings().kafka
             reading = read_ledger(
-                kafka.bootstrap_servers, kafka.topic_prefix, lambda record: _write(out.write, record)
+                kafka.connection, kafka.topic_prefix, lambda record: _write(out.write, record)
             )
             count = _require(reading)
     except OSError as error:
@@ -175,7 +175,7 @@ def _verify_file(file: Path, signed_by: SignedBy | None) -> Report:
 
 def _verify_broker(settings: Settings, signed_by: SignedBy | None) -> Report:
     kafka = settings.kafka
-    report = _require(verify_ledger(kafka.bootstrap_servers, kafka.topic_prefix, signed_by))
+    report = _require(verify_ledger(kafka.connection, kafka.topic_prefix, signed_by))
     absent = require_broker(find_absent_policy(settings), "cannot read the policy in force: {}")
     return replace(report, findings=(*report.findings, *absent))
 

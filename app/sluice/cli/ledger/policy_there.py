@@ -39,7 +39,7 @@ async def find_absent_policy(settings: Settings) -> list[LedgerFinding]:
     except UnknownTopics:
         return []
     try:
-        records = await read_control(settings.kafka.bootstrap_servers, list_control_topics(settings))
+        records = await read_control(settings.kafka.connection, list_control_topics(settings))
     except UnknownTopics:
         records = []
     there = _list_editions(records)

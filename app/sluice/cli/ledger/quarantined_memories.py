@@ -88,7 +88,7 @@ def connect() -> KafkaQuarantine:
     """Connect to the installation of the settings."""
     settings = require_settings()
     proofs = require_record_proofs(settings)
-    return KafkaQuarantine(settings.kafka.bootstrap_servers, list_real_names(settings), proofs)
+    return KafkaQuarantine(settings.kafka.connection, list_real_names(settings), proofs)
 
 
 def run_question(question: Coroutine[Any, Any, T]) -> T:
@@ -122,7 +122,7 @@ def require_place(given: str) -> Place:
 def _require_write_place(name: str) -> Place:
     """Return the coordinates of the write that its caller named so; several of one name end the command."""
     kafka = require_settings().kafka
-    (meant,) = run_question(find_meanings(kafka.bootstrap_servers, kafka.topic_prefix, [name]))
+    (meant,) = run_question(find_meanings(kafka.connection, kafka.topic_prefix, [name]))
     if not meant.decisions:
         like = memory_id(f"{MEMORY_WRITES}:3:17")
         stop(f"{name}: {meant.why}. Ids of memories are like {like}")

@@ -180,7 +180,7 @@ def _choose_status(tally: RerunTally, unknown: list[Meaning]) -> int:
 def _require_meanings(settings: Settings, names: list[str]) -> list[Meaning]:
     """Return the meaning of each name; a broker that cannot be read ends the command."""
     kafka = settings.kafka
-    return require_broker(find_meanings(kafka.bootstrap_servers, kafka.topic_prefix, names), "{}")
+    return require_broker(find_meanings(kafka.connection, kafka.topic_prefix, names), "{}")
 
 
 def _print_unknown(unknown: list[Meaning]) -> None:
@@ -193,7 +193,7 @@ def _require_reruns(
     settings: Settings, tally: RerunTally, ids: list[str], sample: int | None, seed: int
 ) -> None:
     """Execute these, a sample, or all, into the tally."""
-    source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
+    source = KafkaEvidence(settings.kafka.connection, settings.kafka.topic_prefix)
     try:
         of = build_decision_settings(settings, {})
         require_broker(_run_reruns(source, of, tally, ids, sample, seed), "{}")

@@ -138,7 +138,7 @@ def _fetch_inputs(stories: list[Story]) -> dict[Place, Any]:
     if all(one.decision.fields.get("input") is None for one in stories):
         return {}
     kafka = require_settings().kafka
-    return require_broker(_fetch(KafkaEvidence(kafka.bootstrap_servers, kafka.topic_prefix), stories))
+    return require_broker(_fetch(KafkaEvidence(kafka.connection, kafka.topic_prefix), stories))
 
 
 async def _fetch(kafka: KafkaEvidence, stories: list[Story]) -> dict[Place, Any]:
@@ -154,7 +154,7 @@ def _read_broker(since_ms: int | None, until_ms: int | None) -> Read:
     end = None if until_ms is None else min(until_ms, read_clock_ms())
 
     def read(take: Callable[[Located], None]) -> None:
-        servers, prefix = kafka.bootstrap_servers, kafka.topic_prefix
+        servers, prefix = kafka.connection, kafka.topic_prefix
         require_broker(read_ledger(servers, prefix, lambda record: take(locate_record(record)), begin, end))
 
     return read

@@ -30,7 +30,7 @@ from sluice_topics.catalog import CATALOG
 
 if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import Start, StoredRecord
-    from sluice.settings.groups import KafkaSettings
+    from sluice.settings.kafka import KafkaSettings
 
 WATCHABLE = tuple(topic.name for topic in CATALOG if topic.direction != "internal")
 
@@ -181,7 +181,7 @@ async def _watch(
     until_ms: int | None,
 ) -> None:
     names = [f"{kafka.topic_prefix}{name}" for name in topics]
-    async with open_reader(kafka.bootstrap_servers, names, start) as reader:
+    async with open_reader(kafka.connection, names, start) as reader:
         errors.print(f"[dim]watching {', '.join(topics)}; Ctrl-C stops[/]", soft_wrap=True)
         shower.begin()
         async for batch in reader.follow(idle_ms) if until_ms is None else reader.read_to_time(until_ms):

@@ -40,7 +40,7 @@ def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
     from sluice.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
     from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
 
-    source = KafkaEvidence(settings.kafka.bootstrap_servers, settings.kafka.topic_prefix)
+    source = KafkaEvidence(settings.kafka.connection, settings.kafka.topic_prefix)
     try:
         (first, *_) = asyncio.run(rerun_ids(source, build_decision_settings(settings, {}), [an_id]))
     except (PolicyError, KafkaUnreachable, UnknownTopics) as error:
@@ -93,7 +93,7 @@ def _report(
     tally, names = QualityTally(ReportScope(since, until, tenant)), list_real_names(settings)
     values = LedgerValues({DECISION: tally.count_decision, REPORTED: tally.count_report})
     topics = {names[one]: one for one in (QUALITY_DECISIONS, SESSION_EVENTS)}
-    servers = settings.kafka.bootstrap_servers
+    servers = settings.kafka.connection
     try:
         asyncio.run(read_values(servers, topics, values.take, proofs=proofs))
     except (KafkaUnreachable, UnknownTopics, NotADecisionError) as error:
@@ -108,7 +108,7 @@ def _count_memories(settings: Settings, tenant: str) -> list[dict[str, Any]]:
     from sluice.cli.ledger.quarantine import By, build_counted_fields, count_gate  # noqa: PLC0415 - as above
     from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
 
-    kafka = KafkaQuarantine(settings.kafka.bootstrap_servers, list_real_names(settings))
+    kafka = KafkaQuarantine(settings.kafka.connection, list_real_names(settings))
     try:
         counted = asyncio.run(count_gate(kafka, recount=False))
     except (KafkaUnreachable, UnknownTopics) as error:

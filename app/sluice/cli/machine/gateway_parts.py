@@ -70,8 +70,8 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
     shared = _require_shared(settings, people)
     proofs = require_record_proofs(settings)
     topics = (*ANSWERS, QUARANTINE)
-    exchange = Exchange(kafka.bootstrap_servers, kafka.topic_prefix, answers=topics, proofs=proofs)
-    reader = KafkaControlReader(kafka.bootstrap_servers, {list_real_names(settings)[REGISTRY]: REGISTRY})
+    exchange = Exchange(kafka.connection, kafka.topic_prefix, answers=topics, proofs=proofs)
+    reader = KafkaControlReader(kafka.connection, {list_real_names(settings)[REGISTRY]: REGISTRY})
     registry = RegistryView(
         reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s, settings.build_audience()
     )

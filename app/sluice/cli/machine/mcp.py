@@ -157,7 +157,7 @@ def run(  # noqa: PLR0913 - the command's options
     accepted = require_pins(pins, server, pins_key)
 
     async def serve_proxy() -> None:
-        gate = AsyncGateClient(settings.kafka.bootstrap_servers, agent, gate_options)
+        gate = AsyncGateClient(settings.kafka.connection, agent, gate_options)
         await serve(gate, target, accepted, options)
 
     _run_or_stop(serve_proxy())

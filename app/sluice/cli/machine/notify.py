@@ -98,7 +98,7 @@ def _build_notifier(
 
     given, names = settings.notify, list_real_names(settings)
     group = KafkaLedgerGroup(
-        settings.kafka.bootstrap_servers,
+        settings.kafka.connection,
         f"{settings.worker.app_id}-notify-{name}",
         {names[topic]: topic for topic in topics},
         given.look_back_s,
@@ -117,7 +117,7 @@ def _build_slack(settings: Settings) -> Destination:
     from sluice.adapters.kafka.kafka_ledger_group import KafkaNotified  # noqa: PLC0415 - as above
     from sluice.adapters.slack_messages import SlackMessages, SlackPlaces  # noqa: PLC0415 - as above
 
-    given, names, servers = settings.slack, list_real_names(settings), settings.kafka.bootstrap_servers
+    given, names, servers = settings.slack, list_real_names(settings), settings.kafka.connection
     assert given.bot_token is not None  # noqa: S101 - the settings have seen to it
     client = SlackClient(
         given.bot_token.get_secret_value(),

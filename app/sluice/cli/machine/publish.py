@@ -197,7 +197,7 @@ def _publish(lines: list[InputLine], topic: Topic, *, json: bool) -> None:
     ready = [(line.number, line.content) for line in lines if isinstance(line.content, Outgoing)]
     name = topic.real_name(kafka.topic_prefix, "")
     records, most = [outgoing for _, outgoing in ready], topic.max_message_bytes
-    publishing = publish(kafka.bootstrap_servers, name, records, max_request_bytes=most)
+    publishing = publish(kafka.connection, name, records, max_request_bytes=most)
     placed = require_broker(publishing, CANNOT_PUBLISH)
     if json:
         _print_places([number for number, _ in ready], placed)

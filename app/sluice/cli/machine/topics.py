@@ -13,8 +13,8 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 
 from sluice.adapters.kafka import kafka_topics
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable
-from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
+from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable
+from sluice.cli.output import REFUSED, WRONG, clean, console, print_json, require_settings, stop
 from sluice.text.plurals import counted
 from sluice_topics.asyncapi import make_documents
 from sluice_topics.layout import TopicLayout
@@ -56,7 +56,7 @@ def list_topics(as_json: AsJson = False) -> None:
     """Show the catalog, and how many partitions each topic has on the broker."""
     settings = require_settings()
     layout = build_layout(settings)
-    found = _run_question(kafka_topics.look(settings.kafka.bootstrap_servers, layout))
+    found = _run_question(kafka_topics.look(settings.kafka.connection, layout))
     rows = [_build_row(name, topic, found.get(name)) for name, topic in layout.topics().items()]
     if as_json:
         print_json(rows)
@@ -106,17 +106,19 @@ def create_topics_or_stop(settings: Settings) -> dict[str, bool]:
     """Every topic by its real name, and whether it is new; ends the command when it cannot be made."""
     kafka = settings.kafka
     layout = build_layout(settings)
-    return _run_question(kafka_topics.create(kafka.bootstrap_servers, layout, kafka.replication_factor))
+    return _run_question(kafka_topics.create(kafka.connection, layout, kafka.replication_factor))
 
 
 def require_differences(settings: Settings) -> list[TopicDifference]:
     """Return what is missing or different on the broker; ends the command when it does not answer."""
-    return _run_question(kafka_topics.check(settings.kafka.bootstrap_servers, build_layout(settings)))
+    return _run_question(kafka_topics.check(settings.kafka.connection, build_layout(settings)))
 
 
 def _run_question(question: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(question)
+    except KafkaRefused as error:
+        stop(REFUSED.format(error))
     except KafkaUnreachable as error:
         stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")
     except kafka_topics.KafkaTopicError as error:

@@ -13,9 +13,9 @@ import uvloop
 from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka import kafka_topics
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable
+from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable
 from sluice.cli.machine.topics import build_layout
-from sluice.cli.output import require_settings, stop
+from sluice.cli.output import REFUSED, require_settings, stop
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.trust.in_force import PolicyError
 from sluice.settings.reader import describe_missing_trust
@@ -117,9 +117,11 @@ def _await_differences(settings: Settings) -> list[TopicDifference]:
     give_up_at = time.monotonic() + settings.worker.broker_wait_s
     while True:
         try:
-            return asyncio.run(kafka_topics.check(settings.kafka.bootstrap_servers, build_layout(settings)))
+            return asyncio.run(kafka_topics.check(settings.kafka.connection, build_layout(settings)))
         except kafka_topics.KafkaTopicError as error:
             stop(str(error))
+        except KafkaRefused as refused:
+            stop(REFUSED.format(refused))
         except KafkaUnreachable as away:
             if time.monotonic() >= give_up_at:
                 stop(f"the broker does not answer: {away}", EXIT_FAULT)

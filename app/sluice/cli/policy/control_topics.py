@@ -111,7 +111,7 @@ class Publishing:
         kafka = self._settings.kafka
         topics = list_control_topics(self._settings, self._only)
         writer = f"{kafka.topic_prefix}{WRITER}"
-        records = await publish_control(kafka.bootstrap_servers, topics, writer, self._choose_writes)
+        records = await publish_control(kafka.connection, topics, writer, self._choose_writes)
         if not self.refused:
             self._confirm(records)
 
@@ -225,6 +225,6 @@ def require_policy(*only: str) -> ReducedPolicy:
     settings = require_settings()
     roots = require_roots(settings)
     kafka = settings.kafka
-    reading = read_control(kafka.bootstrap_servers, list_control_topics(settings, only))
+    reading = read_control(kafka.connection, list_control_topics(settings, only))
     records = require_broker(reading, "cannot read the control topics: {}")
     return reduce_policy(records, roots, CompileCache(run_cases, settings.build_audience()))

@@ -201,4 +201,4 @@ def _print(order: FreezeOrder, written: list[str], refused: list[str], *, as_jso
 
 async def _is_session(settings: Settings, session_id: str) -> bool:
     changelog, kafka = list_real_names(settings)[SESSIONS_CHANGELOG], settings.kafka
-    return await has_state(kafka.bootstrap_servers, changelog, kafka.partitions, session_id)
+    return await has_state(kafka.connection, changelog, kafka.partitions, session_id)

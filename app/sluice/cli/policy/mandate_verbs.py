@@ -214,7 +214,7 @@ async def _publish(settings: Settings, mandate: dict[str, Any], wait_s: float) -
         deadline_s=wait_s,
         verdict_keys=settings.verdicts.public_keys,
     )
-    async with AsyncGateClient(settings.kafka.bootstrap_servers, mandate["agent_id"], options) as gate:
+    async with AsyncGateClient(settings.kafka.connection, mandate["agent_id"], options) as gate:
         return await gate.mandate(mandate)
 
 

@@ -78,7 +78,7 @@ async def read_recorded(settings: Settings) -> dict[int, PolicyContents]:
     """Read what each partition had in force last, from its changelog. Raises UnknownTopics and
     KafkaUnreachable."""
     name = list_real_names(settings)[SESSIONS_CHANGELOG]
-    async with open_reader(settings.kafka.bootstrap_servers, [name], "beginning") as reader:
+    async with open_reader(settings.kafka.connection, [name], "beginning") as reader:
         batches = [batch async for batch in reader.to_end()]
     return recorded_policies(record for batch in batches for record in batch)
 

@@ -146,7 +146,7 @@ def _read_counts(agent: str) -> list[dict[str, Any]]:
 
     names = list_real_names(settings)
     topics = {names[USUAL_DESTINATIONS]: USUAL_DESTINATIONS}
-    require_broker(read_values(settings.kafka.bootstrap_servers, topics, take))
+    require_broker(read_values(settings.kafka.connection, topics, take))
     used = [one for one in counts.values() if one["times"] or one.get("known_until")]
     return sorted(used, key=lambda one: (-_find_newest(one), one["fingerprint"]))
 

@@ -15,9 +15,13 @@ from aiokafka.producer.sender import InitPIDHandler
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
+from sluice.client.kafka_connection import build_client_arguments
+
 if TYPE_CHECKING:
     import logging
     from collections.abc import Awaitable, Callable
+
+    from sluice.client.kafka_connection import KafkaCluster
 
 POLL_MS = 100
 
@@ -54,13 +58,13 @@ def is_news(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not is_forgotten(record.exc_info[1])
 
 
-async def written_since(bootstrap_servers: str, changelog: aiokafka.TopicPartition, last: int) -> bool:
+async def written_since(cluster: KafkaCluster, changelog: aiokafka.TopicPartition, last: int) -> bool:
     """Whether there is any record after offset `last`, committed or not. Raises KafkaError, ChangelogCut.
 
     An uncommitted record counts too: its writer had a producer id of this partition.
     """
     async with aiokafka.AIOKafkaConsumer(
-        bootstrap_servers=bootstrap_servers,
+        **build_client_arguments(cluster),
         isolation_level="read_uncommitted",
         enable_auto_commit=False,
         fetch_max_wait_ms=POLL_MS,

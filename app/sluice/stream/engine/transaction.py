@@ -14,6 +14,7 @@ from aiokafka.client import CoordinationType
 from aiokafka.errors import IllegalOperation, KafkaError
 from aiokafka.producer.sender import BACKOFF_OVERRIDE, AddPartitionsToTxnHandler
 
+from sluice.client.kafka_connection import KafkaCluster, build_client_arguments
 from sluice.stream.engine import reclaim
 from sluice.stream.process import Explained
 
@@ -50,7 +51,7 @@ class RecordTooLarge(Explained):
 class TransactionSettings:
     """Time-outs in ms, sizes in bytes."""
 
-    bootstrap_servers: str
+    cluster: KafkaCluster
     group_id: str
     changelog: str
     transaction_timeout_ms: int
@@ -126,7 +127,7 @@ class Transactor:
         reclaim.claim_as(self._producer, forgotten)
         await forgotten.stop()
         await reclaim.reclaim(
-            lambda: reclaim.written_since(settings.bootstrap_servers, changelog, last), self._producer.start
+            lambda: reclaim.written_since(settings.cluster, changelog, last), self._producer.start
         )
         log.warning(
             "partition %d was idle until the broker forgot its producer id; nobody else has written, "
@@ -137,7 +138,7 @@ class Transactor:
     def _new_producer(self) -> aiokafka.AIOKafkaProducer:
         settings = self._settings
         producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=settings.bootstrap_servers,
+            **build_client_arguments(settings.cluster),
             transactional_id=f"{settings.group_id}-{self._number}",
             transaction_timeout_ms=settings.transaction_timeout_ms,
             request_timeout_ms=settings.request_timeout_ms,

@@ -1,0 +1,225 @@
+"""What makes a local broker a secured one: certificates of a CA of its own, users, and an authorizer that
+lets nobody do what no ACL allows."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from sluice.broker.handle import LOOPBACK
+from sluice.client.kafka_connection import KafkaConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.x509 import Certificate
+
+ADMIN = "admin"
+BROKER = "sluice-broker"
+"""The name in the broker's own certificate, with which it talks to itself."""
+LIFE = timedelta(days=30)
+ITERATIONS = 4096
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+SECURITY_MODULES = "org.apache.kafka.common.security"
+BEARER_HANDLER = (
+    f"{SECURITY_MODULES}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSecurity:
+    """The CA, the users and the ports of a secured broker. `folder` holds its PEM files.
+
+    Everyone but `ADMIN` may do nothing until an ACL says otherwise. A client comes with a password (PLAIN,
+    SCRAM), with an unsigned token (OAUTHBEARER: for tests alone), or to `tls_port` with a certificate of
+    `issue`. `passwords`: by user; `more`: broker properties.
+    """
+
+    folder: Path
+    tls_port: int
+    passwords: Mapping[str, str] = field(repr=False)
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ca_file(self) -> Path:
+        return self.folder / "ca.pem"
+
+    def issue(self, name: str) -> tuple[Path, Path]:
+        """The files of a certificate and its key for a client; its principal is `User:` and the name."""
+        return self.folder / f"{name}.pem", self._write_pair(name)
+
+    def connect(self, port: int, user: str = ADMIN) -> KafkaConnection:
+        """As a user with its password, by SCRAM-SHA-512, to the broker on `port`."""
+        return KafkaConnection(
+            f"{LOOPBACK}:{port}",
+            "SASL_SSL",
+            ca_file=self.ca_file,
+            sasl_mechanism="SCRAM-SHA-512",
+            username=user,
+            password=self.passwords[user],
+        )
+
+    def write_files(self) -> None:
+        """The CA and the broker's own key and certificate, unless they are there."""
+        if self.ca_file.exists():
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        key = _make_key()
+        certificate = _sign("Sluice test CA", key, None, key)
+        (self.folder / "ca-key.pem").write_bytes(_write_key(key))
+        self.ca_file.write_bytes(_write_certificate(certificate))
+        self._write_pair(BROKER)
+        pair = (self.folder / f"{BROKER}-key.pem", self.folder / f"{BROKER}.pem")
+        self._keystore.write_bytes(b"".join(path.read_bytes() for path in pair))
+
+    def write_properties(self, port: int, controller_port: int) -> dict[str, str]:
+        """Beyond those of every broker of ours, in whose place they come."""
+        plain = " ".join(f'user_{name}="{word}"' for name, word in self.passwords.items())
+        listener = "listener.name.sasl_ssl"
+        return {
+            "listeners": ",".join(
+                f"{name}://{LOOPBACK}:{number}"
+                for name, number in (
+                    ("SASL_SSL", port),
+                    ("SSL", self.tls_port),
+                    ("CONTROLLER", controller_port),
+                )
+            ),
+            "advertised.listeners": f"SASL_SSL://{LOOPBACK}:{port},SSL://{LOOPBACK}:{self.tls_port}",
+            "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:SSL",
+            "inter.broker.listener.name": "SSL",
+            "listener.name.ssl.ssl.client.auth": "required",
+            "listener.name.controller.ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self._keystore),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.ca_file),
+            f"{listener}.sasl.enabled.mechanisms": ",".join(("PLAIN", *SCRAM, "OAUTHBEARER")),
+            f"{listener}.plain.sasl.jaas.config": (
+                f"{SECURITY_MODULES}.plain.PlainLoginModule required {plain};"
+            ),
+            **{
+                f"{listener}.{one.lower()}.sasl.jaas.config": (
+                    f"{SECURITY_MODULES}.scram.ScramLoginModule required;"
+                )
+                for one in SCRAM
+            },
+            f"{listener}.oauthbearer.sasl.jaas.config": (
+                f"{SECURITY_MODULES}.oauthbearer.OAuthBearerLoginModule required;"
+            ),
+            f"{listener}.oauthbearer.sasl.server.callback.handler.class": BEARER_HANDLER,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "false",
+            "super.users": f"User:{ADMIN};User:{BROKER}",
+            **self.more,
+        }
+
+    def list_format_arguments(self) -> list[str]:
+        """The users, for the tool that formats the storage."""
+        return [
+            part
+            for mechanism in SCRAM
+            for name, word in self.passwords.items()
+            for part in ("--add-scram", f"{mechanism}=[name={name},iterations={ITERATIONS},password={word}]")
+        ]
+
+    @property
+    def _keystore(self) -> Path:
+        return self.folder / "keystore.pem"
+
+    def _write_pair(self, name: str) -> Path:
+        from cryptography import x509  # noqa: PLC0415 - few processes make certificates
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - as above
+
+        kept = self.folder / f"{name}-key.pem"
+        if kept.exists():
+            return kept
+        ca_key = load_pem_private_key((self.folder / "ca-key.pem").read_bytes(), None)
+        ca = x509.load_pem_x509_certificate(self.ca_file.read_bytes())
+        key = _make_key()
+        certificate = _sign(name, key, ca, ca_key)  # type: ignore[arg-type]
+        (self.folder / f"{name}.pem").write_bytes(_write_certificate(certificate))
+        kept.write_bytes(_write_key(key))
+        return kept
+
+
+def draw_passwords(*users: str) -> dict[str, str]:
+    """One for each user, and for the admin."""
+    return {name: secrets.token_hex(16) for name in (ADMIN, *users)}
+
+
+def _make_key() -> EllipticCurvePrivateKey:
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _sign(
+    name: str,
+    key: EllipticCurvePrivateKey,
+    issuer: Certificate | None,
+    issuer_key: EllipticCurvePrivateKey,
+) -> Certificate:
+    """A certificate; of the CA itself without an `issuer`."""
+    from cryptography import x509  # noqa: PLC0415 - as above
+    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415 - as above
+
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    hosts = [x509.DNSName("localhost"), x509.IPAddress(ip_address(LOOPBACK))]
+    public = key.public_key()
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if issuer is None else issuer.subject)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + LIFE)
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+        )
+    )
+    if issuer is None:
+        usage = dict.fromkeys(_USES, False) | {"key_cert_sign": True, "crl_sign": True}
+        built = built.add_extension(x509.KeyUsage(**usage), critical=True)
+    else:
+        built = built.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    return built.sign(issuer_key, SHA256())
+
+
+_USES = (
+    "digital_signature",
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+)
+
+
+def _write_certificate(certificate: Certificate) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 - as above
+
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _write_key(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - as above
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -1,0 +1,177 @@
+"""What each process may do on the broker: the least access of each role, from the catalog. Pure.
+
+A role may read every tenant's records of the topics that it reads: inside one prefix only the gateway
+separates tenants.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+from sluice_topics.catalog import (
+    ACTIONS,
+    ADMITTED,
+    ALARMS,
+    CATALOG,
+    DEAD_LETTERS,
+    ESCALATIONS,
+    MANDATES,
+    MEMORY_DECISIONS,
+    MEMORY_WRITES,
+    NOTIFICATIONS,
+    OUTCOMES,
+    QUARANTINE,
+    REGISTRY,
+    REPORTED,
+    RETRIEVALS,
+    REVIEWS,
+    SERVED,
+    SESSION_EVENTS,
+    SESSIONS_CHANGELOG,
+    VERDICTS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sluice_topics.layout import TopicLayout
+
+Role = Literal[
+    "agent",
+    "worker",
+    "gateway",
+    "approver",
+    "policy-owner",
+    "auditor",
+    "store",
+    "notifier",
+    "init",
+]
+ROLES: tuple[Role, ...] = get_args(Role)
+ResourceType = Literal["topic", "group", "transactional-id"]
+Pattern = Literal["literal", "prefixed"]
+Operation = Literal["Read", "Write", "Create", "Describe", "DescribeConfigs"]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+
+CONTROL_WRITER = "sluice-control"
+"""Behind the prefix: the transactional id that all publishers of policy share."""
+
+
+class Access(NamedTuple):
+    """An operation on a resource that a role needs. `name` is that on the broker."""
+
+    resource: ResourceType
+    name: str
+    pattern: Pattern
+    operation: Operation
+
+
+class _Needs(NamedTuple):
+    """Of a role: base names of topics, and endings of group ids behind the app's id (`*`: any ending)."""
+
+    read: frozenset[str]
+    write: frozenset[str]
+    groups: tuple[str, ...] = ()
+    watched_groups: tuple[str, ...] = ()
+    publishes_policy: bool = False
+    decides: bool = False
+    compares_topics: bool = False
+    creates_topics: bool = False
+
+
+def _select(*directions: str) -> frozenset[str]:
+    return frozenset(topic.name for topic in CATALOG if topic.direction in directions)
+
+
+_INPUTS, _CONTROL, _OUTPUTS, _INTERNAL = (
+    _select(direction) for direction in ("in", "control", "out", "internal")
+)
+_CONTENT = frozenset({ADMITTED, SERVED})
+_PROPOSED = frozenset({ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, MANDATES})
+_ANSWERS = frozenset({VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, ESCALATIONS, DEAD_LETTERS})
+_ANSWERED = _ANSWERS | {REVIEWS}
+"""With the reviews, in which the parameters of a narrowed action stand."""
+_WORKERS_OWN = _INTERNAL - {NOTIFICATIONS}
+_TOLD = frozenset({ESCALATIONS, QUARANTINE, ALARMS})
+_POLICY = _Needs(
+    _CONTROL | _INPUTS | _OUTPUTS | _WORKERS_OWN,
+    _CONTROL | {MANDATES},
+    publishes_policy=True,
+    compares_topics=True,
+)
+_NEEDS: dict[Role, _Needs] = {
+    "agent": _Needs(_ANSWERED, _PROPOSED),
+    "worker": _Needs(
+        _INPUTS | _CONTROL | _WORKERS_OWN | {MEMORY_DECISIONS, QUARANTINE},
+        _OUTPUTS | _WORKERS_OWN,
+        groups=("", "-provenance"),
+        decides=True,
+        compares_topics=True,
+    ),
+    "gateway": _Needs(
+        _INPUTS | _CONTROL | _OUTPUTS | {SESSIONS_CHANGELOG},
+        _PROPOSED | {REVIEWS, REGISTRY},
+        publishes_policy=True,
+        compares_topics=True,
+    ),
+    "approver": _Needs(_INPUTS | _CONTROL | _OUTPUTS - _CONTENT, frozenset({REVIEWS})),
+    "policy-owner": _POLICY,
+    "auditor": _Needs(
+        _INPUTS | _CONTROL | _OUTPUTS | _INTERNAL - {SESSIONS_CHANGELOG},
+        frozenset(),
+        watched_groups=("",),
+        compares_topics=True,
+    ),
+    "store": _Needs(_CONTENT, frozenset({REPORTED}), groups=("-store*",)),
+    "notifier": _Needs(
+        _TOLD | _INPUTS | {NOTIFICATIONS},
+        frozenset({NOTIFICATIONS}),
+        groups=("-notify-*",),
+        compares_topics=True,
+    ),
+    "init": _POLICY._replace(creates_topics=True),
+}
+
+
+def list_access(role: Role, layout: TopicLayout) -> list[Access]:
+    """What a role needs, each once, topics in the order of the catalog.
+
+    `Read` and `Write` include `Describe`. No role needs `IdempotentWrite` on the cluster: since Kafka 3.0 the
+    right to write to any topic includes it (KIP-679).
+    """
+    needs = _NEEDS[role]
+    return [
+        *_list_topic_access(needs, layout),
+        *_list_group_access(needs.groups, "Read", layout.app_id),
+        *_list_group_access(needs.watched_groups, "Describe", layout.app_id),
+        *_list_transactional_access(needs, layout),
+    ]
+
+
+def _list_topic_access(needs: _Needs, layout: TopicLayout) -> Iterator[Access]:
+    for topic in CATALOG:
+        wanted = {
+            "Read": topic.name in needs.read,
+            "Write": topic.name in needs.write,
+            "Create": needs.creates_topics,
+            "Describe": needs.compares_topics and topic.name not in needs.read | needs.write,
+            "DescribeConfigs": needs.compares_topics,
+        }
+        name = topic.real_name(layout.prefix, layout.app_id)
+        for operation in OPERATIONS:
+            if wanted[operation]:
+                yield Access("topic", name, "literal", operation)
+
+
+def _list_group_access(endings: Iterable[str], operation: Operation, app_id: str) -> Iterator[Access]:
+    for ending in endings:
+        pattern: Pattern = "prefixed" if ending.endswith("*") else "literal"
+        yield Access("group", f"{app_id}{ending.removesuffix('*')}", pattern, operation)
+
+
+def _list_transactional_access(needs: _Needs, layout: TopicLayout) -> Iterator[Access]:
+    if needs.decides:
+        for number in range(layout.partitions):
+            yield Access("transactional-id", f"{layout.app_id}-{number}", "literal", "Write")
+    if needs.publishes_policy:
+        yield Access("transactional-id", f"{layout.prefix}{CONTROL_WRITER}", "literal", "Write")
