@@ -23,6 +23,7 @@ from aiokafka.errors import KafkaError
 
 from load import ROOT
 from load.bad_inputs import malformed, poison
+from load.broker_failures import brokers
 from load.changing_policy import reload
 from load.channels import channels
 from load.installations.fleet import RunFailed
@@ -46,6 +47,7 @@ _ALL = (
     kill_two,
     zombies,
     outages,
+    brokers,
     scaling,
     reload,
     malformed,

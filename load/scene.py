@@ -40,12 +40,14 @@ SLOW = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """`salt` makes names and contents unique on the broker, `seed` makes the run repeatable."""
+    """`salt` makes names and contents unique on the broker, `seed` makes the run repeatable. `replication`:
+    how many replicas the topics of its runs have."""
 
     broker: Broker
     folder: Path
     seed: int
     salt: str
+    replication: int = 1
 
     async def installation(self, run: str, *, with_people: bool = True) -> TestInstallation:
         """Topics of this run's own. `with_people`: agents whose actions are escalated act there too, and
@@ -53,7 +55,9 @@ class Bed:
         name = self.installation_name(run)
         folder = self.folder / run
         folder.mkdir(parents=True)
-        installation = await prepare(self.broker.bootstrap_servers, folder, name)
+        installation = await prepare(
+            self.broker.bootstrap_servers, folder, name, replication=self.replication
+        )
         installation.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
         installation.settings.update(task_policy.write_settings(folder))
         await publish_policy(

@@ -276,11 +276,16 @@ class TestInstallation:
 
 
 async def prepare(
-    bootstrap_servers: str, folder: Path, name: str, stages: Sequence[str] = neutral_policy.STAGES
+    bootstrap_servers: str,
+    folder: Path,
+    name: str,
+    stages: Sequence[str] = neutral_policy.STAGES,
+    *,
+    replication: int = 1,
 ) -> TestInstallation:
     """Create the topics of a run called `name` (unique on this broker) and publish its policy."""
     prefix, trust, began_ms = f"{name}.", ThrowawayTrust(), time.time_ns() // 1_000_000
-    await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), 1)
+    await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), replication)
     await publish_policy(bootstrap_servers, prefix, neutral_policy.records(trust, began_ms, stages))
     settings = {
         "SLUICE_KAFKA__BOOTSTRAP_SERVERS": bootstrap_servers,

@@ -9,6 +9,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from load.installations.broker_cluster import (
+    NODES,
+    launch_cluster,
+    read_replicas,
+    wait_for_leaders,
+    wait_until_led_without,
+)
 from sluice.broker import handle, locate
 from sluice.broker.handle import BrokerError, is_answering
 
@@ -71,11 +78,35 @@ def test_a_started_broker_is_found_again_started_once_and_stopped(tmp_path: Path
         first.close()
 
 
-async def _create(address: str, topic: str, config: dict[str, str] | None = None) -> None:
+async def test_a_cluster_of_three_takes_writes_while_a_node_is_dead_and_gives_it_its_leaders_back(
+    tmp_path: Path,
+) -> None:
+    cluster = await asyncio.to_thread(launch_cluster, tmp_path, locate.JARS)
+    address = cluster.bootstrap_servers
+    try:
+        await _create(address, "kept", replication=NODES)
+        before = await read_replicas(address, ["kept"])
+        ((leader, replicas, _),) = before.values()
+        assert len(replicas) == NODES
+        await _publish(address, "kept", b"by all")
+        dead = cluster.find_node(leader)
+        await asyncio.to_thread(dead.kill)
+        await wait_until_led_without(address, ["kept"], leader)
+        await _publish(address, "kept", b"by two")
+        await asyncio.to_thread(cluster.restart, dead)
+        await wait_for_leaders(address, dict.fromkeys(before, leader))
+        assert await _values(address, "kept", 2) == [b"by all", b"by two"]
+    finally:
+        cluster.close()
+
+
+async def _create(
+    address: str, topic: str, config: dict[str, str] | None = None, replication: int = 1
+) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=address)
     await admin.start()
     try:
-        await admin.create_topics([NewTopic(topic, 1, 1, topic_configs=config or {})])
+        await admin.create_topics([NewTopic(topic, 1, replication, topic_configs=config or {})])
     finally:
         await admin.close()
 

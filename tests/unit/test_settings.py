@@ -41,6 +41,8 @@ COMMENTED = {
     "kafka.client_secret_file",
     "embedding.patterns",
     "worker.ready_file",
+    "worker.group_instance_id",
+    "worker.max_memory_mib",
     "analysis.api_key",
     "grader.api_key",
     "grader.redis_url",

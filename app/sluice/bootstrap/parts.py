@@ -297,4 +297,5 @@ def _build_application_settings(settings: Settings) -> ApplicationSettings:
         rebalance_timeout_s=worker.rebalance_timeout_s,
         request_timeout_s=worker.request_timeout_s,
         max_poll_records=worker.max_poll_records,
+        group_instance_id=worker.group_instance_id,
     )

@@ -79,22 +79,25 @@ ATTEMPT_S = 5.0
 PAUSE_S = 0.1
 
 
-def is_answering(cluster: KafkaCluster, attempt_s: float = ATTEMPT_S) -> bool:
-    """Whether the cluster at `cluster` lists at least one live broker within `attempt_s` seconds.
+def is_answering(cluster: KafkaCluster, attempt_s: float = ATTEMPT_S, brokers: int = 1) -> bool:
+    """Whether `cluster` lists that many live brokers within `attempt_s` seconds.
 
     Runs its own event loop in its own thread, so that it may be called from inside another loop.
     """
     if not _is_listening(cluster, attempt_s):
         return False  # aiokafka would say so too, but with a line on standard error for each try
     with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, _has_live_brokers(cluster, attempt_s)).result()
+        return pool.submit(asyncio.run, _has_live_brokers(cluster, attempt_s, brokers)).result()
 
 
-def wait_until_ready(cluster: KafkaCluster, deadline_s: float, still_there: Callable[[], bool]) -> bool:
-    """Ask until it answers (True), `deadline_s` seconds have passed or `still_there()` says no (False)."""
+def wait_until_ready(
+    cluster: KafkaCluster, deadline_s: float, still_there: Callable[[], bool], brokers: int = 1
+) -> bool:
+    """Ask until that many brokers live (True), `deadline_s` seconds have passed or `still_there()` says no
+    (False)."""
     end = time.monotonic() + deadline_s
     while (left := end - time.monotonic()) > 0 and still_there():
-        if is_answering(cluster, min(ATTEMPT_S, left)):
+        if is_answering(cluster, min(ATTEMPT_S, left), brokers):
             return True
         time.sleep(PAUSE_S)
     return False
@@ -113,10 +116,10 @@ def _is_accepting(server: str, attempt_s: float) -> bool:
         return False
 
 
-async def _has_live_brokers(cluster: KafkaCluster, attempt_s: float) -> bool:
+async def _has_live_brokers(cluster: KafkaCluster, attempt_s: float, brokers: int) -> bool:
     try:
         async with asyncio.timeout(attempt_s):
-            return await _count_live_brokers(cluster, attempt_s) > 0
+            return await _count_live_brokers(cluster, attempt_s) >= brokers
     except (KafkaError, OSError, TimeoutError):
         return False
 

@@ -140,6 +140,8 @@ class LocalBroker:
 
     Built by `launch`, or by `sluice.broker.locate` from what an earlier process wrote down. `more` are broker
     properties beyond those of `handle.SINGLE_NODE`; `security`: clients log in; without it they need not.
+    `cluster_id`: the nodes of a cluster have the same; None: the storage gets a new one. `heap`: the JVM's
+    option.
     """
 
     layout: Layout
@@ -148,6 +150,8 @@ class LocalBroker:
     identity: ProcessIdentity | None = None
     more: Mapping[str, str] = field(default_factory=dict)
     security: BrokerSecurity | None = None
+    cluster_id: str | None = None
+    heap: str = HEAP
     kind: str = field(default="jvm", init=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
@@ -166,12 +170,20 @@ class LocalBroker:
 
     def start(self) -> None:
         """Format the storage unless it is, start the JVM, wait until it answers. Raises BrokerError."""
-        if self.is_alive():
-            return
+        if not self.is_alive():
+            self.begin()
+            self.wait()
+
+    def begin(self) -> None:
+        """Format the storage unless it is, and start the JVM: a node of a cluster answers only when most of
+        its nodes run. Raises BrokerError."""
         java = _find_java()
         self._check_ports()
         self._prepare(java)
         self._launch(java)
+
+    def wait(self) -> None:
+        """Return when it answers. Raises BrokerError, and ends the JVM, when it does not in time."""
         if not wait_until_ready(self.cluster, READY_S, self.is_alive):
             ended = not self.is_alive()
             self.kill()
@@ -227,7 +239,7 @@ class LocalBroker:
         kept = self._locate_classes(java)
         fresh = kept.with_name(f"{uuid.uuid4().hex}.new")
         keeping = [] if kept.exists() else [f"-XX:ArchiveClassesAtExit={fresh}"]
-        tool = ["kafka.tools.StorageTool", "format", "-t", _make_cluster_id(), "-c", config]
+        tool = ["kafka.tools.StorageTool", "format", "-t", self.cluster_id or make_cluster_id(), "-c", config]
         tool += [] if self.security is None else self.security.list_format_arguments()
         command = [*self._build_command(java), *keeping, *tool]
         try:
@@ -255,7 +267,7 @@ class LocalBroker:
         classpath = str(self.layout.jars / "*")
         kept = self._locate_classes(java)
         sharing = [f"-XX:SharedArchiveFile={kept}"] if kept.exists() else []
-        flags = [HEAP, "-XX:+IgnoreUnrecognizedVMOptions", *sharing]
+        flags = [self.heap, "-XX:+IgnoreUnrecognizedVMOptions", *sharing]
         return [java, *flags, f"-Dlog4j2.configurationFile={LOG_CONFIG}", "-cp", classpath]
 
     def _locate_classes(self, java: str) -> Path:
@@ -298,7 +310,7 @@ def _find_java() -> str:
     return os.fspath(found)
 
 
-def _make_cluster_id() -> str:
-    # As the storage tool draws it: 16 random bytes, URL-safe base64; a leading dash would read as an option.
+def make_cluster_id() -> str:
+    """16 random bytes, URL-safe base64, as the storage tool draws it. A leading dash would be an option."""
     drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     return drawn if not drawn.startswith("-") else f"A{drawn[1:]}"

@@ -47,6 +47,8 @@ class WorkerSettings(SettingGroup):
     broker_wait_s: Annotated[float, Field(ge=0)] = 60.0
     halt_on_offset_gap: bool = False
     ready_file: Path | None = None
+    group_instance_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)] | None = None
+    max_memory_mib: Annotated[int, Field(ge=128)] | None = None
 
     @model_validator(mode="after")
     def _check_order(self) -> WorkerSettings:

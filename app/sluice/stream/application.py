@@ -40,7 +40,8 @@ NEVER_S = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ApplicationSettings:
-    """The settings of Faust. Times in seconds; `input_names`: base name by name on the broker."""
+    """The settings of Faust. Times in seconds; `input_names`: base name by name on the broker;
+    `group_instance_id`: of a static member of the group."""
 
     app_id: str
     cluster: KafkaCluster
@@ -51,6 +52,7 @@ class ApplicationSettings:
     rebalance_timeout_s: float
     request_timeout_s: float
     max_poll_records: int
+    group_instance_id: str | None = None
 
 
 class SluiceApp(faust.App):  # type: ignore[misc]
@@ -182,6 +184,7 @@ def build_application(
         broker_check_crcs=False,
         broker_max_poll_interval=NEVER_S,
         consumer_auto_offset_reset="earliest",
+        consumer_group_instance_id=settings.group_instance_id,
         worker_redirect_stdouts=False,
         stream_wait_empty=False,
     )

@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
-from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.errors import InvalidTxnState, KafkaError, ProducerFenced
 from mode.utils.logging import get_logger
 
 if TYPE_CHECKING:
@@ -128,13 +128,23 @@ class Ending:
 
 
 def ending(fault: BaseException) -> Ending:
-    """Status 4 when another worker took over, 5 when policy is missing, 3 for any other fault."""
-    if isinstance(fault, ProducerFenced):
+    """Status 4 when another worker took over, 5 when policy is missing, 3 for any other fault.
+
+    INVALID_TXN_STATE is of the first kind: a broker answers so to a commit whose transaction the coordinator
+    has already aborted for its time-out or for another owner (KAFKA-20785). Nothing of it was written.
+    """
+    if isinstance(fault, ProducerFenced) or _is_caused_by(fault, InvalidTxnState):
         told = "another worker has taken over a partition of this one"
         return Ending(EXIT_FENCED, f"the worker stops with status {EXIT_FENCED}: {told}", traced=False)
     expected = isinstance(fault, Explained | KafkaError | OSError)  # time-outs are OSErrors
     status = fault.status if isinstance(fault, Explained) else EXIT_FAULT
     return Ending(status, f"the worker stops with status {status}: {reasons(fault)}", not expected)
+
+
+def _is_caused_by(fault: BaseException | None, kind: type[BaseException]) -> bool:
+    while fault is not None and not isinstance(fault, kind):
+        fault = fault.__cause__
+    return fault is not None
 
 
 def fail_stop(fault: BaseException) -> None:

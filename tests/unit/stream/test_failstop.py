@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
+from aiokafka.errors import InvalidProducerIdMapping, InvalidTxnState, KafkaError, ProducerFenced
 
 from sluice.stream.engine.intake import OffsetGap
 from sluice.stream.engine.takeover import StateBehind
@@ -16,8 +16,16 @@ def cause(fault: BaseException, by: BaseException) -> BaseException:
     return fault
 
 
-def test_a_worker_whose_partitions_were_taken_over_says_so() -> None:
-    found = ending(ProducerFenced())
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ProducerFenced(),
+        InvalidTxnState(),
+        cause(KafkaError("Unexpected error during batch delivery"), InvalidTxnState()),
+    ],
+)
+def test_a_worker_whose_partitions_were_taken_over_says_so(fault: BaseException) -> None:
+    found = ending(fault)
     assert (found.status, found.traced) == (EXIT_FENCED, False)
     assert (
         found.line == "the worker stops with status 4: another worker has taken over a partition of this one"

@@ -7,8 +7,9 @@ import gc
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 import uvloop
 from aiokafka.errors import KafkaError
 
@@ -22,8 +23,6 @@ from sluice.settings.reader import describe_missing_trust
 from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, end_process
 
 if TYPE_CHECKING:
-    import typer
-
     from sluice.adapters.kafka.kafka_control import KafkaControlReader
     from sluice.bootstrap.parts import Additions
     from sluice.core.foundation.input_record import InputRecord
@@ -42,7 +41,10 @@ def register(cli: typer.Typer) -> None:
     cli.command("worker")(worker)
 
 
-def worker() -> None:
+Processes = Annotated[int, typer.Option(min=1, help="That many workers under one supervisor.")]
+
+
+def worker(processes: Processes = 1) -> None:
     """Decide: read proposed actions and outcomes, publish verdicts, until stopped (Ctrl-C or SIGTERM).
 
     You may start as many workers as there are partitions; they share the sessions. A worker ends with
@@ -50,8 +52,22 @@ def worker() -> None:
     nothing is lost. It ends with status 5 if the control topics lack policy that was in force: docs/policy.md
     says what to do. It refuses to start (2) if a setting, the bundle, the registry or a topic is wrong, and
     says which one. It waits for a broker that does not answer yet.
+
+    With --processes it starts that many workers, starts one again that ends with 3 or 4 or of a signal, and
+    ends with the status of one that a start would not help (2 and 5).
     """
-    run(require_settings())
+    settings = require_settings()
+    if processes == 1:
+        run(settings)
+        return
+    if processes > settings.kafka.partitions:
+        stop(
+            f"--processes {processes}: there are {settings.kafka.partitions} partitions, one for each at most"
+        )
+    from sluice.cli.machine.worker_processes import supervise  # noqa: PLC0415 - one worker has no use for it
+
+    log_to_stderr(settings)
+    raise typer.Exit(supervise(settings, processes))
 
 
 def run(settings: Settings, additions: Additions | None = None) -> None:

@@ -1,0 +1,252 @@
+"""Several workers of one machine under one supervisor: `sluice worker --processes N`.
+
+Each is a process of its own and a static member of the group, so that one that ends and comes back within
+the session time-out gets its partitions back without a rebalance of the others. The supervisor starts one
+again that has ended, after a pause that doubles; it ends, with all of them, where a start would end the same
+way. It decides nothing and holds no connection.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluice.cli.output import IMPOSSIBLE
+from sluice.stream.process import EXIT_POLICY, EXIT_STOPPED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sluice.settings.reader import Settings
+
+log = logging.getLogger(__name__)
+
+HOPELESS = frozenset({IMPOSSIBLE, EXIT_POLICY})
+"""Statuses that a start would end with again: a wrong setting or topic, missing policy."""
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+STEADY_S = 60.0
+"""A worker that ran for so long has not failed to start: the next pause is the first again."""
+LOOK_S = 0.2
+LEAVE_S = 10.0
+MIB = 1 << 20
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSettings:
+    """`command` starts one worker. Times in seconds, memory in bytes: None is without a bound. `patience_s`:
+    from the request to stop to SIGKILL. `ready_file`: exists while every worker is ready."""
+
+    command: Sequence[str]
+    processes: int
+    instance: str
+    patience_s: float
+    max_memory: int | None = None
+    ready_file: Path | None = None
+    first_pause_s: float = FIRST_PAUSE_S
+
+
+class _Slot:
+    """The place of one worker: its process, and when the next start is due."""
+
+    def __init__(self, settings: SupervisorSettings, number: int, folder: Path) -> None:
+        self.number = number
+        self.process: subprocess.Popen[bytes] | None = None
+        self.due = 0.0
+        self.ready_file = folder / f"{number}.ready"
+        self._settings = settings
+        self._pause = settings.first_pause_s
+        self._began = 0.0
+        self._kill_at: float | None = None
+
+    def start(self) -> None:
+        """Start its worker."""
+        own = {
+            "SLUICE_WORKER__GROUP_INSTANCE_ID": f"{self._settings.instance}-{self.number}",
+            "SLUICE_WORKER__READY_FILE": str(self.ready_file),
+        }
+        self._began, self._kill_at = time.monotonic(), None
+        self.process = subprocess.Popen(  # noqa: S603 - our own command line
+            self._settings.command,
+            env={**os.environ, **own},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # a Ctrl-C at the terminal reaches it through the supervisor, once
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - the supervisor has no other thread
+        )
+
+    def take_end(self) -> int | None:
+        """The status of a worker that has ended since the last call; `due` says when it starts again."""
+        status = None if self.process is None else self.process.poll()
+        if status is None:
+            return None
+        now = time.monotonic()
+        if self._kill_at is not None or now - self._began >= STEADY_S:
+            self._pause = self._settings.first_pause_s
+        self.due, self._pause = now + self._pause, min(LONGEST_PAUSE_S, 2 * self._pause)
+        self.process = None
+        self.ready_file.unlink(missing_ok=True)
+        return status
+
+    def bound_memory(self) -> None:
+        """Have a worker that holds too much memory stop in good order, and kill it if it does not."""
+        most = self._settings.max_memory
+        if most is None or self.process is None:
+            return
+        if self._kill_at is not None:
+            if time.monotonic() > self._kill_at:
+                self.send(signal.SIGKILL)
+        elif (held := _read_resident(self.process.pid)) > most:
+            line = "worker %d holds %d MiB of memory, more than %d: it is stopped and started again"
+            log.warning(line, self.number, held // MIB, most // MIB)
+            self._kill_at = time.monotonic() + self._settings.patience_s
+            self.send(signal.SIGTERM)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if self.process is not None:
+            self.process.send_signal(number)
+
+    def is_ready(self) -> bool:
+        """Whether its worker decides."""
+        return self.process is not None and self.ready_file.exists()
+
+
+class Supervisor:
+    """Runs workers until it is asked to stop, or one ends as it would again. Call it in the main thread."""
+
+    def __init__(self, settings: SupervisorSettings) -> None:
+        self._settings = settings
+        self._asked = False
+        self._ready = False
+
+    def run(self) -> int:
+        """The status to end with: 0 after a stop in good order, else that of a worker."""
+        with tempfile.TemporaryDirectory(prefix="sluice-workers-") as folder, self._taking_signals():
+            slots = [
+                _Slot(self._settings, number, Path(folder)) for number in range(self._settings.processes)
+            ]
+            try:
+                hopeless = self._watch(slots)
+                self._tell_ready(ready=False)
+                statuses = self._stop(slots)
+            finally:
+                for slot in slots:
+                    slot.send(signal.SIGKILL)
+        return hopeless if hopeless is not None else _choose(statuses)
+
+    def _watch(self, slots: Sequence[_Slot]) -> int | None:
+        """Return when it was asked to stop (None), or the status of a worker that no start would help."""
+        while not self._asked:
+            for slot in slots:
+                status = slot.take_end()
+                if status in HOPELESS:
+                    log.error("worker %d ended with status %d, and so would the next", slot.number, status)
+                    return status
+                if status is not None:
+                    _tell_end(slot, status)
+                if slot.process is None and time.monotonic() >= slot.due:
+                    slot.start()
+                slot.bound_memory()
+            self._tell_ready(ready=all(slot.is_ready() for slot in slots))
+            time.sleep(LOOK_S)
+        return None
+
+    def _stop(self, slots: Sequence[_Slot]) -> list[int]:
+        """The statuses of all, which were asked to stop, and killed after a time."""
+        for slot in slots:
+            slot.send(signal.SIGTERM)
+        give_up_at = time.monotonic() + self._settings.patience_s
+        statuses = []
+        for slot in slots:
+            if slot.process is None:
+                continue
+            try:
+                statuses.append(slot.process.wait(max(0.0, give_up_at - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                log.error("worker %d did not stop when it was asked to: it is killed", slot.number)  # noqa: TRY400
+                slot.send(signal.SIGKILL)
+                statuses.append(slot.process.wait())
+        return statuses
+
+    def _tell_ready(self, *, ready: bool) -> None:
+        if ready == self._ready:
+            return
+        self._ready = ready
+        if ready:
+            log.info("ready: all %d workers decide", self._settings.processes)
+        file = self._settings.ready_file
+        if file is not None and ready:
+            file.write_text("ready\n", encoding="ascii")
+        elif file is not None:
+            file.unlink(missing_ok=True)
+
+    @contextmanager
+    def _taking_signals(self) -> Iterator[None]:
+        def ask(number: int, frame: object) -> None:
+            del number, frame
+            self._asked = True
+
+        before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def supervise(settings: Settings, processes: int) -> int:
+    """Run that many workers with these settings, and return the status to end with."""
+    worker = settings.worker
+    if worker.ready_file is not None:
+        worker.ready_file.unlink(missing_ok=True)
+    most = worker.max_memory_mib
+    return Supervisor(
+        SupervisorSettings(
+            command=[sys.executable, "-m", "sluice", "worker"],
+            processes=processes,
+            instance=worker.group_instance_id or socket.gethostname(),
+            patience_s=worker.close_timeout_s + worker.session_timeout_s + LEAVE_S,
+            max_memory=None if most is None else most * MIB,
+            ready_file=worker.ready_file,
+        )
+    ).run()
+
+
+def _tell_end(slot: _Slot, status: int) -> None:
+    how = f"signal {-status}" if status < 0 else f"status {status}"
+    pause = max(0.0, slot.due - time.monotonic())
+    log.warning("worker %d ended with %s; it is started again in %.0f s", slot.number, how, pause)
+
+
+def _choose(statuses: Sequence[int]) -> int:
+    """0 if all ended well, those too that SIGTERM met before they listened to it; of the others the first, a
+    signal as a shell shows it."""
+    wrong = next((one for one in statuses if one not in {EXIT_STOPPED, -signal.SIGTERM}), EXIT_STOPPED)
+    return wrong if wrong >= 0 else 128 - wrong
+
+
+def _read_resident(pid: int) -> int:
+    """Bytes of memory that a process holds; 0 if it is gone."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _end_with_parent() -> None:
+    """In the new process: SIGTERM when the supervisor is gone, however it ended. Linux alone knows this."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,83 @@
+"""`sluice worker --processes 2`: two static members share the partitions. One that is killed comes back to
+its own, and the other notices nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sluice_topics.catalog import VERDICTS
+from tests.kafka.installation import DEADLINE_S, END_S, action, installation_on, publish, read_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from load.installations.installation import TestInstallation
+
+pytestmark = pytest.mark.kafka
+
+STAGES = ("controls", "fast_reject", "tier_auth")
+SESSIONS = [f"s-{number}" for number in range(40)]
+READY = re.compile(r"ready: deciding for partitions \[([0-9, ]+)\]")
+
+
+def test_a_killed_worker_comes_back_to_its_partitions_and_the_other_keeps_its_own(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    installation = installation_on(
+        kafka,
+        tmp_path,
+        prefix.rstrip("."),
+        STAGES,
+        SLUICE_WORKER__READY_FILE=str(ready),
+        SLUICE_WORKER__SESSION_TIMEOUT_S="30",
+    )
+    log = tmp_path / "workers.log"
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
+    words = [sys.executable, "-m", "sluice", "worker", "--processes", "2"]
+    with log.open("wb") as written:
+        supervisor = subprocess.Popen(words, env={**own, **installation.settings}, stderr=written)
+    try:
+        _wait(ready.exists, log)
+        _decide(installation, "a", 1, log)
+        first, second = _list_children(supervisor.pid)
+        begun = len(READY.findall(log.read_text()))
+        os.kill(first, signal.SIGKILL)
+        _wait(lambda: not ready.exists(), log)
+        _wait(ready.exists, log)
+        _decide(installation, "b", 2, log)
+        assert second in _list_children(supervisor.pid)
+        last = READY.findall(log.read_text())
+        assert len(last) == begun + 1, log.read_text()
+        assert last[-1] in last[:begun], log.read_text()
+    finally:
+        supervisor.send_signal(signal.SIGTERM)
+        status = supervisor.wait(END_S)
+    assert status == 0, log.read_text()
+
+
+def _decide(installation: TestInstallation, action_id: str, each: int, log: Path) -> None:
+    """An action in every session, decided by whichever worker has it: `each` verdicts of a session then."""
+    publish(installation, [action(session, f"{session}-{action_id}") for session in SESSIONS])
+    _wait(lambda: len(read_stored(installation, VERDICTS)) >= each * len(SESSIONS), log)
+    assert len(read_stored(installation, VERDICTS)) == each * len(SESSIONS)
+
+
+def _list_children(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _wait(holds: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
