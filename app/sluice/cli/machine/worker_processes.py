@@ -99,7 +99,7 @@ class _Slot:
         self.ready_file.unlink(missing_ok=True)
         return status
 
-    def bound_memory(self) -> None:
+    def limit_memory(self) -> None:
         """Have a worker that holds too much memory stop in good order, and kill it if it does not."""
         most = self._settings.max_memory
         if most is None or self.process is None:
@@ -133,7 +133,7 @@ class Supervisor:
 
     def run(self) -> int:
         """The status to end with: 0 after a stop in good order, else that of a worker."""
-        with tempfile.TemporaryDirectory(prefix="sluice-workers-") as folder, self._taking_signals():
+        with tempfile.TemporaryDirectory(prefix="sluice-workers-") as folder, self._handle_signals():
             slots = [
                 _Slot(self._settings, number, Path(folder)) for number in range(self._settings.processes)
             ]
@@ -158,7 +158,7 @@ class Supervisor:
                     _tell_end(slot, status)
                 if slot.process is None and time.monotonic() >= slot.due:
                     slot.start()
-                slot.bound_memory()
+                slot.limit_memory()
             self._tell_ready(ready=all(slot.is_ready() for slot in slots))
             time.sleep(LOOK_S)
         return None
@@ -193,7 +193,7 @@ class Supervisor:
             file.unlink(missing_ok=True)
 
     @contextmanager
-    def _taking_signals(self) -> Iterator[None]:
+    def _handle_signals(self) -> Iterator[None]:
         def ask(number: int, frame: object) -> None:
             del number, frame
             self._asked = True
