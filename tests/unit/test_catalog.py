@@ -144,3 +144,17 @@ def test_how_long_inputs_are_kept_is_a_setting_and_of_nothing_else() -> None:
     assert all(kept[one.name] == one.retention_ms for one in CATALOG if one.direction != "in")
     (shorter, *_) = compare_topics(layout, make_wanted(), BROKER)
     assert (shorter.what, shorter.expected) == ("retention.ms", str(90 * DAY_MS))
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("dev.gate.verdicts", "no check can tell what retention took"),
+        ("dev.gate.registry", "workers do not start on less than was in force"),
+        ("dev.gate.actions.proposed", "set kafka.input_retention_days"),
+    ],
+)
+def test_a_shorter_retention_is_refused_with_what_it_would_lose(name: str, why: str) -> None:
+    found = make_wanted()
+    found[name] = replace(found[name], config={**found[name].config, "retention.ms": "1000"})
+    assert why in only_difference(found).why

@@ -48,13 +48,15 @@ class FoundTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicDifference:
-    """A topic that is not as the catalog says; `mend` is a command, or why there is none."""
+    """A topic that is not as the catalog says; `mend` is a command, or why there is none; `why`: what a
+    shorter retention would lose."""
 
     topic: str
     what: str
     expected: str
     actual: str
     mend: str
+    why: str = ""
 
 
 def compare_topics(
@@ -88,12 +90,28 @@ def _compare_topic(
         actual = found.config.get(key, "")
         if actual != value and not (key == RETENTION and _is_longer(actual, topic.retention_ms)):
             mend = _mend_config(name, key, value, bootstrap_servers)
-            yield TopicDifference(name, key, value, actual, mend)
+            yield TopicDifference(
+                name, key, value, actual, mend, _explain_retention(topic) if key == RETENTION else ""
+            )
 
 
 def _is_longer(actual: str, retention_ms: int) -> bool:
     """Whether the broker keeps a topic for longer than is asked for: that loses nothing."""
     return retention_ms != KEEP and actual.lstrip("-").isdigit() and not 0 <= int(actual) < retention_ms
+
+
+def _explain_retention(topic: Topic) -> str:
+    """What is lost where the broker deletes the records of a topic sooner than is asked for."""
+    if topic.ledger:
+        return "the ledger is kept for ever: no check can tell what retention took from what somebody deleted"
+    if topic.direction == "control":
+        return "signed policy is kept for ever: workers do not start on less than was in force"
+    if topic.direction == "in":
+        return (
+            "an input that is gone cannot be executed again, nor approved; if fewer days are enough, set "
+            "kafka.input_retention_days"
+        )
+    return "readers of this topic rely on what was written within that time"
 
 
 def _mend_partitions(actual: int) -> str:

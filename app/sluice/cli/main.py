@@ -82,6 +82,11 @@ VERBS = {
     "show": Verb(_LEDGER, "sluice.cli.ledger.show", "Show one decision's whole story, the reason first."),
     "rerun": Verb(_LEDGER, "sluice.cli.ledger.rerun", "Execute decisions again, and compare field by field."),
     "ledger": Verb(_LEDGER, "sluice.cli.ledger.ledger", "Verify the ledger, or export it for an auditor."),
+    "archive": Verb(
+        _LEDGER,
+        "sluice.cli.ledger.archive",
+        "Keep the topics' records in a folder or a bucket, check and restore them.",
+    ),
     "quality": Verb(
         _LEDGER, "sluice.cli.quality.quality", "Retrievals: the report of how items were decided, alarms"
     ),

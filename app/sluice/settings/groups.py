@@ -202,6 +202,18 @@ class GatewaySettings(SettingGroup):
         return self
 
 
+class ArchiveSettings(SettingGroup):
+    """Where `sluice archive` keeps the topics' records, and in what pieces."""
+
+    location: str = ""
+    endpoint_url: Annotated[str, Field(pattern=r"^https?://[^@\s/?#]+$")] | None = None
+    state: bool = True
+    segment_mb: Annotated[int, Field(ge=1, le=256)] = 16
+    segment_age_s: Seconds = 300.0
+    held_mb: Annotated[int, Field(ge=16)] = 128
+    store_wait_s: Seconds = 300.0
+
+
 class LoggingSettings(SettingGroup):
     """What the worker prints on standard error."""
 
@@ -233,6 +245,7 @@ class Settings(SettingGroup):
     values: ValuesSettings = ValuesSettings()
     notify: NotifySettings = NotifySettings()
     slack: SlackSettings = SlackSettings()
+    archive: ArchiveSettings = ArchiveSettings()
     logging: LoggingSettings = LoggingSettings()
     cache: CacheSettings = CacheSettings()
 

@@ -2,7 +2,8 @@
 
 `{"topic", "partition", "offset", "timestamp", "key", "value"}`: timestamp is the broker's, in ms; key is
 base64 or null; value is the record's text, or null with its bytes in `value_base64` where they are not UTF-8.
-`proof_base64` is the header `sluice-proof`, where the record has it.
+`proof_base64` is the header `sluice-proof`, where the record has it. A line from a segment of an archive
+(docs/archive.md) has `headers` in its place: `[name, text]`, or `[name, null, base64]`.
 
 `Located` is one record with its place on the broker, as the verifier is given it. The paged memories over
 whole numbers make a page when a number in it comes, so that a forged number near 2^53 costs one page and not
@@ -36,6 +37,7 @@ class Located:
     proof: bytes | None = None
 
 
+_PROOF = "sluice-proof"
 _PAGE = 1024
 _OFFSET_BITS = 48
 _OFFSETS = (1 << _OFFSET_BITS) - 1
@@ -144,8 +146,16 @@ def _read_located(fields: dict[str, Any]) -> Located:
     if type(timestamp_ms) is not int:
         raise TypeError("timestamp has the wrong type")
     decoded = None if key is None else base64.b64decode(key)
-    proof = base64.b64decode(fields["proof_base64"]) if "proof_base64" in fields else None
+    proof = base64.b64decode(fields["proof_base64"]) if "proof_base64" in fields else _find_proof(fields)
     return Located(topic, partition, offset, decoded, _decode_value(fields), timestamp_ms, proof)
+
+
+def _find_proof(fields: dict[str, Any]) -> bytes | None:
+    """The proof among the headers of a line from an archive, the first if there are several."""
+    for name, text, *encoded in fields.get("headers", ()):
+        if name == _PROOF and (encoded or text is not None):
+            return base64.b64decode(encoded[0]) if encoded else str(text).encode()
+    return None
 
 
 def _decode_value(fields: dict[str, Any]) -> bytes | None:

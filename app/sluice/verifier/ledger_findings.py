@@ -21,6 +21,7 @@ Code = Literal[
     "too_early",  # the broker took the record before it took the input that it decides
     "unsigned",  # no key that was given signed the record
     "policy_lost",  # the policy in force became less, and nobody accepted it
+    "archive_damaged",  # a file of the archive is not what its manifest says; the message names it
     "broken_link",  # prev_hash is not the event_hash of the record before
 ]
 

@@ -36,9 +36,8 @@ def make_consumer(
         **build_client_arguments(cluster),
         isolation_level=isolation,
         enable_auto_commit=False,
-        auto_offset_reset="earliest",
         fetch_max_wait_ms=fetch_max_wait_ms,
-        **more,
+        **{"auto_offset_reset": "earliest", **more},
     )
 
 

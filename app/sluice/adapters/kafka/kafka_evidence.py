@@ -26,7 +26,7 @@ from sluice_topics.headers import find_agent
 from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
     from aiokafka import AIOKafkaConsumer
 
@@ -48,13 +48,25 @@ class KafkaEvidence:
 
     async def read_policy(self) -> list[InputRecord]:
         """Every control record so far."""
-        names = {f"{self.prefix}{base}": base for base in (REGISTRY, BUNDLES)}
+        return [one async for batch in self.read_inputs((REGISTRY, BUNDLES)) for one in batch]
+
+    async def read_inputs(self, bases: Sequence[str]) -> AsyncIterator[list[InputRecord]]:
+        """Every record of these topics (base names), without headers."""
+        names = {f"{self.prefix}{base}": base for base in bases}
         async with open_reader(self.cluster, list(names), "beginning") as reader:
-            return [
-                InputRecord(names[one.topic], one.partition, one.offset, one.timestamp_ms, one.key, one.value)
-                async for batch in reader.to_end()
-                for one in batch
-            ]
+            async for batch in reader.to_end():
+                yield [
+                    InputRecord(
+                        names[one.topic], one.partition, one.offset, one.timestamp_ms, one.key, one.value
+                    )
+                    for one in batch
+                ]
+
+    async def fetch_ends(self, bases: Sequence[str]) -> dict[tuple[str, int], int]:
+        """The offset behind the last record, by topic (base name) and partition."""
+        names = {f"{self.prefix}{base}": base for base in bases}
+        async with open_reader(self.cluster, list(names), "end") as reader:
+            return {(names[part.topic], part.partition): end for part, end in reader.ends.items()}
 
     async def read_decisions(self) -> AsyncIterator[list[WrittenRecord]]:
         """Every committed decision, in batches, each partition of a topic in order."""
@@ -62,6 +74,10 @@ class KafkaEvidence:
         async with open_reader(self.cluster, list(names), "beginning") as reader:
             async for batch in reader.to_end():
                 yield [read_written(names[one.topic], one, one.timestamp_ms) for one in batch]
+
+    def open_partitions(self, group: str) -> KafkaPartitions:
+        """A reader of whole partitions."""
+        return KafkaPartitions(self.cluster, self.prefix, group)
 
     @asynccontextmanager
     async def open_fetcher(self) -> AsyncIterator[InputFetcher]:
@@ -111,7 +127,7 @@ class InputFetcher:
             found += [
                 read_written(deciding.topic, one, one.timestamp)
                 for one in batch
-                if _is_sought(deciding.id_field, sought, one.value or b"")
+                if is_sought(deciding.id_field, sought, one.value or b"")
             ]
         return found
 
@@ -161,7 +177,7 @@ def _list_topics() -> list[str]:
     return list(FIRST_OF_TOPIC)
 
 
-def _is_sought(field: str, sought: str, value: bytes) -> bool:
+def is_sought(field: str, sought: str, value: bytes) -> bool:
     """Whether a decision is the one that is sought by its id, which `field` holds. Those on derived
     memories name its id too; a forger may write it with escapes or spaces."""
     if sought.encode() not in value and b"\\u" not in value:

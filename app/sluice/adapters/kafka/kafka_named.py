@@ -10,8 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sluice.adapters.kafka.kafka_evidence import KafkaEvidence, name_decision
-from sluice.adapters.kafka.kafka_read import open_reader
+from sluice.adapters.kafka.kafka_evidence import name_decision
 from sluice.core.decide.kinds import DECIDING, JUDGED
 from sluice.core.foundation.input_record import read_coordinates
 from sluice_topics.json_text import parse
@@ -19,8 +18,7 @@ from sluice_topics.json_text import parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sluice.client.kafka_connection import KafkaCluster
-    from sluice.core.rerun.walk import Place
+    from sluice.core.rerun.walk import LedgerSource, Place
 
 NAMES = {kind.topic: kind.subject for kind in JUDGED}
 """The field by which a caller names an input, by its base topic; the decision on it has it too."""
@@ -37,14 +35,14 @@ class Meaning:
     why: str = ""
 
 
-async def find_meanings(cluster: KafkaCluster, prefix: str, names: Sequence[str]) -> list[Meaning]:
-    """Find the meaning of each name. Raises UnknownTopics and KafkaUnreachable."""
+async def find_meanings(source: LedgerSource, names: Sequence[str]) -> list[Meaning]:
+    """Find the meaning of each name. Raises what the source raises."""
     places = {name: place for name in names if (place := _read_place(name)) is not None}
     sought = [name for name in names if name not in places]
-    found = await _find_decided(cluster, prefix, sought) if sought else {}
+    found = await _find_decided(source, sought) if sought else {}
     undecided = [name for name in sought if name not in found]
-    inputs = await _find_proposed(cluster, prefix, undecided) if undecided else {}
-    ends = await _fetch_ends(cluster, prefix) if places else {}
+    inputs = await _find_proposed(source, undecided) if undecided else {}
+    ends = await source.fetch_ends(tuple(DECIDING)) if places else {}
     found_meanings = []
     for name in names:
         if name in places:
@@ -76,9 +74,9 @@ def _describe_place(name: str, place: Place, ends: dict[tuple[str, int], int]) -
     return Meaning(name, (name,))
 
 
-async def _find_decided(cluster: KafkaCluster, prefix: str, names: Sequence[str]) -> dict[str, list[str]]:
+async def _find_decided(source: LedgerSource, names: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    async for batch in KafkaEvidence(cluster, prefix).read_decisions():
+    async for batch in source.read_decisions():
         for one in batch:
             for name, fields in _find_names(names, one.value):
                 place = fields.get("input")
@@ -89,21 +87,13 @@ async def _find_decided(cluster: KafkaCluster, prefix: str, names: Sequence[str]
     return found
 
 
-async def _find_proposed(cluster: KafkaCluster, prefix: str, names: Sequence[str]) -> dict[str, Place]:
+async def _find_proposed(source: LedgerSource, names: Sequence[str]) -> dict[str, Place]:
     found: dict[str, Place] = {}
-    real = {f"{prefix}{base}": base for base in NAMES}
-    async with open_reader(cluster, list(real), "beginning") as reader:
-        async for batch in reader.to_end():
-            for one in batch:
-                for name, _ in _find_names(names, one.value or b""):
-                    found.setdefault(name, (real[one.topic], one.partition, one.offset))
+    async for batch in source.read_inputs(tuple(NAMES)):
+        for one in batch:
+            for name, _ in _find_names(names, one.value or b""):
+                found.setdefault(name, (one.topic, one.partition, one.offset))
     return found
-
-
-async def _fetch_ends(cluster: KafkaCluster, prefix: str) -> dict[tuple[str, int], int]:
-    real = {f"{prefix}{base}": base for base in DECIDING}
-    async with open_reader(cluster, list(real), "end") as reader:
-        return {(real[part.topic], part.partition): end for part, end in reader.ends.items()}
 
 
 def _find_names(names: Iterable[str], value: bytes) -> Iterator[tuple[str, dict[str, object]]]:

@@ -139,7 +139,7 @@ class TopicReader:
 
     async def _poll(self, timeout_ms: int) -> list[StoredRecord]:
         fetched = await self._consumer.getmany(timeout_ms=timeout_ms)
-        return [_read_stored(message) for messages in fetched.values() for message in messages]
+        return [read_stored(message) for messages in fetched.values() for message in messages]
 
 
 @asynccontextmanager
@@ -219,7 +219,8 @@ def _is_before(record: StoredRecord, ends: dict[TopicPartition, int]) -> bool:
     return record.offset < ends[TopicPartition(record.topic, record.partition)]
 
 
-def _read_stored(message: Any) -> StoredRecord:
+def read_stored(message: Any) -> StoredRecord:
+    """A Kafka message as it lies."""
     return StoredRecord(
         message.topic,
         message.partition,

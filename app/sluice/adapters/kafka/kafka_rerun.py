@@ -1,4 +1,5 @@
-"""Reruns over a ledger on a broker: which decisions, and what each rests on, fetched and executed."""
+"""Reruns over a ledger on a broker or in an archive: which decisions, and what each rests on, fetched and
+executed."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from sluice.adapters.kafka.kafka_evidence import INPUTS, KafkaPartitions, name_decision
+from sluice.adapters.kafka.kafka_evidence import INPUTS, name_decision
 from sluice.core.actions.plan import in_order
 from sluice.core.decide.kinds import DECIDING, DECISIONS
 from sluice.core.foundation.input_record import read_coordinates
@@ -31,37 +32,44 @@ from sluice_topics.catalog import ACTIONS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from sluice.adapters.kafka.kafka_evidence import InputFetcher, KafkaEvidence
     from sluice.core.actions.stage import Stage
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.rerun.policy_then import DecisionSettings
-    from sluice.core.rerun.walk import Inputs, LedgerEntry, Place, WrittenRecord
+    from sluice.core.rerun.walk import (
+        Inputs,
+        LedgerEntry,
+        LedgerPartitions,
+        LedgerSource,
+        Place,
+        RecordFetcher,
+        WrittenRecord,
+    )
 
 _OF_ITEMS = "quality:"
 CLOCKS_APART_MS = 60_000
 """A decision is written after its input; brokers' clocks differ by less than this."""
 
 
-async def rerun_ids(kafka: KafkaEvidence, of: DecisionSettings, ids: Sequence[str]) -> list[Rerun]:
+async def rerun_ids(source: LedgerSource, of: DecisionSettings, ids: Sequence[str]) -> list[Rerun]:
     """The decisions of these ids, in this order; of one id the second and later ones too, as differences.
     Raises ValueError for a text that is not an id."""
     placed_ids = [_read_place(one) for one in ids]
     places = [place for place, _ in placed_ids]
-    async with kafka.open_fetcher() as reader:
+    async with source.open_fetcher() as reader:
         inputs = await reader.fetch_inputs(places)
         found = [await _fetch_decisions(reader, *one, inputs.get(one[0])) for one in placed_ids]
         inputs |= await _fetch_approved(reader, [one for these in found for one in these])
-        rerunner = _make_rerunner(await kafka.read_policy(), of)
+        rerunner = _make_rerunner(await source.read_policy(), of)
     pairs = zip(placed_ids, found, strict=True)
     return [one for sought, these in pairs for one in _execute(rerunner, *sought, these, inputs)]
 
 
-async def rerun_all(kafka: KafkaEvidence, of: DecisionSettings) -> AsyncIterator[Rerun]:
+async def rerun_all(source: LedgerSource, of: DecisionSettings) -> AsyncIterator[Rerun]:
     """Every decision that is in the ledger now, and every other record that something is wrong with. The
     sessions are recounted along the way, and inputs that were decided and are not answered are told."""
-    partitions = KafkaPartitions(kafka.cluster, kafka.prefix, of.group)
-    walks = _Walks(kafka, of)
-    async with kafka.open_fetcher() as reader:
+    partitions = source.open_partitions(of.group)
+    walks = _Walks(source, of)
+    async with source.open_fetcher() as reader:
         for number in await partitions.list_numbers():
             walk: PartitionWalk | None = None
             async for groups in _group_entries(partitions.read_entries(number)):
@@ -76,14 +84,14 @@ class _Walks:
     """The control topics are read when a partition's end is fixed: of what was published before that,
     nothing may seem to be gone."""
 
-    def __init__(self, kafka: KafkaEvidence, of: DecisionSettings) -> None:
-        self._kafka = kafka
+    def __init__(self, source: LedgerSource, of: DecisionSettings) -> None:
+        self._source = source
         self._of = of
         self._read = -1
 
     async def begin(self) -> PartitionWalk:
         """A walk over the next partition."""
-        records = await self._kafka.read_policy()
+        records = await self._source.read_policy()
         if len(records) != self._read:
             self._read = len(records)
             self._rerunner, self._then = _replay_policy(records, self._of)
@@ -91,14 +99,14 @@ class _Walks:
         return PartitionWalk(self._rerunner, recount)
 
 
-async def _walk(walk: PartitionWalk, reader: InputFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
+async def _walk(walk: PartitionWalk, reader: RecordFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
     inputs = await reader.fetch_inputs(list_places(entry for group in groups for entry in group))
     input_records = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
     return [one for pair in zip(groups, input_records, strict=True) for one in walk.take(*pair, inputs)]
 
 
 async def _find_unanswered(
-    walk: PartitionWalk | None, partitions: KafkaPartitions, number: int
+    walk: PartitionWalk | None, partitions: LedgerPartitions, number: int
 ) -> AsyncIterator[Rerun]:
     if walk is None:
         return
@@ -119,14 +127,14 @@ async def _group_entries(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIter
         yield [left]
 
 
-async def rerun_sample(kafka: KafkaEvidence, of: DecisionSettings, size: int, seed: int) -> list[Rerun]:
+async def rerun_sample(source: LedgerSource, of: DecisionSettings, size: int, seed: int) -> list[Rerun]:
     """`size` decisions by the hash of seed and record: of the same ledger the same, in the same order."""
     kept: list[tuple[bytes, WrittenRecord]] = []
-    async for batch in kafka.read_decisions():
+    async for batch in source.read_decisions():
         kept = heapq.nsmallest(size, [*kept, *((_draw_lot(seed, one.value), one) for one in batch)])
-    async with kafka.open_fetcher() as reader:
+    async with source.open_fetcher() as reader:
         return await _rerun_batch(
-            _make_rerunner(await kafka.read_policy(), of), reader, [one for _, one in kept]
+            _make_rerunner(await source.read_policy(), of), reader, [one for _, one in kept]
         )
 
 
@@ -159,7 +167,7 @@ def _read_place(an_id: str) -> tuple[Place, str]:
 
 
 async def _fetch_decisions(
-    reader: InputFetcher, place: Place, sought: str, input_record: InputRecord | None
+    reader: RecordFetcher, place: Place, sought: str, input_record: InputRecord | None
 ) -> list[WrittenRecord]:
     since_ms = 0 if input_record is None else max(0, input_record.timestamp_ms - CLOCKS_APART_MS)
     return await reader.fetch_decisions(place, sought, since_ms)
@@ -178,7 +186,7 @@ def _execute(
     return [reruns[0], *(replace(one, whatever_version=True) for one in changed)]
 
 
-async def _fetch_approved(reader: InputFetcher, found: Sequence[WrittenRecord]) -> dict[Place, InputRecord]:
+async def _fetch_approved(reader: RecordFetcher, found: Sequence[WrittenRecord]) -> dict[Place, InputRecord]:
     """The other inputs that these decisions rest on."""
     entries = (entry for one in found if (entry := read_entry(one)) is not None)
     return await reader.fetch_inputs(list_places(entries))
@@ -196,7 +204,7 @@ def _check(
 
 
 async def _rerun_batch(
-    rerunner: Rerunner, reader: InputFetcher, found: Sequence[WrittenRecord]
+    rerunner: Rerunner, reader: RecordFetcher, found: Sequence[WrittenRecord]
 ) -> list[Rerun]:
     entries = [read_entry(one) for one in found]
     places = [None if one is None else one.place for one in entries]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
 
+from sluice.adapters.archive.archive_evidence import verify_archived_ledger
+from sluice.adapters.archive.archive_store import BUCKET_SCHEME, StoreError
 from sluice.adapters.kafka.kafka_ledger import locate_record, read_ledger, verify_ledger
+from sluice.cli.ledger.archive import require_archive
 from sluice.cli.ledger.policy_there import find_absent_policy
 from sluice.cli.output import (
     WELL,
@@ -96,7 +99,10 @@ cli = typer.Typer(name="ledger", no_args_is_help=True, help="Verify the ledger, 
 @cli.command(name="verify")
 def verify_command(
     from_: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="An export instead of the broker.")
+        str | None,
+        typer.Option(
+            "--from", metavar="PLACE", help="An export's file, or an archive, instead of the broker."
+        ),
     ] = None,
     *,
     verdict_key: Annotated[
@@ -110,7 +116,8 @@ def verify_command(
     It reads the committed records of the ledger's topics, up to the ends
     that they have at the start. It shares no code with the worker. On a
     broker it also looks whether the control topics still have the policy
-    that was in force last.
+    that was in force last. PLACE is the file of an export, or an archive:
+    a folder or s3://BUCKET/PATH (sluice archive).
 
     Exit codes: 0 intact, 1 something is wrong (each finding says what and
     where), 2 could not be read.
@@ -128,7 +135,7 @@ def verify_command(
     keys = (*settings.verdicts.public_keys, *(verdict_key or ()))
     signed_by = SignedBy(keys, settings.policy.installation) if keys else None
     try:
-        report = _verify_broker(settings, signed_by) if from_ is None else _verify_file(from_, signed_by)
+        report = _verify(settings, from_, signed_by)
     except UnusableKey as error:
         stop(str(error))
     if json:
@@ -163,6 +170,18 @@ def export_command(
 
 def _write(write: Callable[[str], int], record: StoredRecord) -> None:
     write(write_line(locate_record(record), record.timestamp_ms) + "\n")
+
+
+def _verify(settings: Settings, from_: str | None, signed_by: SignedBy | None) -> Report:
+    if from_ is None:
+        return _verify_broker(settings, signed_by)
+    if from_.startswith(BUCKET_SCHEME) or Path(from_).is_dir():
+        archive = require_archive(settings, from_)
+        try:
+            return verify_archived_ledger(archive, settings.kafka.topic_prefix, signed_by)
+        except StoreError as error:
+            stop(f"cannot read the archive: {error}")
+    return _verify_file(Path(from_), signed_by)
 
 
 def _verify_file(file: Path, signed_by: SignedBy | None) -> Report:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.text import Text
 
+from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
 from sluice.cli.output import (
@@ -122,7 +123,7 @@ def require_place(given: str) -> Place:
 def _require_write_place(name: str) -> Place:
     """Return the coordinates of the write that its caller named so; several of one name end the command."""
     kafka = require_settings().kafka
-    (meant,) = run_question(find_meanings(kafka.connection, kafka.topic_prefix, [name]))
+    (meant,) = run_question(find_meanings(KafkaEvidence(kafka.connection, kafka.topic_prefix), [name]))
     if not meant.decisions:
         like = memory_id(f"{MEMORY_WRITES}:3:17")
         stop(f"{name}: {meant.why}. Ids of memories are like {like}")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 from rich.table import Table
 
+from sluice.adapters.archive.archive_evidence import ArchiveEvidence
+from sluice.adapters.archive.archive_store import StoreError
+from sluice.adapters.archive.manifest import ArchiveRefused
+from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
 from sluice.bootstrap.parts import build_decision_settings
+from sluice.cli.ledger.archive import get_installation_of, require_archive
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -28,13 +33,14 @@ from sluice.core.rerun.rerun_result import EVENT, RerunTally
 from sluice.core.trust.in_force import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Coroutine, Iterable, Iterator
 
     from rich.console import RenderableType
 
     from sluice.adapters.kafka.kafka_named import Meaning
     from sluice.core.rerun.policy_then import DecisionSettings
     from sluice.core.rerun.rerun_result import Rerun, Status
+    from sluice.core.rerun.walk import LedgerSource
     from sluice.settings.reader import Settings
 
 SHOWN = 50
@@ -108,6 +114,9 @@ _Ids = Annotated[
 _Every = Annotated[bool, typer.Option("--all", help="Every decision of the ledger.")]
 _Sample = Annotated[int | None, typer.Option(min=1, help="Only this number of the ledger's decisions.")]
 _Seed = Annotated[int, typer.Option(help="The seed by which --sample chooses.")]
+_From = Annotated[
+    str | None, typer.Option("--from", metavar="PLACE", help="An archive in place of the broker.")
+]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 
 
@@ -117,7 +126,13 @@ def register(cli: typer.Typer) -> None:
 
 
 def rerun_command(
-    ids: _Ids = None, *, every: _Every = False, sample: _Sample = None, seed: _Seed = 0, json: _Json = False
+    ids: _Ids = None,
+    *,
+    every: _Every = False,
+    sample: _Sample = None,
+    seed: _Seed = 0,
+    from_: _From = None,
+    json: _Json = False,
 ) -> None:
     """Execute decisions again, and compare field by field.
 
@@ -131,7 +146,7 @@ def rerun_command(
     Identical: all fields are the same, except for durations and the place
     in the ledger. Different: the answer names the field with both values.
     Evidence gone: the answer names what is no longer there, such as an
-    input past its retention, or a gate that only another decision_settings has.
+    input past its retention, or a gate that only another installation has.
 
     An id of a caller means every decision that names it. If no decision
     names an id, the answer says that it was never seen; this is not
@@ -140,6 +155,9 @@ def rerun_command(
     --all also recounts each session from its inputs and compares it with
     the records. It reports second decisions on one input, and inputs that
     were decided but have no record.
+
+    --from reads an archive in place of the broker, with what the broker has
+    deleted since: a folder or s3://BUCKET/PATH (sluice archive).
 
     Other version: a difference in a decision that other code made than the
     code that runs here; the answer names both versions.
@@ -153,12 +171,13 @@ def rerun_command(
     if [bool(ids), every, sample is not None].count(True) != 1:
         stop("give ids, or --all, or --sample N")
     settings = require_settings()
-    meant = _require_meanings(settings, ids) if ids else []
+    source = _open_source(settings, from_)
+    meant = _require(find_meanings(source, ids)) if ids else []
     unknown = [one for one in meant if not one.decisions]
     found = [one for named in meant for one in named.decisions]
     tally = RerunTally(keep_identical=bool(ids))
     if found or not ids:
-        _require_reruns(settings, tally, found, sample, seed)
+        _require_reruns(settings, source, tally, _Chosen(found, sample, seed))
     _print_unknown(unknown)
     if json:
         print_json(_build_fields(tally) | {"unknown": {one.name: one.why for one in unknown}})
@@ -177,10 +196,32 @@ def _choose_status(tally: RerunTally, unknown: list[Meaning]) -> int:
     return GONE if tally.counts["evidence_gone"] else WELL
 
 
-def _require_meanings(settings: Settings, names: list[str]) -> list[Meaning]:
-    """Return the meaning of each name; a broker that cannot be read ends the command."""
-    kafka = settings.kafka
-    return require_broker(find_meanings(kafka.connection, kafka.topic_prefix, names), "{}")
+class _Chosen(NamedTuple):
+    """Which decisions: of these ids, or a sample, or (neither) all."""
+
+    ids: list[str]
+    sample: int | None
+    seed: int
+
+
+def _open_source(settings: Settings, from_: str | None) -> LedgerSource:
+    """The broker, or an archive; one that is damaged or of another installation ends the command."""
+    if from_ is None:
+        return KafkaEvidence(settings.kafka.connection, settings.kafka.topic_prefix)
+    archive = require_archive(settings, from_)
+    try:
+        archive.require_whole_manifest(get_installation_of(settings))
+    except (ArchiveDamaged, ArchiveRefused) as error:
+        stop(str(error))
+    return ArchiveEvidence(archive, settings.kafka.topic_prefix)
+
+
+def _require(reading: Coroutine[Any, Any, Read]) -> Read:
+    """Return what was read; a broker or an archive that cannot be read ends the command."""
+    try:
+        return require_broker(reading, "{}")
+    except (ArchiveDamaged, StoreError) as error:
+        stop(f"the archive cannot be read: {error}")
 
 
 def _print_unknown(unknown: list[Meaning]) -> None:
@@ -189,30 +230,20 @@ def _print_unknown(unknown: list[Meaning]) -> None:
         errors.print(f"{clean(one.name)}: {clean(one.why)}", soft_wrap=True, highlight=False)
 
 
-def _require_reruns(
-    settings: Settings, tally: RerunTally, ids: list[str], sample: int | None, seed: int
-) -> None:
+def _require_reruns(settings: Settings, source: LedgerSource, tally: RerunTally, chosen: _Chosen) -> None:
     """Execute these, a sample, or all, into the tally."""
-    source = KafkaEvidence(settings.kafka.connection, settings.kafka.topic_prefix)
     try:
         of = build_decision_settings(settings, {})
-        require_broker(_run_reruns(source, of, tally, ids, sample, seed), "{}")
+        _require(_run_reruns(source, of, tally, chosen))
     except (PolicyError, ValueError) as error:
         stop(str(error))
 
 
-async def _run_reruns(
-    source: KafkaEvidence,
-    of: DecisionSettings,
-    tally: RerunTally,
-    ids: list[str],
-    sample: int | None,
-    seed: int,
-) -> None:
-    if ids:
-        tally.take(await rerun_ids(source, of, ids))
-    elif sample is not None:
-        tally.take(await rerun_sample(source, of, sample, seed))
+async def _run_reruns(source: LedgerSource, of: DecisionSettings, tally: RerunTally, chosen: _Chosen) -> None:
+    if chosen.ids:
+        tally.take(await rerun_ids(source, of, chosen.ids))
+    elif chosen.sample is not None:
+        tally.take(await rerun_sample(source, of, chosen.sample, chosen.seed))
     else:
         async for one in rerun_all(source, of):
             tally.take([one])

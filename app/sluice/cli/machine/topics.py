@@ -167,6 +167,8 @@ def _say_differences(differing: list[TopicDifference]) -> None:
     for one in differing:
         table.add_row(one.topic, one.what, one.expected, one.actual)
     console.print(table)
+    for why in dict.fromkeys(f"{one.what} of {one.topic}: {one.why}" for one in differing if one.why):
+        console.print(why, soft_wrap=True, markup=False, highlight=False)
     console.print("To mend:")
     for mend in dict.fromkeys(one.mend for one in differing):
         console.print(f"  {mend}", soft_wrap=True, markup=False, highlight=False)

@@ -125,7 +125,12 @@ def stop_unless_topics_fit(settings: Settings) -> None:
     """End the command where a topic is missing or made otherwise; wait for a broker that is away."""
     found = _await_differences(settings)
     if found:
-        stop("\n".join(f"{d.topic}: {d.what} is {d.actual}, must be {d.expected}. {d.mend}" for d in found))
+        stop("\n".join(_describe_difference(one) for one in found))
+
+
+def _describe_difference(one: TopicDifference) -> str:
+    why = f" ({one.why})" if one.why else ""
+    return f"{one.topic}: {one.what} is {one.actual}, must be {one.expected}{why}. {one.mend}"
 
 
 def _await_differences(settings: Settings) -> list[TopicDifference]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pydantic import ValidationError
 
@@ -21,7 +21,8 @@ from sluice_topics.json_text import Unreadable, parse
 from sluice_topics.record_proof import HEADER as PROOF
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.kind import AnswerKind, DecisionKind
@@ -158,6 +159,51 @@ def check_outside(written: WrittenRecord, fields: dict[str, Any]) -> tuple[Diffe
         for name in differing
     ]
     return (*found, *headers)
+
+
+class RecordFetcher(Protocol):
+    """Fetches single records of a ledger and its inputs."""
+
+    async def fetch_inputs(self, places: Iterable[Place]) -> dict[Place, InputRecord]:
+        """The inputs at these places; one is absent where nothing lies any more."""
+
+    async def fetch_decisions(self, place: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
+        """Every decision of id `sought` on the input at this place, written at or after `since_ms`."""
+
+
+class LedgerPartitions(Protocol):
+    """Reads a ledger partition by partition."""
+
+    async def list_numbers(self) -> list[int]:
+        """The numbers of the ledger's partitions."""
+
+    def read_entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
+        """Every record of a partition by its number, in batches; what is no record is skipped."""
+
+    def read_decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[InputRecord]]:
+        """The inputs of a topic (base name) that the workers had decided, as far as they are there."""
+
+
+class LedgerSource(Protocol):
+    """What reruns read: a broker (KafkaEvidence) or an archive (ArchiveEvidence)."""
+
+    async def read_policy(self) -> list[InputRecord]:
+        """Every control record so far."""
+
+    def read_inputs(self, bases: Sequence[str]) -> AsyncIterator[list[InputRecord]]:
+        """Every record of these topics (base names), without headers."""
+
+    def read_decisions(self) -> AsyncIterator[list[WrittenRecord]]:
+        """Every decision, in batches, each partition of a topic in order."""
+
+    async def fetch_ends(self, bases: Sequence[str]) -> dict[tuple[str, int], int]:
+        """The offset behind the last record, by topic (base name) and partition."""
+
+    def open_fetcher(self) -> AbstractAsyncContextManager[RecordFetcher]:
+        """A reader of single records."""
+
+    def open_partitions(self, group: str) -> LedgerPartitions:
+        """A reader of whole partitions. `group`: the workers' consumer group."""
 
 
 @dataclass

@@ -1,0 +1,321 @@
+"""Follows an installation's topics on a broker and keeps what is committed there in an archive.
+
+It has no consumer group: the archive's manifest is the truth of how far it came. What it reads goes into
+segments, one for each partition, which are written together with an entry of the manifest. So a kill at any
+moment leaves nothing out and nothing twice: what no entry names is read again.
+
+A partition's segment is cut when it is large enough, and all are cut when the oldest of them is old enough or
+when they take too much memory. When age cuts, the entry also says up to where the workers had decided: the
+group's offsets are asked for first, and the cut waits until all that lay on the broker then is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+
+from sluice.adapters.archive.archive_store import StoreError
+from sluice.adapters.archive.manifest import (
+    MOST_SEGMENTS_OF_ENTRY,
+    ArchiveRefused,
+    ManifestEntry,
+    read_manifest,
+    write_entry,
+)
+from sluice.adapters.archive.segment import SegmentBuilder
+from sluice.adapters.kafka.kafka_consumers import make_consumer
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, fetch_ends, list_partitions, read_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    from sluice.adapters.archive.archive_store import ArchiveStore
+    from sluice.adapters.archive.manifest import Manifest
+    from sluice.adapters.archive.segment import Segment
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+    from sluice_topics.catalog import Topic
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_POLL_MS = 200
+_TAKEN_AT_ONCE = 2000
+_FETCH_BYTES = 16 * 1024 * 1024
+_FIRST_RETRY_S = 0.5
+_LONGEST_RETRY_S = 30.0
+_PARALLEL_PUTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveLimits:
+    """`segment_bytes`: of the records of a segment before compression; `age_s`: for how long a record that
+    was read waits for its segment; `held_bytes`: memory for segments that are not written yet;
+    `store_wait_s`: for how long a store that does not answer is asked again."""
+
+    segment_bytes: int = 16 * 1024 * 1024
+    age_s: float = 300.0
+    held_bytes: int = 128 * 1024 * 1024
+    store_wait_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedInstallation:
+    """What is archived. `installation`, `prefix` and `app_id` as in the settings (the app is the workers'
+    group); `topics`: of the catalog, by real name."""
+
+    installation: str
+    prefix: str
+    app_id: str
+    topics: Mapping[str, Topic]
+
+    @property
+    def named(self) -> tuple[str, str, str]:
+        """As the manifest's entries say it."""
+        return self.installation, self.prefix, self.app_id
+
+
+class Archiver:
+    """Run it with `run`. It holds some 256 KB for each partition that has something new, and up to
+    `held_bytes` of what it packed."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        of: ArchivedInstallation,
+        store: ArchiveStore,
+        limits: ArchiveLimits,
+        read_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`read_ms`: the time of day in ms."""
+        self._servers = bootstrap_servers
+        self._of = of
+        self._store = store
+        self._limits = limits
+        self._read_ms = read_ms
+        self._builders: dict[TopicPartition, SegmentBuilder] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._begun: dict[TopicPartition, float] = {}
+        self._awaited: tuple[dict[TopicPartition, int], dict[str, dict[str, int]]] | None = None
+        self._stopped = False
+        self.written = 0
+        """Records in the archive's entries of this run."""
+
+    def stop(self) -> None:
+        """Write what is read, then return from `run`."""
+        self._stopped = True
+
+    async def run(self, *, once: bool = False) -> Manifest:
+        """Archive until stopped; `once`: until everything that lies on the broker now is archived. Returns
+        what the archive holds then.
+
+        Raises ArchiveRefused if the archive is damaged, of another installation or another cluster, or if
+        another archiver writes; StoreError; KafkaUnreachable and UnknownTopics.
+        """
+        manifest = await self._ask_store(lambda: read_manifest(self._store))
+        self._require_usable(manifest)
+        parts = await list_partitions(self._servers, list(self._of.topics))
+        try:
+            async with AsyncExitStack() as opened:
+                asking = await opened.enter_async_context(make_consumer(self._servers, "read_uncommitted"))
+                consumer = await opened.enter_async_context(
+                    make_consumer(
+                        self._servers,
+                        "read_committed",
+                        auto_offset_reset="none",
+                        fetch_max_bytes=_FETCH_BYTES,
+                    )
+                )
+                await self._seek(consumer, asking, parts, manifest)
+                await self._follow(consumer, asking, manifest, once=once)
+        except OffsetOutOfRangeError as error:
+            where = ", ".join(f"{part.topic}:{part.partition}" for part in error.args[0])
+            raise ArchiveRefused(
+                f"{where}: the broker deleted records while they were to be archived; start again, and the "
+                "manifest will say which offsets are missing"
+            ) from error
+        except KafkaError as error:
+            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+        return manifest
+
+    def _require_usable(self, manifest: Manifest) -> None:
+        if manifest.installation_of not in (None, self._of.named):
+            raise ArchiveRefused(f"{self._store.url} is the archive of another installation")
+        bad = [one for one in manifest.findings if one.code != "offsets_missing"]
+        if bad:
+            raise ArchiveRefused(
+                f"{self._store.url} is damaged, so nothing is added to it: {bad[0].where}: {bad[0].message} "
+                "(sluice archive check names all)"
+            )
+
+    async def _seek(
+        self,
+        consumer: AIOKafkaConsumer,
+        asking: AIOKafkaConsumer,
+        parts: Sequence[TopicPartition],
+        manifest: Manifest,
+    ) -> None:
+        """Go to where the archive ends in each partition."""
+        ends = await fetch_ends(asking, parts)
+        begins = await asking.beginning_offsets(parts)
+        consumer.assign(parts)
+        await asyncio.sleep(0)  # its own tasks run before anything is asked of it: see `open_reader`
+        for part in parts:
+            archived = manifest.find_end((part.topic, part.partition))
+            start = max(begins[part], archived or 0)
+            if archived is not None and archived > ends[part]:
+                raise ArchiveRefused(
+                    f"{part.topic}:{part.partition} ends at offset {ends[part]} on {self._servers}, and in "
+                    f"the archive at {archived}: the topic was made anew, or this is another cluster"
+                )
+            is_compacted = self._of.topics[part.topic].cleanup != "delete"
+            if archived is not None and start > archived and not is_compacted:
+                log.error(
+                    "%s:%d: the broker deleted offsets %d to %d before they were archived",
+                    *(part.topic, part.partition, archived, start - 1),
+                )
+            consumer.seek(part, start)
+            self._ends[part] = archived if archived is not None and is_compacted else start
+
+    async def _follow(
+        self, consumer: AIOKafkaConsumer, asking: AIOKafkaConsumer, manifest: Manifest, *, once: bool
+    ) -> None:
+        if once:
+            await self._await_present(asking)
+        while True:
+            batch = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_TAKEN_AT_ONCE)
+            for part, messages in batch.items():
+                self._take(part, [read_stored(message) for message in messages])
+            if await self._is_awaited_read(consumer):
+                assert self._awaited is not None  # noqa: S101 - asked above
+                await self._cut(consumer, manifest, list(self._builders), self._awaited[1])
+                self._awaited = None
+                if once:
+                    return
+            elif self._stopped or self._held_bytes() > self._limits.held_bytes:
+                await self._cut(consumer, manifest, list(self._builders), None)
+            elif full := [part for part, one in self._builders.items() if self._is_full(one)]:
+                await self._cut(consumer, manifest, full, None)
+            if self._stopped:
+                return
+            if self._awaited is None and self._is_old():
+                await self._await_present(asking)
+
+    def _take(self, part: TopicPartition, records: Sequence[StoredRecord]) -> None:
+        builder = self._builders.get(part)
+        if builder is None:
+            has_head = self._of.topics[part.topic].ledger
+            builder = SegmentBuilder(part.topic, part.partition, self._ends[part], has_head=has_head)
+            self._builders[part] = builder
+            self._begun[part] = time.monotonic()
+        for record in records:
+            builder.add(record)
+
+    def _is_full(self, builder: SegmentBuilder) -> bool:
+        return builder.raw_bytes >= self._limits.segment_bytes
+
+    def _is_old(self) -> bool:
+        oldest = min(self._begun.values(), default=None)
+        return oldest is not None and time.monotonic() - oldest >= self._limits.age_s
+
+    def _held_bytes(self) -> int:
+        return sum(one.held_bytes for one in self._builders.values())
+
+    async def _await_present(self, asking: AIOKafkaConsumer) -> None:
+        """Note what the group has decided, and then where all partitions end: what is decided lies before."""
+        decided = await self._fetch_decided()
+        self._awaited = await asking.end_offsets(list(self._ends)), decided
+
+    async def _fetch_decided(self) -> dict[str, dict[str, int]]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)
+        try:
+            await admin.start()
+            found = await admin.list_consumer_group_offsets(self._of.app_id)
+        finally:
+            await admin.close()
+        decided: dict[str, dict[str, int]] = {}
+        for part, committed in found.items():
+            if committed.offset > 0 and part in self._ends:
+                decided.setdefault(part.topic, {})[str(part.partition)] = committed.offset
+        return decided
+
+    async def _is_awaited_read(self, consumer: AIOKafkaConsumer) -> bool:
+        if self._awaited is None:
+            return False
+        ends = self._awaited[0]
+        return all([await consumer.position(part) >= end for part, end in ends.items()])
+
+    async def _cut(
+        self,
+        consumer: AIOKafkaConsumer,
+        manifest: Manifest,
+        parts: Sequence[TopicPartition],
+        decided: dict[str, dict[str, int]] | None,
+    ) -> None:
+        """Write the segments of these partitions, then the entry that names them."""
+        if not parts and (not decided or _is_known(manifest, decided)):
+            return
+        for at in range(0, max(1, len(parts)), MOST_SEGMENTS_OF_ENTRY):
+            some = parts[at : at + MOST_SEGMENTS_OF_ENTRY]
+            is_last = at + MOST_SEGMENTS_OF_ENTRY >= len(parts)
+            segments = await self._write_segments(consumer, some)
+            entry = ManifestEntry(
+                number=manifest.number + 1,
+                previous=manifest.digest,
+                installation=self._of.installation,
+                prefix=self._of.prefix,
+                app_id=self._of.app_id,
+                at_ms=self._read_ms(),
+                segments=tuple(segments),
+                decided=decided if is_last else None,
+            )
+            await self._ask_store(partial(write_entry, self._store, manifest, entry))
+            for part, segment in zip(some, segments, strict=True):
+                self._ends[part] = segment.end
+                del self._begun[part]
+                self.written += segment.count
+        log.info("entry %d of the archive: %d segments", manifest.number, len(parts))
+
+    async def _write_segments(
+        self, consumer: AIOKafkaConsumer, parts: Sequence[TopicPartition]
+    ) -> list[Segment]:
+        bound = asyncio.Semaphore(_PARALLEL_PUTS)
+
+        async def write(part: TopicPartition) -> Segment:
+            end = await consumer.position(part)
+            async with bound:
+                segment, data = self._builders.pop(part).close(end)
+                await self._ask_store(lambda: self._store.put(segment.name, data))
+                return segment
+
+        return list(await asyncio.gather(*(write(part) for part in parts)))
+
+    async def _ask_store(self, ask: Callable[[], T]) -> T:
+        """Ask in a thread, again while the store is away. Raises StoreError after `store_wait_s`."""
+        give_up_at, pause_s = time.monotonic() + self._limits.store_wait_s, _FIRST_RETRY_S
+        while True:
+            try:
+                return await asyncio.to_thread(ask)
+            except StoreError as away:
+                if time.monotonic() + pause_s > give_up_at or self._stopped:
+                    raise
+                log.warning("waiting for the archive's store: %s", away)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
+
+
+def _is_known(manifest: Manifest, decided: dict[str, dict[str, int]]) -> bool:
+    return all(
+        manifest.decided.get((topic, int(number))) == offset
+        for topic, offsets in decided.items()
+        for number, offset in offsets.items()
+    )

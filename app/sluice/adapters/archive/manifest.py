@@ -1,0 +1,236 @@
+"""The manifest of an archive: numbered entries that only grow, each bound to the one before by its SHA-256.
+
+An entry is a JSON object at `manifest/NUMBER.json` (from 1, twelve digits). `previous` is the SHA-256 of the
+file before, as it lies; `GENESIS` in the first. An entry names the segments that were added together, and is
+written after them, as a new object: what an archiver put before it was killed is named by no entry and counts
+for nothing, and of two archivers that write the same number one is refused. `head.json` names the last entry;
+it is written after it, and may be one behind.
+
+Entries are all that a reader believes: where the archive goes on is what the last segment of each partition
+says. They are read with bounds, since another may have written them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sluice.adapters.archive.archive_store import ObjectMissing, ObjectTooLarge
+from sluice.adapters.archive.segment import Offset, Segment  # noqa: TC001 - pydantic reads the annotations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluice.adapters.archive.archive_store import ArchiveStore
+
+GENESIS = "GENESIS"
+MOST_ENTRY_BYTES = 8 * 1024 * 1024
+MOST_SEGMENTS_OF_ENTRY = 8192
+_MOST_HEAD_BYTES = 4096
+_HEAD = "head.json"
+_FOLDER = "manifest"
+_NAME = re.compile(r"(\d{12})\.json")
+_SHORT = 300
+_Number = Annotated[str, Field(pattern=r"^[0-9]{1,7}$")]
+
+Part = tuple[str, int]
+"""Real topic and partition."""
+FindingCode = Literal[
+    "entry_missing",
+    "entry_altered",
+    "entry_unreadable",
+    "manifest_truncated",
+    "offsets_missing",
+    "offsets_twice",
+    "segment_missing",
+    "segment_altered",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveFinding:
+    """Something that is wrong with an archive. `where`: the object's name, or a topic and partition."""
+
+    code: FindingCode
+    where: str
+    message: str
+
+
+class ArchiveRefused(Exception):
+    """The archive cannot be used for what was asked; the message says why."""
+
+
+class ManifestEntry(BaseModel):
+    """An entry. `installation`, `prefix` and `app_id` are the settings of the archived installation. `at_ms`:
+    the archiver's clock. `decided`: by real input topic and partition the offset below which the workers'
+    group had decided everything, and all those decisions are in the archive up to this entry; null in an
+    entry that does not say it."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    format: Literal["sluice/archive/v1"] = "sluice/archive/v1"
+    number: Annotated[int, Field(ge=1, le=999_999_999_999)]
+    previous: Annotated[str, Field(pattern=r"^(GENESIS|[0-9a-f]{64})$")]
+    installation: Annotated[str, Field(max_length=256)]
+    prefix: Annotated[str, Field(max_length=100)]
+    app_id: Annotated[str, Field(max_length=100)]
+    at_ms: Offset
+    segments: Annotated[tuple[Segment, ...], Field(max_length=MOST_SEGMENTS_OF_ENTRY)]
+    decided: dict[str, dict[_Number, Offset]] | None = None
+
+    @property
+    def installation_of(self) -> tuple[str, str, str]:
+        """What all entries of an archive have the same."""
+        return self.installation, self.prefix, self.app_id
+
+    def encode(self) -> bytes:
+        """The object's bytes."""
+        return orjson.dumps(self.model_dump(mode="json"))
+
+
+@dataclass
+class Manifest:
+    """What the entries say together. `number` and `digest`: of the last entry, 0 and GENESIS where there is
+    none; `segments`: by part in the order of their offsets; `findings`: what is wrong with the manifest
+    itself. It takes about 1.5 KB for a segment."""
+
+    number: int = 0
+    digest: str = GENESIS
+    installation_of: tuple[str, str, str] | None = None
+    segments: dict[Part, list[Segment]] = field(default_factory=dict)
+    decided: dict[Part, int] = field(default_factory=dict)
+    at_ms: int = 0
+    findings: list[ArchiveFinding] = field(default_factory=list)
+
+    def find_end(self, part: Part) -> int | None:
+        """The offset at which the archive of a partition goes on; None where it has none of it."""
+        segments = self.segments.get(part)
+        return segments[-1].end if segments else None
+
+    def take(self, entry: ManifestEntry, raw: bytes) -> None:
+        """Add the next entry."""
+        self.number, self.digest = entry.number, sha256(raw).hexdigest()
+        self.installation_of = entry.installation_of
+        self.at_ms = entry.at_ms
+        for segment in entry.segments:
+            self._take_segment(segment)
+        for topic, offsets in (entry.decided or {}).items():
+            self.decided |= {(topic, int(number)): offset for number, offset in offsets.items()}
+
+    def report(self, code: FindingCode, where: str, message: str) -> None:
+        """Add a finding."""
+        self.findings.append(ArchiveFinding(code, where, message[:_SHORT]))
+
+    def _take_segment(self, segment: Segment) -> None:
+        part = segment.topic, segment.partition
+        end = self.find_end(part)
+        where = f"{segment.topic}:{segment.partition}"
+        if end is not None and segment.begin < end:
+            message = (
+                f"offsets {segment.begin} to {end - 1} are archived twice; the later file is passed over"
+            )
+            self.report("offsets_twice", where, message)
+            return
+        if end is not None and segment.begin > end:
+            message = f"offsets {end} to {segment.begin - 1} are in no segment"
+            self.report("offsets_missing", where, message)
+        self.segments.setdefault(part, []).append(segment)
+
+
+def read_manifest(store: ArchiveStore, expected: tuple[int, str] | None = None) -> Manifest:
+    """Everything that the entries say, and what is wrong with them. `expected`: number and SHA-256 of an
+    entry that was noted elsewhere, through which the chain must pass. Raises StoreError."""
+    manifest = Manifest()
+    numbers = sorted(int(found[1]) for name in store.list_names(_FOLDER) if (found := _NAME.fullmatch(name)))
+    digests = {0: GENESIS}
+    for number in numbers:
+        _read_next(store, manifest, number, digests)
+        if expected is not None and number == expected[0] and digests.get(number) != expected[1]:
+            manifest.report(
+                "entry_altered", name_entry(number), f"its SHA-256 is not {expected[1]}, as noted"
+            )
+    last = numbers[-1] if numbers else 0
+    for number, digest, told in (*_read_head(store, manifest), *_list_expected(expected)):
+        if number > last:
+            message = f"{told} names entry {number}, the manifest ends at {last}"
+            manifest.report("manifest_truncated", _HEAD, message)
+        elif digests.get(number, digest) != digest and told == _HEAD:
+            manifest.report("entry_altered", name_entry(number), f"its SHA-256 is not that in {_HEAD}")
+    return manifest
+
+
+def write_entry(store: ArchiveStore, manifest: Manifest, entry: ManifestEntry) -> None:
+    """Add an entry to the store and to the manifest. Its segments lie in the store already. Raises
+    StoreError, and ArchiveRefused where another archiver wrote one of that number."""
+    raw, name = entry.encode(), name_entry(entry.number)
+    if not store.create(name, raw) and _read_whole(store, name) != raw:
+        raise ArchiveRefused(
+            f"{store.url}: another archiver wrote entry {entry.number}; one at a time follows an installation"
+        )
+    manifest.take(entry, raw)
+    store.put(_HEAD, orjson.dumps({"number": entry.number, "sha256": manifest.digest}))
+
+
+def name_entry(number: int) -> str:
+    """Where an entry lies in the archive."""
+    return f"{_FOLDER}/{number:012d}.json"
+
+
+def list_known_segments(manifest: Manifest) -> Iterable[Segment]:
+    """Every segment of the manifest, part by part."""
+    for part in sorted(manifest.segments):
+        yield from manifest.segments[part]
+
+
+def _read_whole(store: ArchiveStore, name: str) -> bytes | None:
+    try:
+        return store.read(name, MOST_ENTRY_BYTES)
+    except (ObjectMissing, ObjectTooLarge):
+        return None
+
+
+def _read_next(store: ArchiveStore, manifest: Manifest, number: int, digests: dict[int, str]) -> None:
+    """Take the entry of a number, if it can be read; what is wrong with it or before it becomes a finding."""
+    name = name_entry(number)
+    before = max(digests)
+    if number != before + 1:
+        absent = name_entry(before + 1)
+        manifest.report("entry_missing", absent, f"the manifest goes from entry {before} to {number}")
+    raw = _read_whole(store, name) or b""
+    digests[number] = sha256(raw).hexdigest()
+    try:
+        entry = ManifestEntry.model_validate_json(raw)
+    except ValidationError as error:
+        manifest.report("entry_unreadable", name, " ".join(str(error).split()))
+        return
+    if entry.number != number:
+        manifest.report("entry_altered", name, f"it says that it is entry {entry.number}")
+        return
+    if number == before + 1 and entry.previous != digests[before]:
+        message = f"it does not follow from entry {before} as that lies here: one of the two was replaced"
+        manifest.report("entry_altered", name, message)
+    if manifest.installation_of not in (None, entry.installation_of):
+        manifest.report("entry_altered", name, f"it is of another installation: {entry.installation_of}")
+        return
+    manifest.take(entry, raw)
+
+
+def _read_head(store: ArchiveStore, manifest: Manifest) -> list[tuple[int, str, str]]:
+    try:
+        fields = orjson.loads(store.read(_HEAD, _MOST_HEAD_BYTES))
+        number, digest = int(fields["number"]), str(fields["sha256"])
+    except ObjectMissing:
+        return []
+    except (ObjectTooLarge, ValueError, TypeError, KeyError) as error:
+        manifest.report("entry_unreadable", _HEAD, repr(error))
+        return []
+    return [(number, digest, _HEAD)]
+
+
+def _list_expected(expected: tuple[int, str] | None) -> list[tuple[int, str, str]]:
+    return [] if expected is None else [(*expected, "what was noted")]

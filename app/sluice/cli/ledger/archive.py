@@ -1,0 +1,200 @@
+"""`sluice archive run | check`: the topics' records, kept in a folder or a bucket, and found whole."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluice.adapters.archive.archive_store import StoreError, open_store, require_exclusive_writes
+from sluice.adapters.archive.archived_records import Archive
+from sluice.adapters.archive.archiver import ArchivedInstallation, ArchiveLimits, Archiver
+from sluice.adapters.archive.manifest import ArchiveRefused
+from sluice.adapters.archive.segment import ArchiveDamaged
+from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.cli.machine.topics import build_layout
+from sluice.cli.machine.worker import log_to_stderr
+from sluice.cli.output import (
+    WELL,
+    WRONG,
+    clean,
+    console,
+    errors,
+    print_json,
+    print_line,
+    require_settings,
+    stop,
+)
+from sluice.text.plurals import counted
+
+if TYPE_CHECKING:
+    from sluice.adapters.archive.archive_store import ArchiveStore
+    from sluice.adapters.archive.manifest import ArchiveFinding, Manifest
+    from sluice.settings.reader import Settings
+
+EXIT_FAULT = 3
+SHOWN = 50
+_MB = 1024 * 1024
+
+cli = typer.Typer(
+    name="archive",
+    no_args_is_help=True,
+    help="Keep the topics' records in a folder or a bucket, check and restore them.",
+)
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="PLACE", help="A folder or s3://BUCKET/PATH; else archive.location."),
+]
+Noted = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER:SHA256", help="An entry of the manifest as you noted it elsewhere."),
+]
+
+
+@cli.command(name="run")
+def run_command(
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE", help="A folder or s3://BUCKET/PATH; else archive.location."),
+    ] = None,
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when all that lies on the broker now is kept.")
+    ] = False,
+) -> None:
+    """Follow the topics and keep their records, until stopped.
+
+    Inputs, signed policy, all outputs and (archive.state) the workers' own
+    topics go into compressed segments; a manifest names each segment with
+    its SHA-256, each entry with that of the entry before. Kill it at any
+    moment: it goes on where the manifest ends. Run one for each
+    installation; a second one ends without harm.
+
+    Exit codes: 0 stopped, or --once and done; 2 a setting is wrong or the
+    archive cannot be used; 3 the broker or the store went away: start it
+    again.
+
+    Example: sluice archive run --to /var/lib/sluice/archive
+    """
+    settings = require_settings()
+    log_to_stderr(settings)
+    store = require_store(settings, to)
+    try:
+        require_exclusive_writes(store)
+        archiver = build_archiver(settings, store)
+        manifest = asyncio.run(_run(archiver, once=once))
+    except (ArchiveRefused, UnknownTopics) as error:
+        stop(str(error))
+    except (StoreError, KafkaUnreachable) as error:
+        stop(str(error), EXIT_FAULT)
+    errors.print(
+        f"{counted(archiver.written, 'record')} archived; the manifest ends at {describe_end(manifest)}",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+async def _run(archiver: Archiver, *, once: bool) -> Manifest:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, archiver.stop)
+    return await archiver.run(once=once)
+
+
+@cli.command(name="check")
+def check_command(
+    from_: From = None,
+    *,
+    noted: Noted = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
+) -> None:
+    """Read the whole archive, and compare every segment with the manifest.
+
+    Each finding names the file, or the partition and its offsets. The last
+    line is the manifest's end: note it where the archive's owner cannot
+    write, and give it to a later check with --noted, which then also finds
+    a manifest that was cut off or written anew as a whole.
+
+    Exit codes: 0 whole, 1 something is wrong, 2 could not be read.
+
+    Example: sluice archive check --from s3://audit/sluice --json
+    """
+    settings = require_settings()
+    archive = require_archive(settings, from_, noted)
+    try:
+        found = list(archive.check())
+    except StoreError as error:
+        stop(str(error))
+    manifest = archive.manifest
+    records = sum(one.count for part in manifest.segments.values() for one in part)
+    if json:
+        print_json(
+            {
+                "whole": not found,
+                "records": records,
+                "segments": sum(map(len, manifest.segments.values())),
+                "end": {"number": manifest.number, "sha256": manifest.digest},
+                "findings": [asdict(one) for one in found],
+            }
+        )
+    else:
+        _print_findings(found)
+        word = "[bold red]Not whole:[/]" if found else "[green]Whole:[/]"
+        print_line(f"{word} {counted(records, 'record')}; the manifest ends at {describe_end(manifest)}")
+    raise typer.Exit(WRONG if found else WELL)
+
+
+def _print_findings(found: list[ArchiveFinding]) -> None:
+    for one in found[:SHOWN]:
+        print_line(f"{one.code}: {clean(one.where)}: {clean(one.message)}", console)
+    if len(found) > SHOWN:
+        print_line(f"and {len(found) - SHOWN} more; --json has all", console)
+
+
+def describe_end(manifest: Manifest) -> str:
+    """The last entry as `--noted` takes it."""
+    return f"{manifest.number}:{manifest.digest}"
+
+
+def require_store(settings: Settings, location: str | None) -> ArchiveStore:
+    """The store at a place, or at the settings'; without one the command ends."""
+    where = location or settings.archive.location
+    if not where:
+        stop("where is the archive? Name a folder or s3://BUCKET/PATH, or set archive.location")
+    try:
+        return open_store(where, settings.archive.endpoint_url)
+    except StoreError as error:
+        stop(str(error))
+
+
+def require_archive(settings: Settings, location: str | None, noted: str | None = None) -> Archive:
+    """The archive at a place, or at the settings'; what is none, or cannot be read, ends the command."""
+    number, _, digest = (noted or "").partition(":")
+    if noted and not (number.isdigit() and digest):
+        stop("--noted takes NUMBER:SHA256, as `sluice archive check` prints it")
+    try:
+        return Archive(require_store(settings, location), (int(number), digest) if noted else None)
+    except (StoreError, ArchiveRefused, ArchiveDamaged) as error:
+        stop(str(error))
+
+
+def get_installation_of(settings: Settings) -> tuple[str, str, str]:
+    """What the entries of this installation's archive say that they are of."""
+    return settings.policy.installation, settings.kafka.topic_prefix, settings.worker.app_id
+
+
+def build_archiver(settings: Settings, store: ArchiveStore) -> Archiver:
+    """An archiver of the settings' installation, not connected."""
+    given = settings.archive
+    topics = {
+        name: topic
+        for name, topic in build_layout(settings).topics().items()
+        if given.state or topic.direction != "internal"
+    }
+    limits = ArchiveLimits(
+        given.segment_mb * _MB, given.segment_age_s, given.held_mb * _MB, given.store_wait_s
+    )
+    of = ArchivedInstallation(*get_installation_of(settings), topics)
+    return Archiver(settings.kafka.bootstrap_servers, of, store, limits)
