@@ -39,6 +39,7 @@ COMMENTED = {
     "kafka.client_id",
     "kafka.client_secret",
     "kafka.client_secret_file",
+    "archive.endpoint_url",
     "embedding.patterns",
     "worker.ready_file",
     "worker.group_instance_id",

@@ -45,6 +45,11 @@ VERBS = {
     ),
     "gateway": Verb(_RUN, "sluice.cli.machine.gateway", "Serve the gate over HTTP"),
     "notify": Verb(_RUN, "sluice.cli.machine.notify", "Tell people and programs what waits for a person"),
+    "archive": Verb(
+        _RUN,
+        "sluice.cli.machine.archive",
+        "Keep the topics' records in a folder or a bucket, check and restore them.",
+    ),
     "publish": Verb(_RUN, "sluice.cli.machine.publish", "Publish JSON lines to an input topic"),
     "mcp": Verb(
         _RUN, "sluice.cli.machine.mcp", "Stand before an MCP server: each call goes through the gate"
@@ -82,11 +87,6 @@ VERBS = {
     "show": Verb(_LEDGER, "sluice.cli.ledger.show", "Show one decision's whole story, the reason first."),
     "rerun": Verb(_LEDGER, "sluice.cli.ledger.rerun", "Execute decisions again, and compare field by field."),
     "ledger": Verb(_LEDGER, "sluice.cli.ledger.ledger", "Verify the ledger, or export it for an auditor."),
-    "archive": Verb(
-        _LEDGER,
-        "sluice.cli.ledger.archive",
-        "Keep the topics' records in a folder or a bucket, check and restore them.",
-    ),
     "quality": Verb(
         _LEDGER, "sluice.cli.quality.quality", "Retrievals: the report of how items were decided, alarms"
     ),

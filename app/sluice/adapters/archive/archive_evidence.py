@@ -73,7 +73,7 @@ class ArchiveEvidence:
     async def _read_topics(self, bases: Sequence[str]) -> AsyncIterator[tuple[str, list[StoredRecord]]]:
         names = {f"{self._prefix}{base}": base for base in bases}
         for part in self._archive.list_parts(names):
-            async for batch in _in_thread(self._archive.read_part(part)):
+            async for batch in _read_in_thread(self._archive.read_part(part)):
                 yield names[part[0]], batch
 
 
@@ -104,7 +104,7 @@ class ArchiveFetcher:
         part = f"{self._prefix}{deciding.topic}", place[1]
         return [
             read_written(deciding.topic, one, one.timestamp_ms)
-            async for batch in _in_thread(self._archive.read_part(part, since_ms))
+            async for batch in _read_in_thread(self._archive.read_part(part, since_ms))
             for one in batch
             if one.timestamp_ms >= since_ms and is_sought(deciding.id_field, sought, one.value or b"")
         ]
@@ -124,7 +124,8 @@ class ArchivePartitions:
     async def read_entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
         """See LedgerPartitions. One segment of each ledger topic is unpacked at a time."""
         readers = {
-            base: _in_thread(self._archive.read_part((f"{self._prefix}{base}", number))) for base in _LEDGER
+            base: _read_in_thread(self._archive.read_part((f"{self._prefix}{base}", number)))
+            for base in _LEDGER
         }
         waiting: dict[str, deque[LedgerEntry]] = {base: deque() for base in readers}
         batch: list[LedgerEntry] = []
@@ -149,7 +150,7 @@ class ArchivePartitions:
         """See LedgerPartitions."""
         part = f"{self._prefix}{topic}", number
         end = self._archive.manifest.decided.get(part, 0)
-        async for batch in _in_thread(self._archive.read_part(part)):
+        async for batch in _read_in_thread(self._archive.read_part(part)):
             yield [_read_input(topic, one) for one in batch if one.offset < end]
 
     def _list_ledger(self) -> set[str]:
@@ -203,6 +204,6 @@ def _read_input(base: str, record: StoredRecord) -> InputRecord:
     )
 
 
-async def _in_thread(batches: Iterator[list[StoredRecord]]) -> AsyncIterator[list[StoredRecord]]:
+async def _read_in_thread(batches: Iterator[list[StoredRecord]]) -> AsyncIterator[list[StoredRecord]]:
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         yield batch

@@ -33,6 +33,7 @@ from sluice.adapters.archive.manifest import (
 from sluice.adapters.archive.segment import SegmentBuilder
 from sluice.adapters.kafka.kafka_consumers import make_consumer
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, fetch_ends, list_partitions, read_stored
+from sluice.client.kafka_connection import build_client_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from sluice.adapters.archive.manifest import Manifest
     from sluice.adapters.archive.segment import Segment
     from sluice.adapters.kafka.kafka_read import StoredRecord
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice_topics.catalog import Topic
 
 log = logging.getLogger(__name__)
@@ -90,14 +92,14 @@ class Archiver:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        cluster: KafkaCluster,
         of: ArchivedInstallation,
         store: ArchiveStore,
         limits: ArchiveLimits,
         read_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`read_ms`: the time of day in ms."""
-        self._servers = bootstrap_servers
+        self._cluster = cluster
         self._of = of
         self._store = store
         self._limits = limits
@@ -123,13 +125,13 @@ class Archiver:
         """
         manifest = await self._ask_store(lambda: read_manifest(self._store))
         self._require_usable(manifest)
-        parts = await list_partitions(self._servers, list(self._of.topics))
+        parts = await list_partitions(self._cluster, list(self._of.topics))
         try:
             async with AsyncExitStack() as opened:
-                asking = await opened.enter_async_context(make_consumer(self._servers, "read_uncommitted"))
+                asking = await opened.enter_async_context(make_consumer(self._cluster, "read_uncommitted"))
                 consumer = await opened.enter_async_context(
                     make_consumer(
-                        self._servers,
+                        self._cluster,
                         "read_committed",
                         auto_offset_reset="none",
                         fetch_max_bytes=_FETCH_BYTES,
@@ -144,7 +146,7 @@ class Archiver:
                 "manifest will say which offsets are missing"
             ) from error
         except KafkaError as error:
-            raise KafkaUnreachable(f"{self._servers}: {error}") from error
+            raise KafkaUnreachable(f"{self._cluster}: {error}") from error
         return manifest
 
     def _require_usable(self, manifest: Manifest) -> None:
@@ -174,7 +176,7 @@ class Archiver:
             start = max(begins[part], archived or 0)
             if archived is not None and archived > ends[part]:
                 raise ArchiveRefused(
-                    f"{part.topic}:{part.partition} ends at offset {ends[part]} on {self._servers}, and in "
+                    f"{part.topic}:{part.partition} ends at offset {ends[part]} on {self._cluster}, and in "
                     f"the archive at {archived}: the topic was made anew, or this is another cluster"
                 )
             is_compacted = self._of.topics[part.topic].cleanup != "delete"
@@ -201,7 +203,7 @@ class Archiver:
                 self._awaited = None
                 if once:
                     return
-            elif self._stopped or self._held_bytes() > self._limits.held_bytes:
+            elif self._stopped or self._count_held_bytes() > self._limits.held_bytes:
                 await self._cut(consumer, manifest, list(self._builders), None)
             elif full := [part for part, one in self._builders.items() if self._is_full(one)]:
                 await self._cut(consumer, manifest, full, None)
@@ -227,7 +229,7 @@ class Archiver:
         oldest = min(self._begun.values(), default=None)
         return oldest is not None and time.monotonic() - oldest >= self._limits.age_s
 
-    def _held_bytes(self) -> int:
+    def _count_held_bytes(self) -> int:
         return sum(one.held_bytes for one in self._builders.values())
 
     async def _await_present(self, asking: AIOKafkaConsumer) -> None:
@@ -236,7 +238,7 @@ class Archiver:
         self._awaited = await asking.end_offsets(list(self._ends)), decided
 
     async def _fetch_decided(self) -> dict[str, dict[str, int]]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._servers)
+        admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
         try:
             await admin.start()
             found = await admin.list_consumer_group_offsets(self._of.app_id)

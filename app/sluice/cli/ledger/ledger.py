@@ -12,7 +12,7 @@ from rich.table import Table
 from sluice.adapters.archive.archive_evidence import verify_archived_ledger
 from sluice.adapters.archive.archive_store import BUCKET_SCHEME, StoreError
 from sluice.adapters.kafka.kafka_ledger import locate_record, read_ledger, verify_ledger
-from sluice.cli.ledger.archive import require_archive
+from sluice.cli.ledger.archive_source import require_archive
 from sluice.cli.ledger.policy_there import find_absent_policy
 from sluice.cli.output import (
     WELL,

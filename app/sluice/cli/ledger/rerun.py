@@ -15,7 +15,7 @@ from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
 from sluice.bootstrap.parts import build_decision_settings
-from sluice.cli.ledger.archive import get_installation_of, require_archive
+from sluice.cli.ledger.archive_source import get_installation_of, require_archive
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.adapters.archive.archive_store import StoreError, open_store, require_exclusive_writes
-from sluice.adapters.archive.archived_records import Archive
+from sluice.adapters.archive.archive_store import StoreError, require_exclusive_writes
 from sluice.adapters.archive.archiver import ArchivedInstallation, ArchiveLimits, Archiver
 from sluice.adapters.archive.manifest import ArchiveRefused
-from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.cli.ledger.archive_source import get_installation_of, require_archive, require_store
 from sluice.cli.machine.topics import build_layout
 from sluice.cli.machine.worker import log_to_stderr
 from sluice.cli.output import (
@@ -158,33 +157,6 @@ def describe_end(manifest: Manifest) -> str:
     return f"{manifest.number}:{manifest.digest}"
 
 
-def require_store(settings: Settings, location: str | None) -> ArchiveStore:
-    """The store at a place, or at the settings'; without one the command ends."""
-    where = location or settings.archive.location
-    if not where:
-        stop("where is the archive? Name a folder or s3://BUCKET/PATH, or set archive.location")
-    try:
-        return open_store(where, settings.archive.endpoint_url)
-    except StoreError as error:
-        stop(str(error))
-
-
-def require_archive(settings: Settings, location: str | None, noted: str | None = None) -> Archive:
-    """The archive at a place, or at the settings'; what is none, or cannot be read, ends the command."""
-    number, _, digest = (noted or "").partition(":")
-    if noted and not (number.isdigit() and digest):
-        stop("--noted takes NUMBER:SHA256, as `sluice archive check` prints it")
-    try:
-        return Archive(require_store(settings, location), (int(number), digest) if noted else None)
-    except (StoreError, ArchiveRefused, ArchiveDamaged) as error:
-        stop(str(error))
-
-
-def get_installation_of(settings: Settings) -> tuple[str, str, str]:
-    """What the entries of this installation's archive say that they are of."""
-    return settings.policy.installation, settings.kafka.topic_prefix, settings.worker.app_id
-
-
 def build_archiver(settings: Settings, store: ArchiveStore) -> Archiver:
     """An archiver of the settings' installation, not connected."""
     given = settings.archive
@@ -197,4 +169,4 @@ def build_archiver(settings: Settings, store: ArchiveStore) -> Archiver:
         given.segment_mb * _MB, given.segment_age_s, given.held_mb * _MB, given.store_wait_s
     )
     of = ArchivedInstallation(*get_installation_of(settings), topics)
-    return Archiver(settings.kafka.bootstrap_servers, of, store, limits)
+    return Archiver(settings.kafka.connection, of, store, limits)
