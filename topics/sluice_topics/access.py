@@ -43,6 +43,7 @@ Role = Literal[
     "approver",
     "policy-owner",
     "auditor",
+    "archiver",
     "store",
     "notifier",
     "init",
@@ -122,6 +123,7 @@ _NEEDS: dict[Role, _Needs] = {
         watched_groups=("",),
         compares_topics=True,
     ),
+    "archiver": _Needs(_INPUTS | _CONTROL | _OUTPUTS | _INTERNAL, frozenset(), watched_groups=("",)),
     "store": _Needs(_CONTENT, frozenset({REPORTED}), groups=("-store*",)),
     "notifier": _Needs(
         _TOLD | _INPUTS | {NOTIFICATIONS},

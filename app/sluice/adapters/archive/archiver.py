@@ -32,7 +32,7 @@ from sluice.adapters.archive.manifest import (
 )
 from sluice.adapters.archive.segment import SegmentBuilder
 from sluice.adapters.kafka.kafka_consumers import make_consumer
-from sluice.adapters.kafka.kafka_read import KafkaUnreachable, fetch_ends, list_partitions, read_stored
+from sluice.adapters.kafka.kafka_read import fetch_ends, list_partitions, make_unreachable, read_stored
 from sluice.client.kafka_connection import build_client_arguments
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Archiver:
                 "manifest will say which offsets are missing"
             ) from error
         except KafkaError as error:
-            raise KafkaUnreachable(f"{self._cluster}: {error}") from error
+            raise make_unreachable(self._cluster, error) from error
         return manifest
 
     def _require_usable(self, manifest: Manifest) -> None:
