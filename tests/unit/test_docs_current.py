@@ -14,6 +14,7 @@ from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.quality_bundle.quality_models import QualityBundleFile
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice.offline.reference import FOLDER, SPECS, list_gate_shapes, write_documents
+from sluice.settings.groups import Settings
 from sluice.stream.engine.outbox import home_of
 from sluice_topics import records
 from sluice_topics.asyncapi import list_public_topics, make_asyncapi, make_documents, make_schema
@@ -153,6 +154,15 @@ def test_every_field_of_every_kind_is_on_a_reference_page() -> None:
         assert all(f"| `{field.alias or one}` |" in page for one, field in model.model_fields.items())
 
 
+def test_every_setting_is_on_the_reference_page_and_says_what_it_is_for() -> None:
+    page = GENERATED[f"{FOLDER}/settings.md"]
+    for group, described in Settings.model_fields.items():
+        section = page.partition(f"\n## {group}\n")[2].partition("\n## ")[0]
+        for name in type(described.default).model_fields:
+            (row,) = [line for line in section.splitlines() if line.startswith(f"| `{name}` |")]
+            assert not row.endswith("|  |"), f"{group}.{name}: a comment in config/sluice.toml"
+
+
 def test_the_document_is_asyncapi_3() -> None:
     document = make_asyncapi()
     assert document["asyncapi"] == "3.0.0"
@@ -224,7 +234,7 @@ def test_every_link_of_a_page_leads_to_a_file() -> None:
     broken = [
         f"{page.relative_to(root)}: {target}"
         for page in pages
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+        for target in re.findall(r"\]\(([^)#\s]+)", re.sub("`[^`\n]*`", "", page.read_text(encoding="utf-8")))
         if not target.startswith(("http", "mailto:")) and not (page.parent / target).exists()
     ]
     assert broken == []

@@ -1,13 +1,15 @@
-"""What bundles and registry entries may say, as JSON Schemas and as pages for people. Pure.
+"""What bundles, registry entries and settings may say, as JSON Schemas and as pages for people.
 
-Everything comes from the models that loading uses: a field that they get is here with the next
-`sluice topics export`. Schemas hold each field by itself; what fields must hold together, loading checks.
+Everything comes from the models that loading uses, and what a setting is for from the settings file that
+ships: a field that they get is here with the next `sluice topics export`. Schemas hold each field by itself;
+what fields must hold together, loading checks.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic.json_schema import GenerateJsonSchema
@@ -17,10 +19,12 @@ from sluice.core.actions.stages import BUNDLE_FORM, GATES
 from sluice.core.quality_bundle.quality_models import QualityBundleFile
 from sluice.core.registry.registry_entries import EntryFile, Kind
 from sluice.core.registry.registry_readers import KINDS
+from sluice.settings.groups import Settings
+from sluice.settings.reader import DEFAULT_FILE, PREFIX
 from sluice_topics.asyncapi import GateShapes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pydantic import BaseModel
 
@@ -46,6 +50,17 @@ A bundle's `stages` names the gates that run, in their order. Each gate that ran
 verdict's `gateResults`; the tables below list the fields of its `detail`. If a gate asked another service and
 got no answer in time, its `detail` holds `port`, `budget_ms` and `status` instead.
 [adding-a-gate.md](../adding-a-gate.md) describes how to add a gate.
+"""
+
+_SETTINGS_HEAD = f"""# Settings
+
+{_WRITTEN}
+
+Every `sluice` command reads the same settings. The last of these sources wins: the defaults below, the file
+that `SLUICE_CONFIG` names, environment variables. A variable is `{PREFIX}`, the group, two underscores and
+the name: `{PREFIX}KAFKA__TOPIC_PREFIX=team-a.` sets `topic_prefix` of `[kafka]`. A list or a table is JSON in
+a variable and TOML in a file. A setting that is unknown or wrong ends the command, which names it. The file
+with all defaults is [config/sluice.toml](../../config/sluice.toml).
 """
 
 
@@ -114,7 +129,8 @@ def write_documents() -> dict[str, str]:
         for name, schema in schemas.items()
     }
     pages = {f"{FOLDER}/{name}.md": _write_page(page) for name, page in PAGES.items()}
-    return files | pages | {f"{FOLDER}/gates.md": _write_gates_page()}
+    own = {"gates.md": _write_gates_page(), "settings.md": write_settings_page(_read_sentences())}
+    return files | pages | {f"{FOLDER}/{name}": text for name, text in own.items()}
 
 
 def build_registry_schema() -> Json:
@@ -177,6 +193,45 @@ def _write_gates_page() -> str:
                 for name in _list_mentioned(schema, definitions):
                     lines += _write_section(f"### {name}", definitions[name])
     return "\n".join(lines).rstrip() + "\n"
+
+
+def write_settings_page(sentences: Mapping[tuple[str, str], str]) -> str:
+    """The page of all settings; `sentences`: what each is for, by group and name."""
+    lines = [_SETTINGS_HEAD]
+    for group, described in Settings.model_fields.items():
+        model = type(described.default)
+        schema = model.model_json_schema(schema_generator=_WithDefaults)
+        lines += (f"## {group}", "", *_split_prose(inspect.getdoc(model) or ""))
+        lines += ("| setting | type | default | what it is for |", "|---|---|---|---|")
+        for name, one in schema["properties"].items():
+            said = sentences.get((group, name), "").replace("|", "\\|")
+            lines.append(f"| `{name}` | {_describe_type(one)} | {_describe_default(one)} | {said} |")
+        lines.append("")
+        definitions = schema.get("$defs", {})
+        for name in _list_mentioned(schema, definitions):
+            lines += _write_section(f"### {name}", definitions[name])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _read_sentences() -> dict[tuple[str, str], str]:
+    """What config/sluice.toml says above each setting, by group and name; a setting that is not set stands in
+    a comment itself. Of several below one comment the first has it, and the others name the first."""
+    found: dict[tuple[str, str], str] = {}
+    group, first, comment = "", "", list[str]()
+    for line in DEFAULT_FILE.read_text(encoding="utf-8").splitlines():
+        header, setting = re.fullmatch(r"\[(\w+)\]", line), re.match(r"(?:# )?([a-z_]+) = ", line)
+        fields = type(Settings.model_fields[group].default).model_fields if group else {}
+        if header:
+            group, comment = header[1], []
+        elif setting and setting[1] in fields:
+            first = setting[1] if comment else first
+            found[group, setting[1]] = " ".join(comment) or f"As `{first}` says."
+            comment = []
+        elif line.startswith("# "):
+            comment.append(line.removeprefix("# ").strip())
+        else:
+            comment = []
+    return found
 
 
 def _write_section(heading: str, schema: Json) -> Iterator[str]:
