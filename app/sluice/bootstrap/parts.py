@@ -36,6 +36,7 @@ from sluice.stream.application import ApplicationSettings, build_application
 from sluice.stream.engine.engine import Engine, Feeds
 from sluice.stream.engine.engine_settings import EngineSettings
 from sluice.stream.engine.evaluation import Ports
+from sluice.stream.engine.observer import Unobserved
 from sluice.stream.engine.record_signer import RecordSigner
 from sluice.stream.engine.transaction import BeforeCommit, TransactionSettings, Transactor
 from sluice.stream.feeds.policy_feed import PolicyFeed
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from sluice.ports import Port
     from sluice.settings.reader import Settings
     from sluice.stream.application import SluiceApp
+    from sluice.stream.engine.observer import EngineObserver
 
 RESOLVER_AGAIN_S = 10.0
 """Until a resolver that failed is started again."""
@@ -72,11 +74,13 @@ RESOLVER_CLOSE_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What a caller adds to the parts that the settings name: load and tests bring slow stages."""
+    """What a caller adds to the parts that the settings name: load and tests bring slow stages. `observer`:
+    sees what is decided and committed."""
 
     stages: Mapping[str, Stage] = field(default_factory=dict)
     ports: Mapping[str, Port] = field(default_factory=dict)
     before_commit: BeforeCommit | None = None
+    observer: EngineObserver | None = None
 
 
 def build_worker(
@@ -96,8 +100,8 @@ def build_worker(
             UseFeed(_build_compacted(settings, USUAL_DESTINATIONS), settings.policy.refresh_s),
             _build_resolver(settings, provenance),
         ),
-        Ports({**build_ports(settings, first.policy), **added.ports}),
-        _build_engine_settings(settings),
+        Ports({**build_ports(settings, first.policy), **added.ports}, added.observer),
+        _build_engine_settings(settings, added.observer or Unobserved()),
         lambda number: Transactor(transactions, number, added.before_commit),
         SystemClock(),
         fail_stop,
@@ -236,7 +240,7 @@ def build_control_reader(settings: Settings) -> KafkaControlReader:
     return KafkaControlReader(settings.kafka.connection, topics)
 
 
-def _build_engine_settings(settings: Settings) -> EngineSettings:
+def _build_engine_settings(settings: Settings, observer: EngineObserver) -> EngineSettings:
     worker = settings.worker
     return EngineSettings(
         input_topics=tuple(BY_TOPIC),
@@ -253,6 +257,7 @@ def _build_engine_settings(settings: Settings) -> EngineSettings:
         halt_on_offset_gap=worker.halt_on_offset_gap,
         decider_version=compute_decider_version(),
         signer=_build_signer(settings),
+        observer=observer,
     )
 
 

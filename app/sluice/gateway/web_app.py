@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.delegated_answers import DelegatedAnswers
     from sluice.gateway.http.api_keys import ApiKeyStore
+    from sluice.gateway.http.edge import ObserveRequest
     from sluice.gateway.http.rate_limits import RateLimit
     from sluice.gateway.input_requests import WaitLimits
     from sluice.gateway.ledger_scan import LedgerScan
@@ -62,7 +63,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
-    """The parts that the routes are made of."""
+    """The parts that the routes are made of. `observe`: see Edge; `note_serving` is told when it is
+    connected, and when it stops."""
 
     exchange: Exchange
     decisions: Decisions
@@ -81,6 +83,8 @@ class GatewayParts:
     visitors: Visitors
     fail: Callable[[], None]
     slack: SlackApp | None = None
+    observe: ObserveRequest | None = None
+    note_serving: Callable[[bool], None] = lambda _: None
 
 
 def build_app(parts: GatewayParts) -> Edge:
@@ -92,9 +96,11 @@ def build_app(parts: GatewayParts) -> Edge:
         await parts.exchange.start()
         await parts.subjects.start(parts.exchange.partitions)
         tasks = [asyncio.create_task(parts.registry.follow()), asyncio.create_task(_watch(parts))]
+        parts.note_serving(True)
         try:
             yield
         finally:
+            parts.note_serving(False)
             for one in tasks:
                 one.cancel()
             await asyncio.wait(tasks)
@@ -133,7 +139,7 @@ def build_app(parts: GatewayParts) -> Edge:
         parts.visitors, views, *forms, Grants(views), Search(views), OverTime(views), parts.rate
     )
     add_pages(app, pages)
-    return Edge(app, parts.edge)
+    return Edge(app, parts.edge, parts.observe)
 
 
 def _add_slack(app: FastAPI, slack: SlackApp, parts: GatewayParts, subjects: Subjects) -> None:

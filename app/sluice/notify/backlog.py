@@ -75,6 +75,16 @@ class DeliveryBacklog:
         """Whether to read no further for now; partitions that are looked through first do not count."""
         return self._count() >= self._most
 
+    @property
+    def waiting(self) -> int:
+        """Subjects that are still to be told."""
+        return self._count()
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether a partition's past is still looked through."""
+        return any(at.is_looking for at in self._parts.values())
+
     def assign(self, came: AssignedPart) -> None:
         """One partition more. What ended before `old_until` is not told: nobody was notified of it, and it is
         over."""

@@ -15,7 +15,7 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from aiokafka.errors import KafkaError
 
@@ -110,6 +110,16 @@ class Notified(Protocol):
         """Give up the connection."""
 
 
+class DeliveryObserver(Protocol):
+    """Sees what becomes of deliveries. `destination`: its name."""
+
+    def note_delivery(self, destination: str, result: Literal["delivered", "put_off", "fault"]) -> None:
+        """One delivery was tried."""
+
+    def note_backlog(self, destination: str, waiting: int, *, caught_up: bool) -> None:
+        """So many subjects wait; `caught_up`: everything that was committed has been read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """`first_s` after the first failure, twice as long after each further one, `longest_s` at most."""
@@ -125,14 +135,27 @@ class Patience:
 class Notifier:
     """One destination's. Raises KafkaError from `run`: then start it again."""
 
-    def __init__(self, topic: LedgerTopic, destination: Destination, patience: Patience, most: int) -> None:
+    def __init__(
+        self,
+        topic: LedgerTopic,
+        destination: Destination,
+        patience: Patience,
+        most: int,
+        observer: DeliveryObserver | None = None,
+    ) -> None:
         """`most`: subjects that wait at a time, after which no more is read."""
+        self._observer = observer
         self._topic = topic
         self._destination = destination
         self._patience = patience
         self._backlog = DeliveryBacklog(most, destination.name_scope)
         self._failures: Counter[str | None] = Counter()
         self._stopping = False
+
+    @property
+    def name(self) -> str:
+        """Its destination's name."""
+        return self._destination.name
 
     def stop(self) -> None:
         """Return from `run` after the present delivery."""
@@ -158,13 +181,17 @@ class Notifier:
             await self._destination.assign([one.part for one in came])
         for one in came:
             self._backlog.assign(one)
-        records, positions = await self._topic.read_some(wait_s, paused=self._backlog.is_full)
+        is_paused = self._backlog.is_full
+        records, positions = await self._topic.read_some(wait_s, paused=is_paused)
         for record in records:
             subject = self._destination.name_subject(record)
             if subject is not None:
                 self._backlog.take(record, subject)
         for part, position in positions.items():
             self._backlog.note_position(part, position)
+        if self._observer is not None:
+            caught_up = not (records or is_paused or self._backlog.is_looking)
+            self._observer.note_backlog(self._destination.name, self._backlog.waiting, caught_up=caught_up)
 
     async def _deliver(self) -> int:
         for count in range(DELIVERIES):
@@ -175,17 +202,24 @@ class Notifier:
             try:
                 await self._destination.deliver(pending.subject, records)
             except TryLaterError as error:
+                self._note("put_off")
                 self._postpone(pending, error)
             except KafkaError:
                 raise
             except Exception as error:
                 log.exception("%s: nobody foresaw what came of %s", self._destination.name, pending.subject)
+                self._note("fault")
                 self._postpone(pending, TryLaterError(f"fails: {type(error).__name__}"))
             else:
+                self._note("delivered")
                 for name in ("", self._destination.name_scope(pending), pending.subject):
                     self._failures.pop(name, None)
                 self._backlog.note_delivered(pending, len(records))
         return DELIVERIES
+
+    def _note(self, result: Literal["delivered", "put_off", "fault"]) -> None:
+        if self._observer is not None:
+            self._observer.note_delivery(self._destination.name, result)
 
     def _postpone(self, pending: Pending, error: TryLaterError) -> None:
         name = pending.subject if error.scope is None else error.scope

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AwareDatetime, Field, SecretStr, model_validator
 
 from sluice.core.foundation.limits import SessionLimits
 from sluice.core.policy.policy import DEFAULT_QUALITY
-from sluice.settings.base import Positive, Seconds, SettingGroup
+from sluice.settings.base import ListenAddress, Positive, Seconds, SettingGroup
 from sluice.settings.kafka import KafkaSettings
 from sluice.settings.keys import PublicKey, RedisSettings, ValuesSettings, VerdictSettings
 from sluice.settings.models import AnalysisSettings, EmbeddingSettings, GraderSettings
@@ -49,6 +49,7 @@ class WorkerSettings(SettingGroup):
     ready_file: Path | None = None
     group_instance_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)] | None = None
     max_memory_mib: Annotated[int, Field(ge=128)] | None = None
+    metrics_address: ListenAddress = ""
 
     @model_validator(mode="after")
     def _check_order(self) -> WorkerSettings:
@@ -192,6 +193,7 @@ class GatewaySettings(SettingGroup):
     allowed_origins: tuple[str, ...] = ()
     idempotency_file: Path | None = None
     redis_url: SecretStr | None = None
+    metrics_address: ListenAddress = ""
 
     @model_validator(mode="after")
     def _check_default(self) -> GatewaySettings:
@@ -215,9 +217,10 @@ class ArchiveSettings(SettingGroup):
 
 
 class LoggingSettings(SettingGroup):
-    """What the worker prints on standard error."""
+    """What worker, gateway and notifier write to standard error."""
 
     level: Annotated[str, Field(pattern="^(INFO|WARNING|ERROR)$")] = "INFO"
+    format: Literal["lines", "json"] = "lines"
 
 
 class CacheSettings(SettingGroup):

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from sluice.settings.base import Positive, Seconds, SettingGroup
+from sluice.settings.base import ListenAddress, Positive, Seconds, SettingGroup
 
 if TYPE_CHECKING:
     from sluice.notify.reported_subject import Shown
@@ -56,6 +56,7 @@ class NotifySettings(SettingGroup):
     first_retry_s: Seconds = 0.5
     longest_retry_s: Seconds = 60.0
     max_waiting: Positive = 2000
+    metrics_address: ListenAddress = ""
 
     @model_validator(mode="after")
     def _check_consistency(self) -> NotifySettings:

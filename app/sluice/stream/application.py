@@ -20,7 +20,6 @@ from sluice.stream.engine.sessions import SessionTable
 from sluice.stream.engine.takeover import PolicyLost, Recovered, StateBehind
 from sluice.stream.process import Explained, service_log
 from sluice.stream.recovery import FencedTableManager
-from sluice_topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,7 +103,7 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         committed = self._by_number(await self.consumer.seek_to_committed())
         try:
             recovered = Recovered(
-                self.sessions.data, ends, committed, self._reviews_end, self.consumer.tell_group
+                self.sessions.data, ends, committed, self._find_end, self.consumer.tell_group
             )
             await self.engine.open(generation, recovered)
         except PolicyLost as lost:
@@ -114,8 +113,8 @@ class SluiceApp(faust.App):  # type: ignore[misc]
             self.fail(fault)
         self.on_ready(self.engine.numbers)
 
-    def _reviews_end(self, number: int) -> int | None:
-        real = next(real for real, base in self.input_names.items() if base == REVIEWS)
+    def _find_end(self, topic: str, number: int) -> int | None:
+        real = next(real for real, base in self.input_names.items() if base == topic)
         end: int | None = self.consumer.known_end(TP(real, number))
         return end
 

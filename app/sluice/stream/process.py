@@ -109,7 +109,7 @@ class Readiness:
     def changed(self, numbers: list[int]) -> None:
         """Note the open partitions; without any the worker is not ready."""
         if numbers:
-            log.info("ready: deciding for partitions %s", numbers)
+            log.info("ready: deciding for partitions %s", numbers, extra={"partitions": numbers})
         if self._path is None:
             return
         if numbers:
@@ -150,7 +150,7 @@ def _is_caused_by(fault: BaseException | None, kind: type[BaseException]) -> boo
 def fail_stop(fault: BaseException) -> None:
     """Log why and end the process."""
     found = ending(fault)
-    log.error(found.line, exc_info=fault if found.traced else None)
+    log.error(found.line, exc_info=fault if found.traced else None, extra={"status": found.status})
     end_process(found.status)
 
 

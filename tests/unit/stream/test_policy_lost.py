@@ -122,7 +122,7 @@ class Worker:
 
     async def open(self) -> None:
         store = cast("PartitionedStore", Store())
-        await self.engine.open(1, Recovered(store, {}, {}, lambda _: None, _tell))
+        await self.engine.open(1, Recovered(store, {}, {}, lambda *_: None, _tell))
 
     def list_recorded(self) -> list[str]:
         """What every transaction wrote to the policy's topic, by its trigger."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
+from sluice.cli.machine.worker import listen, log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import require_settings, stop
 from sluice.settings.reader import describe_missing_trust
 
@@ -53,6 +53,7 @@ def gateway() -> None:
         from sluice.gateway.http.http_protocol import GatewayProtocol  # noqa: PLC0415 - as above
     except ImportError:
         stop(MISSING)
+    from sluice.bootstrap.observing import observe_gateway  # noqa: PLC0415 - only to serve
     from sluice.cli.machine.gateway_parts import build_gateway  # noqa: PLC0415 - only to serve
 
     failed: list[int] = []
@@ -61,7 +62,10 @@ def gateway() -> None:
         failed.append(EXIT_FAULT)
         signal.raise_signal(signal.SIGTERM)
 
-    application = build_gateway(settings, fail)
+    observed = observe_gateway(settings)
+    application = build_gateway(settings, fail, observed)
+    if observed is not None:
+        listen(observed.listener, "gateway")
     stop_unless_topics_fit(settings)
     given = settings.gateway
     own: dict[str, Any] = {"host": given.host, "port": given.port, "http": GatewayProtocol}

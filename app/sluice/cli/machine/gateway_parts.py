@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
@@ -42,6 +42,7 @@ from sluice_topics.catalog import REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sluice.bootstrap.observing import ObservedGateway
     from sluice.core.registry.keys import Roots, SigningKey
     from sluice.core.trust.freezing import FreezeFor, FreezeSubject
     from sluice.gateway.delegated_answers import Freezer
@@ -56,8 +57,11 @@ SLACK_S = 2
 """For a call while Slack waits for our answer."""
 
 
-def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
-    """The application over these settings, not connected; `fail` ends the process after a fault.
+def build_gateway(
+    settings: Settings, fail: Callable[[], None], observed: ObservedGateway | None = None
+) -> Edge:
+    """The application over these settings, not connected; `fail` ends the process after a fault; `observed`
+    counts its requests.
 
     Ends the command where a key or a file is wrong.
     """
@@ -95,8 +99,16 @@ def build_gateway(settings: Settings, fail: Callable[[], None]) -> Edge:
             Visitors(people, visits, shared.log_ins),
             fail,
             _build_slack_app(settings),
+            **_observe(observed, registry),
         )
     )
+
+
+def _observe(observed: ObservedGateway | None, registry: RegistryView) -> dict[str, Any]:
+    if observed is None:
+        return {}
+    observed.health.is_fresh = lambda: registry.is_fresh
+    return {"observe": observed.metrics.observe, "note_serving": observed.health.note_serving}
 
 
 def _build_freezer(settings: Settings) -> Freezer:

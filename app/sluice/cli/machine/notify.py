@@ -10,19 +10,17 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from sluice.cli.machine.worker import log_to_stderr, stop_unless_topics_fit
+from sluice.cli.machine.worker import listen, log_to_stderr, stop_unless_topics_fit
 from sluice.cli.output import require_record_proofs, require_settings, stop
 from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import ALARMS, ESCALATIONS, NOTIFICATIONS, QUARANTINE
 from sluice_topics.record_reading import find_call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import typer
 
     from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
-    from sluice.notify.notifier import Destination, Notifier
+    from sluice.notify.notifier import DeliveryObserver, Destination, Notifier
     from sluice.notify.reported_subject import ReportedSubject
     from sluice.settings.reader import Settings
 
@@ -61,9 +59,15 @@ def notify() -> None:
 
 
 async def _run(settings: Settings) -> None:
+    from sluice.bootstrap.observing import observe_notifier  # noqa: PLC0415 - only to run
     from sluice.notify.notifier import run_all  # noqa: PLC0415 - only to run
 
-    notifiers = build_notifiers(settings)
+    observed = observe_notifier(settings)
+    notifiers = build_notifiers(settings, None if observed is None else observed.metrics)
+    if observed is not None:
+        for one in notifiers:
+            observed.health.expect(one.name)
+        listen(observed.listener, "notify")
 
     def stop_all() -> None:
         for one in notifiers:
@@ -75,23 +79,23 @@ async def _run(settings: Settings) -> None:
     await run_all(notifiers)
 
 
-def build_notifiers(settings: Settings) -> list[Notifier]:
+def build_notifiers(settings: Settings, observer: DeliveryObserver | None = None) -> list[Notifier]:
     """One for each destination, not connected."""
     from sluice.adapters.webhook import Webhook  # noqa: PLC0415 - only to run
 
     given = settings.notify
     found = []
     if settings.slack.channels:
-        found.append(_build_notifier(settings, "slack", TOLD, _build_slack(settings)))
+        found.append(_build_notifier(settings, "slack", (_build_slack(settings), observer)))
     for one in given.webhooks:
         endpoint = one.url, one.secret.get_secret_value().encode()
         webhook = Webhook(one.name, endpoint, one.tenant, given.timeout_s, time.time)
-        found.append(_build_notifier(settings, f"webhook-{one.name}", TOLD, webhook))
+        found.append(_build_notifier(settings, f"webhook-{one.name}", (webhook, observer)))
     return found
 
 
 def _build_notifier(
-    settings: Settings, name: str, topics: Sequence[str], destination: Destination
+    settings: Settings, name: str, to: tuple[Destination, DeliveryObserver | None]
 ) -> Notifier:
     from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup  # noqa: PLC0415 - as above
     from sluice.notify.notifier import Notifier, Patience  # noqa: PLC0415 - as above
@@ -100,12 +104,12 @@ def _build_notifier(
     group = KafkaLedgerGroup(
         settings.kafka.connection,
         f"{settings.worker.app_id}-notify-{name}",
-        {names[topic]: topic for topic in topics},
+        {names[topic]: topic for topic in TOLD},
         given.look_back_s,
         require_record_proofs(settings),
     )
     patience = Patience(given.first_retry_s, given.longest_retry_s)
-    return Notifier(group, destination, patience, given.max_waiting)
+    return Notifier(group, to[0], patience, given.max_waiting, to[1])
 
 
 def _build_slack(settings: Settings) -> Destination:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_control import KafkaControlReader
     from sluice.bootstrap.parts import Additions
     from sluice.core.foundation.input_record import InputRecord
+    from sluice.observability.http_listener import HttpListener
     from sluice.settings.reader import Settings
     from sluice_topics.layout import TopicDifference
 
@@ -33,7 +34,6 @@ log = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 0.5
 GC_THRESHOLDS = (100_000, 50, 100)
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def register(cli: typer.Typer) -> None:
@@ -72,18 +72,24 @@ def worker(processes: Processes = 1) -> None:
 
 def run(settings: Settings, additions: Additions | None = None) -> None:
     """Check the topics, build and run the worker in this process, and end the process."""
-    from sluice.bootstrap.parts import build_control_reader, build_worker  # noqa: PLC0415 - importing Faust takes a second
+    from sluice.bootstrap.observing import observe_worker  # noqa: PLC0415 - most commands need no metrics
+    from sluice.bootstrap.parts import Additions, build_control_reader, build_worker  # noqa: PLC0415 - importing Faust takes a second
     from sluice.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
 
     log_to_stderr(settings)
     logging.getLogger("aiokafka.producer.sender").addFilter(reclaim.is_news)
     if problem := describe_missing_trust(settings):
         stop(problem)
+    added = additions or Additions()
+    observed = observe_worker(settings)
+    if observed is not None:
+        listen(observed.listener, "worker")
+        added = replace(added, observer=observed.observer)
     stop_unless_topics_fit(settings)
     records = _read_control_records(build_control_reader(settings))
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     try:
-        app = build_worker(settings, records, additions)
+        app = build_worker(settings, records, added)
     except PolicyError as refused:
         stop(f"policy: {refused}")
     _collect_garbage_rarely()
@@ -98,6 +104,17 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
             raise SystemExit(EXIT_FAULT) from ended
         log.info("the worker stops with status 0: it was asked to, and all that was decided is committed")
         end_process(EXIT_STOPPED)
+
+
+def listen(listener: HttpListener, group: str) -> None:
+    """Serve metrics and health from now on; `group`: whose setting says where. Ends the command where that
+    cannot be done."""
+    from sluice.observability.http_listener import ListenError  # noqa: PLC0415 - as above
+
+    try:
+        listener.start()
+    except ListenError as error:
+        stop(f"{group}.metrics_address: {error}")
 
 
 def _read_control_records(reader: KafkaControlReader) -> list[InputRecord]:
@@ -152,6 +169,7 @@ def _await_differences(settings: Settings) -> list[TopicDifference]:
 
 def log_to_stderr(settings: Settings) -> None:
     """Log ours from the settings' level on, and warnings of all, those of Kafka's client thinned out."""
-    logging.basicConfig(stream=sys.stderr, format=LOG_FORMAT, level=logging.WARNING)
-    logging.getLogger("sluice").setLevel(settings.logging.level)
+    from sluice.observability.log_lines import configure_logging  # noqa: PLC0415 - as above
+
+    configure_logging(settings.logging.format, settings.logging.level)
     thin_out_kafka_lines(settings.kafka.bootstrap_servers)

@@ -138,6 +138,10 @@ class Book:
         self._changed: dict[bytes, bytes | None] = {}
         self.limits = LimitUsage(table)
 
+    def oldest_escalation_ms(self) -> int | None:
+        """When the oldest of the open escalations was opened, ms; None: none is open."""
+        return min((one.opened_ms for one in self.open), default=None)
+
     def __len__(self) -> int:
         """Memories in quarantine."""
         return len(self._held)

@@ -13,7 +13,7 @@ from sluice.core.state.session import NEVER_DUE_MS
 from sluice.core.state.statistics import Whose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 LEFT_BEHIND = 256
 """How many entries of what has left a queue may keep, so that it is rarely built again."""
@@ -60,6 +60,10 @@ class WaitingRoom(Generic[W]):
     def __len__(self) -> int:
         """How many wait."""
         return len(self._waits)
+
+    def __iter__(self) -> Iterator[W]:
+        """All of them, in no order."""
+        return iter(self._waits.values())
 
     def get(self, name: str) -> W | None:
         """What waits under this name."""

@@ -34,6 +34,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+ObserveRequest = Callable[[str, str | None, int, float], None]
 
 log = logging.getLogger(__name__)
 FACTS = "facts"
@@ -58,9 +59,12 @@ class EdgeRules:
 class Edge:
     """Wraps the application."""
 
-    def __init__(self, app: AsgiApp, rules: EdgeRules) -> None:
+    def __init__(self, app: AsgiApp, rules: EdgeRules, observe: ObserveRequest | None = None) -> None:
+        """`observe` gets the method, the path's template (None: there is no such path), the status and the
+        seconds of each request."""
         self._app = app
         self._rules = rules
+        self._observe = observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or the application's lifespan. There are no WebSockets."""
@@ -86,6 +90,9 @@ class Edge:
                 await writer.refuse(HttpError(500, "internal_error", "the gateway failed; its log says why"))
         finally:
             took_ms = 1000 * (time.perf_counter() - began)
+            if self._observe is not None:
+                template = getattr(scope.get("route"), "path", None)
+                self._observe(scope["method"], template, writer.status, took_ms / 1000)
             told = " ".join(f"{name}={json.dumps(value)}" for name, value in facts.log.items())
             where = scope["method"], scope.get("raw_path", b"").decode("latin-1")
             log.info(
@@ -96,6 +103,13 @@ class Edge:
                 took_ms,
                 facts.caller,
                 told,
+                extra={
+                    "method": scope["method"],
+                    "request_id": facts.request_id,
+                    "route": getattr(scope.get("route"), "path", None),
+                    "status": writer.status,
+                    "took_ms": round(took_ms, 1),
+                },
             )
 
     async def _handle(self, scope: Scope, receive: Receive, writer: _Writer, facts: ResponseFacts) -> None:

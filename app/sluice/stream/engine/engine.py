@@ -19,11 +19,13 @@ from aiokafka.errors import KafkaError
 
 from sluice.core.trust.policy_contents import NOTHING
 from sluice.stream.engine.evaluation import WorkerContext
+from sluice.stream.engine.observer import EngineState
 from sluice.stream.engine.owned import Owned
 from sluice.stream.engine.partition import CONTROL_PARTITION, Partition
 from sluice.stream.engine.takeover import PolicyLost, refuse_if_behind
 from sluice.stream.engine.writer import Linger
 from sluice.stream.process import start_task
+from sluice_topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
     from aiokafka import TopicPartition
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.evaluation import Ports
     from sluice.stream.engine.intake import FetchedBatch
-    from sluice.stream.engine.owned import ReadPosition
+    from sluice.stream.engine.owned import FindEnd, ReadPosition
     from sluice.stream.engine.takeover import Recovered, TellGroup
     from sluice.stream.engine.transaction import Transactor
     from sluice.stream.feeds.policy_feed import PolicyFeed
@@ -108,7 +110,7 @@ class Engine:
         self._generation: int | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._written: dict[int, int] = {}
-        self._reviews_end: Callable[[int], int | None] = lambda _: None
+        self._find_end: FindEnd = lambda *_: None
 
     @property
     def numbers(self) -> list[int]:
@@ -130,6 +132,7 @@ class Engine:
         self._fenced = {number: self._new_transactor(number) for number in wanted}
         await asyncio.gather(*(transactor.start() for transactor in self._fenced.values()))
         log.info("fenced %d partitions in %.0f ms", len(wanted), 1e3 * (self._clock.monotonic_s() - started))
+        self.settings.observer.note_fenced(len(wanted))
         feeds = self._feeds
         await asyncio.gather(
             feeds.policy.catch_up(self.use),
@@ -164,12 +167,12 @@ class Engine:
         if self._owned is not owned:
             return
         self._note_refused()
-        self._reviews_end = recovered.reviews_end
+        self._find_end = recovered.find_end
         self._generation = generation
         self._tasks = [start_task(run, self._fail) for run in self._loops(recovered)]
         if self._feeds.resolver is not None:
             self._feeds.resolver.start()
-        log.info("open: partitions %s", self.numbers)
+        log.info("open: partitions %s", self.numbers, extra={"partitions": self.numbers})
 
     def _recovered(self, number: int, recovered: Recovered) -> Partition:
         """The partition with its state. Raises StateBehind."""
@@ -188,6 +191,7 @@ class Engine:
     def _loops(self, recovered: Recovered) -> Iterable[Coroutine[None, None, None]]:
         """The loops that run while partitions are open."""
         yield self._observe()
+        yield self._report()
         yield self._timers()
         yield self._tell(recovered.tell_group)
         yield self._feeds.policy.follow(self.use)
@@ -207,6 +211,7 @@ class Engine:
             return
         self._context.point = point
         self._refused, self._contents = refused, contents
+        self.settings.observer.note_policy(contents, len(refused))
         for owned in self._owned.values():
             owned.record_policy(contents)
         self._note_refused()
@@ -258,6 +263,7 @@ class Engine:
             await asyncio.gather(*(one.close() for one in owned.values()))
             self._written |= {n: o for n, one in owned.items() if (o := one.changelog_offset) is not None}
             await asyncio.gather(*(transactor.stop() for transactor in fenced.values()))
+        self._note_state()
 
     async def close(self) -> None:
         """Close every connection except the transactors', which `drain` has stopped. The worker ends."""
@@ -281,6 +287,20 @@ class Engine:
             self._linger.observe(self._clock.cpu_s(), self._clock.monotonic_s())
             await asyncio.sleep(0.1)
 
+    async def _report(self) -> None:
+        while True:
+            self._note_state()
+            await asyncio.sleep(self.settings.report_s)
+
+    def _note_state(self) -> None:
+        """Tell the observer what there is now."""
+        read_s, now_s = self._feeds.policy.read_s, asyncio.get_running_loop().time()
+        read_ms = None if read_s is None else self._clock.wall_ms() - int((now_s - read_s) * 1000)
+        state = EngineState(control_read_ms=read_ms)
+        for owned in self._owned.values():
+            state = owned.add_to(state, self._find_end)
+        self.settings.observer.note_state(state)
+
     async def _tell(self, tell: TellGroup) -> None:
         """Tell the group how far the partitions are, from time to time, for lag monitors.
 
@@ -300,5 +320,5 @@ class Engine:
         while True:
             await asyncio.sleep(self.settings.timer_interval_s)
             for number, owned in list(self._owned.items()):
-                owned.tick(self._clock.wall_ms(), self._reviews_end(number))
+                owned.tick(self._clock.wall_ms(), self._find_end(REVIEWS, number))
                 await asyncio.sleep(0)

@@ -24,7 +24,8 @@ from sluice.core.foundation.errors import CanonicalError, guarded
 from sluice.core.foundation.requests import LAST_PAUSE, MANDATE_WAIT, PAUSE, READY, Answer, Request
 from sluice.core.registry.keys import digest_mandate
 from sluice.core.state.session import KEY_PREFIX
-from sluice.ports import Cached, Crowding, Persistent, Port, PortBusy, PortUnavailable, Queued
+from sluice.ports import AnalysisOff, Cached, Crowding, Persistent, Port, PortBusy, PortUnavailable, Queued
+from sluice.stream.engine.observer import Unobserved
 from sluice.stream.engine.outbox import home_of
 from sluice.stream.process import start_task
 from sluice_topics.record_reading import Unreadable
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sluice.core.state.session import SessionState
     from sluice.core.state.usual import UseCount, UsualName
     from sluice.stream.engine.engine_settings import EngineSettings
+    from sluice.stream.engine.observer import EngineObserver
     from sluice.stream.engine.sessions import Sessions
 
 
@@ -89,8 +91,10 @@ def _nothing(reason: str) -> Message | Unreadable | None:
 class Ports:
     """This worker's ports, by the name that stages use."""
 
-    def __init__(self, ports: Mapping[str, Port]) -> None:
+    def __init__(self, ports: Mapping[str, Port], observer: EngineObserver | None = None) -> None:
         self._ports = ports
+        self._observer = observer or Unobserved()
+        self._counted = {name for name, port in ports.items() if not isinstance(port, AnalysisOff)}
         self._queued = {name: port for name, port in ports.items() if isinstance(port, Queued)}
         self._recalling = {name: port for name, port in ports.items() if isinstance(port, Cached)}
         self._begun = False
@@ -115,11 +119,23 @@ class Ports:
         """The answer if the port has it at hand, else None."""
         port = self._recalling.get(request.port)
         known = None if port is None else port.recall(request.payload)
-        return None if known is None else Answer("answered", known)
+        if known is None:
+            return None
+        if request.port in self._counted:
+            self._observer.note_at_hand(request.port)
+        return Answer("answered", known)
 
     async def answer(self, request: Request) -> Answer:
         """The answer with which the core is resumed. Any exception except PortUnavailable and PortBusy is
         an I/O fault and is raised."""
+        began_s = asyncio.get_running_loop().time()
+        answer = await self._answer(request)
+        if request.port in self._counted:
+            took_s = asyncio.get_running_loop().time() - began_s
+            self._observer.note_question(request.port, answer.status, took_s)
+        return answer
+
+    async def _answer(self, request: Request) -> Answer:
         port = self._ports.get(request.port)
         if port is None:
             return Answer("unavailable", detail=f"no port named {request.port}")

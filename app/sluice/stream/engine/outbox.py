@@ -15,13 +15,15 @@ from aiokafka.partitioner import murmur2
 from sluice.core.foundation.canonical import canonical
 from sluice.core.reports.memory_recount import LiveCounts
 from sluice.stream.engine.crash_guard import RESERVED_KEY, PartitionRecord
+from sluice.stream.engine.observer import StagedRecord
 from sluice_topics.catalog import BY_NAME
 from sluice_topics.headers import Headers, make_output_headers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Iterable
+    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 
     from sluice.core.foundation.chain import Chain, OutRecord
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.stream.engine.record_signer import RecordSigner
 
 
@@ -50,34 +52,49 @@ class Outbox:
     topic's. Without a `signer` records have no proofs."""
 
     def __init__(
-        self, chain: Chain, source: str, partitions: int, signer: RecordSigner | None = None
+        self,
+        chain: Chain,
+        source: str,
+        partitions: int,
+        signer: RecordSigner | None = None,
+        wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`wall_ms`: the time, ms since 1970, for whoever observes what is committed."""
         self._chain = chain
         self._source = source
         self._partitions = partitions
         self._signer = signer
-        self._staged: list[tuple[OutRecord, str | None]] = []
+        self._wall_ms = wall_ms
+        self._staged: list[StagedRecord] = []
+        self.taken: Sequence[StagedRecord] = ()
 
-    def add(self, records: Iterable[OutRecord], traceparent: str | None) -> None:
-        """Stage the records of one decision; `traceparent` is the input's."""
+    def add(
+        self, records: Iterable[OutRecord], traceparent: str | None, answered: InputRecord | None = None
+    ) -> None:
+        """Stage the records of one decision; `traceparent` is the input's; `answered`: the input itself, if
+        it led to the decision and not time alone."""
+        now_ms = self._wall_ms()
         for record in records:
-            self._staged.append((record, traceparent))
+            self._staged.append(StagedRecord(record, traceparent, answered, now_ms))
+            answered = None
 
     def topics(self) -> set[str]:
         """The topics of what is staged, without those whose key chooses the partition."""
-        return {record.topic for record, _ in self._staged} - _INTERNAL
+        return {staged.record.topic for staged in self._staged} - _INTERNAL
 
     def take(self) -> list[Output]:
-        """Link what is staged, and sign it as one transaction. Raises CanonicalError."""
+        """Link what is staged, and sign it as one transaction; `taken` has it until the next time. Raises
+        CanonicalError."""
         staged, self._staged = self._staged, []
+        self.taken = staged
         values = []
-        for record, _ in staged:
+        for record, *_ in staged:
             if record.topic in _LEDGER:
                 values.append(self._chain.link(record.body, ordered=record.ordered, alike=record.alike))
             else:
                 values.append(canonical(record.body, finite=True))
         outputs = []
-        for (record, traceparent), value in zip(staged, values, strict=True):
+        for (record, traceparent, *_), value in zip(staged, values, strict=True):
             outputs.append(self._output(record, value, traceparent))
         if self._signer is not None:
             self._signer.sign(self._chain.partition, outputs)

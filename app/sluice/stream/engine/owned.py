@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sluice.stream.engine.partition import TRANSACTIONAL
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from sluice.core.trust.policy_contents import EditionDifference, PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.engine_settings import EngineSettings
+    from sluice.stream.engine.observer import EngineState
     from sluice.stream.engine.partition import Partition
     from sluice.stream.engine.transaction import Transactor
     from sluice.stream.engine.writer import Linger
@@ -31,6 +33,8 @@ log = logging.getLogger(__name__)
 ReadPosition = Callable[[str, int], int | None]
 """By topic name on the broker and partition number, the next offset that the consumer returns; None:
 unknown."""
+FindEnd = Callable[[str, int], int | None]
+"""By an input topic's base name and partition number, its end as of the last fetch; None: unknown."""
 
 
 class Owned:
@@ -60,6 +64,27 @@ class Owned:
     def changelog_offset(self) -> int | None:
         """The last changelog offset that this worker wrote: the table in memory has everything up to it."""
         return self._writer.changelog_offset
+
+    def add_to(self, state: EngineState, find_end: FindEnd) -> EngineState:
+        """The state of the worker with this partition's. `find_end`: of a topic here, None if unknown."""
+        partition = self._partition
+        lag = dict(state.lag)
+        for topic, intake in partition.intakes.items():
+            end = None if topic in TRANSACTIONAL else find_end(topic, partition.number)
+            if end is not None:
+                lag[topic] = lag.get(topic, 0) + max(0, end - intake.next) + len(intake.pending)
+        opened = [one for one in (state.oldest_escalation_ms, partition.book.oldest_escalation_ms()) if one]
+        return replace(
+            state,
+            partitions=state.partitions + 1,
+            in_flight=state.in_flight + partition.in_flight,
+            lag=lag,
+            entries=state.entries + partition.entries,
+            state_bytes=state.state_bytes + partition.sessions.bytes,
+            quarantined=state.quarantined + len(partition.book),
+            escalations=state.escalations + len(partition.book.open),
+            oldest_escalation_ms=min(opened, default=None),
+        )
 
     def group_offsets(self) -> dict[TopicPartition, int]:
         """The offsets that the group may know: those of the last transaction that has committed."""

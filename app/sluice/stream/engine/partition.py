@@ -22,7 +22,7 @@ from sluice.stream.feeds.provenance_work import ReferenceRequests
 from sluice_topics.catalog import DESTINATION_USES, REVIEWS, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.state.decision import Decision
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.evaluation import InputInProgress, ReadInput, WorkerContext
+    from sluice.stream.engine.observer import StagedRecord
     from sluice.stream.engine.outbox import Output
 
 
@@ -82,7 +83,9 @@ class Partition:
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
         begin = partial(begin_input, context, self.sessions, self._shared, number)
         self.lanes = Lanes(context.ports, begin, self._finish, fail)
-        self._outbox = Outbox(self.chain, settings.source, settings.partitions, settings.signer)
+        self._outbox = Outbox(
+            self.chain, settings.source, settings.partitions, settings.signer, context.wall_ms
+        )
         self._wanted = ReferenceRequests()
         self.staged = 0
         self.work = asyncio.Event()
@@ -180,7 +183,7 @@ class Partition:
         outputs = self._outbox.take()
         entries = self.sessions.flush()
         for key, value in (*self.book.flush().items(), *self.policy.flush()):
-            _put(self._table, key, value)
+            self.sessions.put(key, value)
             entries.append((key, value))
         record = PartitionRecord(
             self.chain.sequence,
@@ -189,7 +192,7 @@ class Partition:
             self.guard.marker(open_=open_),
             self._controls,
         ).encode()
-        self._table[RESERVED_KEY] = record
+        self.sessions.put(RESERVED_KEY, record)
         entries.append((RESERVED_KEY, record))
         self.staged = 0
         self.work.clear()
@@ -197,6 +200,20 @@ class Partition:
         if open_:
             self._note_some()
         return entries, outputs
+
+    @property
+    def taken(self) -> Sequence[StagedRecord]:
+        """The records of the batch that was taken last, for the observer."""
+        return self._outbox.taken
+
+    def now_ms(self) -> int:
+        """The time by the worker's clock, ms since 1970."""
+        return self._context.wall_ms()
+
+    @property
+    def entries(self) -> int:
+        """Entries of the partition's state."""
+        return len(self._table)
 
     def staged_topics(self) -> set[str]:
         """The topics (base names) that the staged batch writes to in this partition."""
@@ -225,7 +242,7 @@ class Partition:
     def _finish(self, evaluation: InputInProgress, decision: Decision) -> None:
         input_record, state = evaluation.input_record, evaluation.state
         queued_at = state.due_ms if state.accounts or state.early else None
-        self._stage(state.key, state, decision, input_record.traceparent, queued_at=queued_at)
+        self._stage(state.key, state, decision, input_record, queued_at=queued_at)
         self.intakes[input_record.topic].done(input_record.offset)
         self._undecided -= 1
         if not self._undecided:
@@ -239,17 +256,19 @@ class Partition:
         key: bytes,
         state: SessionState,
         decision: Decision,
-        traceparent: str | None,
+        answered: InputRecord | None,
         *,
         queued_at: int | None,
     ) -> None:
-        """Stage a decision. `queued_at`: the session's time in the timers' queue, None if it is not there."""
+        """Stage a decision. `answered`: the input that led to it, None: time did. `queued_at`: the session's
+        time in the timers' queue, None if it is not there."""
         state.apply(decision.session)
         if decision.book:
             self.book.apply(decision.book)
         if state.accounts or state.early or self.sessions.known(key):
             self.sessions.touch(key, state, queued_at)
-        self._outbox.add(self._wanted.sifted(decision.records), traceparent)
+        traceparent = None if answered is None else answered.traceparent
+        self._outbox.add(self._wanted.sifted(decision.records), traceparent, answered)
         self._count_staged(len(decision.records))
 
     def _count_staged(self, records: int = 1) -> None:
@@ -259,10 +278,3 @@ class Partition:
         self.work.set()
         if self.staged >= self._context.settings.max_batch:
             self.full.set()
-
-
-def _put(table: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
-    if value is None:
-        table.pop(key, None)
-    else:
-        table[key] = value

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class Sessions:
-    """State by session key. Staged changes are visible at once, also to the next input of the same batch."""
+    """State by session key. Staged changes are visible at once, also to the next input of the same batch.
+
+    All that is written to the partition's table goes through `put`; `bytes`: its keys and values together.
+    """
 
     def __init__(self, table: dict[bytes, bytes], max_hot: int) -> None:
         """`max_hot`: how many sessions stay decoded after their batch, so that busy ones are not decoded
@@ -31,6 +34,7 @@ class Sessions:
         self._touched: dict[bytes, SessionState] = {}
         self._hot: dict[bytes, SessionState] = {}
         self._max_hot = max_hot
+        self.bytes = sum(len(key) + len(value) for key, value in table.items())
         self._due = [(due_ms(v), k) for k, v in table.items() if k.startswith(KEY_PREFIX)]
         heapq.heapify(self._due)
 
@@ -65,12 +69,20 @@ class Sessions:
         for state in self._touched.values():
             entries += state.flush().items()
         for key, value in entries:
-            if value is None:
-                self._table.pop(key, None)
-            else:
-                self._table[key] = value
+            self.put(key, value)
         self._keep_hot()
         return entries
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Write an entry of the partition's table, whosever it is; None deletes."""
+        before = self._table.get(key)
+        if before is not None:
+            self.bytes -= len(key) + len(before)
+        if value is None:
+            self._table.pop(key, None)
+        else:
+            self._table[key] = value
+            self.bytes += len(key) + len(value)
 
     def _keep_hot(self) -> None:
         hot = self._hot

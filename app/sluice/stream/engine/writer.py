@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import aiokafka
 
+from sluice.stream.engine.observer import Commit
 from sluice.stream.engine.transaction import Batch
 from sluice.stream.process import start_task
 
@@ -120,7 +121,10 @@ class Writer:
             began = loop.time()
             self.changelog_offset = await self._transactor.write(batch) or self.changelog_offset
             self.positions = positions
-            self._linger.committed(loop.time() - began)
+            took_s = loop.time() - began
+            self._linger.committed(took_s)
+            committed = Commit(self._partition.taken, took_s, self._partition.now_ms())
+            self._settings.observer.note_commit(committed)
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)

@@ -127,7 +127,7 @@ Use = Callable[["DecisionPoint", "Sequence[Refused]", "PolicyContents"], None]
 
 class PolicyFeed:
     """The feed. It may be made outside a loop; the reader connects with the first `catch_up`. `first`: the
-    point at the start."""
+    point at the start. `read_s`: when the topics were last read to their end, by the loop's clock."""
 
     def __init__(
         self,
@@ -146,11 +146,13 @@ class PolicyFeed:
         self._unproved: set[str] = set()
         self._entries: Sequence[Accepted] = ()
         self._turn = asyncio.Lock()
+        self.read_s: float | None = None
 
     async def catch_up(self, use: Use) -> None:
         """Read to the topics' present end and put new entries in force. Raises KafkaError."""
         async with self._turn:
             self._records += await self._reader.to_end()
+            self.read_s = asyncio.get_running_loop().time()
             if len(self._records) > self._reduceed:
                 await self._reduce_again(use)
 
@@ -178,7 +180,7 @@ class PolicyFeed:
         if found.point is None:
             log.error("policy: the default bundle is not in force; what was in force stays")
         else:
-            self._tell_in_force(found.entries)
+            self._tell_in_force(found.entries, found.contents)
             self._tell_unproved(found.entries)
             use(found.point, found.refused, found.contents)
 
@@ -197,10 +199,11 @@ class PolicyFeed:
         for line in _bounded(lines, "bundles"):
             log.warning("policy: %s (grader.proof.required is false)", line)
 
-    def _tell_in_force(self, entries: Sequence[Accepted]) -> None:
+    def _tell_in_force(self, entries: Sequence[Accepted], contents: PolicyContents) -> None:
+        told = {"policy": contents.digest}
         if self._entries:
             for line in describe_changes(self._entries, entries):
-                log.info("policy: %s", line)
+                log.info("policy: %s", line, extra=told)
         else:
-            log.info("policy in force: %s", describe(entries))
+            log.info("policy in force: %s", describe(entries), extra=told)
         self._entries = entries

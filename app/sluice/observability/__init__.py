@@ -1,0 +1,1 @@
+"""What a running process shows of itself: metrics, health, log lines and traces."""
