@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sluice.cli.machine.topics import cli
+from sluice.observability.metrics_page import write_metrics_page
 from sluice.offline.reference import list_gate_shapes, write_documents
 from sluice_topics.asyncapi import make_documents
 from sluice_topics.catalog import CATALOG
@@ -82,4 +83,4 @@ def test_export_writes_every_document(tmp_path: Path) -> None:
     assert sluice_topics("127.0.0.1:1", "", "export", "--out", str(tmp_path)).exit_code == 0
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     written = {str(path.relative_to(tmp_path)): path.read_text(encoding="utf-8") for path in files}
-    assert written == {**make_documents(list_gate_shapes()), **write_documents()}
+    assert written == {**make_documents(list_gate_shapes()), **write_documents(), **write_metrics_page()}

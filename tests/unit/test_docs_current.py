@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from sluice.core.actions.stages import BUNDLE_FORM
 from sluice.core.quality_bundle.quality_models import QualityBundleFile
+from sluice.observability.metrics_page import write_metrics_page
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice.offline.reference import FOLDER, SPECS, list_gate_shapes, write_documents
 from sluice.settings.groups import Settings
@@ -101,7 +102,7 @@ def resolve(document: dict[str, Any], reference: str) -> Any:
     return node
 
 
-GENERATED = {**make_documents(list_gate_shapes()), **write_documents()}
+GENERATED = {**make_documents(list_gate_shapes()), **write_documents(), **write_metrics_page()}
 
 
 @pytest.mark.parametrize("path", GENERATED)

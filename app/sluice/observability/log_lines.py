@@ -1,7 +1,7 @@
 """How log lines are written: as text or as JSON, by one formatter for every logger of the process.
 
-A line has no payload. What our own lines say are ids, places, counts and reasons in this program's words; of an
-exception only its type and where it was raised are written, because the text of many has in it what could
+A line has no payload. What our own lines say are ids, places, counts and reasons in this program's words; of
+an exception only its type and where it was raised are written, because the text of many has in it what could
 not be read. Whatever a library says becomes one line of printable characters within a bound.
 """
 
@@ -70,7 +70,9 @@ def make_formatter(form: LogFormat) -> logging.Formatter:
 
 def describe_fault(fault: BaseException) -> str:
     """An exception and its causes in one line: types, places, and the text where it cannot be a payload."""
-    told, cause, seen = [], fault, set[int]()
+    told: list[str] = []
+    seen: set[int] = set()
+    cause: BaseException | None = fault
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
         frames = traceback.extract_tb(cause.__traceback__)[-MOST_FRAMES:]

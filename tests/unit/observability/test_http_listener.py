@@ -154,7 +154,7 @@ def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
             yield GaugeMetricFamily("large", "x" * 20_000_000, value=1)
 
     registry = CollectorRegistry()
-    registry.register(Large())  # type: ignore[arg-type]
+    registry.register(Large())
     with listening(registry=registry) as port, socket.socket() as lazy:
         lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         lazy.connect(("127.0.0.1", port))
@@ -175,7 +175,7 @@ def test_a_flood_of_scrapes_renders_few_times() -> None:
     class Counted(CollectorRegistry):
         rendered = 0
 
-        def collect(self) -> Iterator[Metric]:  # type: ignore[override]
+        def collect(self) -> Iterator[Metric]:
             self.rendered += 1
             return iter(())
 

@@ -60,3 +60,12 @@ def test_a_due_time_that_moves_back_and_forth_does_not_pile_up() -> None:
         sessions.touch(KEY, change(state, 1000), 10)
     assert due(sessions, 10) == []
     assert len(sessions) <= 2
+
+
+def test_the_size_of_the_state_is_that_of_its_keys_and_values() -> None:
+    table = {b"a": b"1234", b"b": b"12"}
+    sessions = Sessions(table, 1)
+    assert sessions.bytes == 8
+    assert sessions.flush([(b"a", b"1"), (b"c", b"123"), (b"b", None), (b"unknown", None)])[2] == (b"b", None)
+    assert table == {b"a": b"1", b"c": b"123"}
+    assert sessions.bytes == sum(len(key) + len(value) for key, value in table.items())

@@ -86,9 +86,14 @@ def check(as_json: AsJson = False) -> None:
 @cli.command()
 def export(out: Out = Path("docs")) -> None:
     """Write asyncapi.json, schemas/<Record>.json, fields.md, and reference/ on bundles. Needs no broker."""
+    from sluice.observability.metrics_page import write_metrics_page  # noqa: PLC0415 - only to write
     from sluice.offline.reference import list_gate_shapes, write_documents  # noqa: PLC0415 - the models of every bundle
 
-    for path, text in {**make_documents(list_gate_shapes()), **write_documents()}.items():
+    for path, text in {
+        **make_documents(list_gate_shapes()),
+        **write_documents(),
+        **write_metrics_page(),
+    }.items():
         target = out / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")

@@ -57,9 +57,9 @@ class Outbox:
         source: str,
         partitions: int,
         signer: RecordSigner | None = None,
-        wall_ms: Callable[[], int] = lambda: 0,
+        wall_ms: Callable[[], int] | None = None,
     ) -> None:
-        """`wall_ms`: the time, ms since 1970, for whoever observes what is committed."""
+        """`wall_ms`: the time, ms since 1970, for whoever observes what is committed; None: nobody does."""
         self._chain = chain
         self._source = source
         self._partitions = partitions
@@ -73,7 +73,7 @@ class Outbox:
     ) -> None:
         """Stage the records of one decision; `traceparent` is the input's; `answered`: the input itself, if
         it led to the decision and not time alone."""
-        now_ms = self._wall_ms()
+        now_ms = 0 if self._wall_ms is None else self._wall_ms()
         for record in records:
             self._staged.append(StagedRecord(record, traceparent, answered, now_ms))
             answered = None

@@ -15,6 +15,7 @@ from sluice.core.state.decision import Shared
 from sluice.stream.engine.crash_guard import RESERVED_KEY, CrashGuard, PartitionRecord
 from sluice.stream.engine.evaluation import Lanes, begin_input, log_fault, receive, unread
 from sluice.stream.engine.intake import Backlog, Intake
+from sluice.stream.engine.observer import Unobserved
 from sluice.stream.engine.outbox import Outbox
 from sluice.stream.engine.policy_recorder import RecordedPolicy
 from sluice.stream.engine.sessions import Sessions
@@ -83,9 +84,8 @@ class Partition:
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
         begin = partial(begin_input, context, self.sessions, self._shared, number)
         self.lanes = Lanes(context.ports, begin, self._finish, fail)
-        self._outbox = Outbox(
-            self.chain, settings.source, settings.partitions, settings.signer, context.wall_ms
-        )
+        watched = None if isinstance(settings.observer, Unobserved) else context.wall_ms
+        self._outbox = Outbox(self.chain, settings.source, settings.partitions, settings.signer, watched)
         self._wanted = ReferenceRequests()
         self.staged = 0
         self.work = asyncio.Event()
@@ -181,10 +181,6 @@ class Partition:
     def take(self, *, open_: bool) -> tuple[list[tuple[bytes, bytes | None]], list[Output]]:
         """The staged batch: changelog entries (the partition's own record last) and outputs."""
         outputs = self._outbox.take()
-        entries = self.sessions.flush()
-        for key, value in (*self.book.flush().items(), *self.policy.flush()):
-            self.sessions.put(key, value)
-            entries.append((key, value))
         record = PartitionRecord(
             self.chain.sequence,
             self.chain.head,
@@ -192,8 +188,8 @@ class Partition:
             self.guard.marker(open_=open_),
             self._controls,
         ).encode()
-        self.sessions.put(RESERVED_KEY, record)
-        entries.append((RESERVED_KEY, record))
+        others = [*self.book.flush().items(), *self.policy.flush(), (RESERVED_KEY, record)]
+        entries = self.sessions.flush(others)
         self.staged = 0
         self.work.clear()
         self.full.clear()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Sessions:
     """State by session key. Staged changes are visible at once, also to the next input of the same batch.
 
-    All that is written to the partition's table goes through `put`; `bytes`: its keys and values together.
+    All that is written to the partition's table goes through `flush`; `bytes`: its keys and values together.
     """
 
     def __init__(self, table: dict[bytes, bytes], max_hot: int) -> None:
@@ -62,27 +62,26 @@ class Sessions:
         """Check a session again at `at_ms`."""
         heapq.heappush(self._due, (at_ms, key))
 
-    def flush(self) -> list[tuple[bytes, bytes | None]]:
-        """Write what changed of the touched states into the table; the same entries go to the changelog (None
-        deletes)."""
+    def flush(self, others: Iterable[tuple[bytes, bytes | None]] = ()) -> list[tuple[bytes, bytes | None]]:
+        """Write what changed of the touched states into the table, and then `others`, which are not sessions;
+        the same entries go to the changelog (None deletes)."""
         entries: list[tuple[bytes, bytes | None]] = []
         for state in self._touched.values():
             entries += state.flush().items()
+        entries += others
+        table, size = self._table, self.bytes
         for key, value in entries:
-            self.put(key, value)
+            before = table.get(key)
+            if before is not None:
+                size -= len(key) + len(before)
+            if value is None:
+                table.pop(key, None)
+            else:
+                table[key] = value
+                size += len(key) + len(value)
+        self.bytes = size
         self._keep_hot()
         return entries
-
-    def put(self, key: bytes, value: bytes | None) -> None:
-        """Write an entry of the partition's table, whosever it is; None deletes."""
-        before = self._table.get(key)
-        if before is not None:
-            self.bytes -= len(key) + len(before)
-        if value is None:
-            self._table.pop(key, None)
-        else:
-            self._table[key] = value
-            self.bytes += len(key) + len(value)
 
     def _keep_hot(self) -> None:
         hot = self._hot
