@@ -47,7 +47,8 @@ _PR_SET_PDEATHSIG = 1
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
     """`command` starts one worker. Times in seconds, memory in bytes: None is without a bound. `patience_s`:
-    from the request to stop to SIGKILL. `ready_file`: exists while every worker is ready."""
+    from the request to stop to SIGKILL. `ready_file`: exists while every worker is ready. `metrics_address`:
+    host:port of the first worker's metrics; each further one has the next port. "": none has any."""
 
     command: Sequence[str]
     processes: int
@@ -55,6 +56,7 @@ class SupervisorSettings:
     patience_s: float
     max_memory: int | None = None
     ready_file: Path | None = None
+    metrics_address: str = ""
     first_pause_s: float = FIRST_PAUSE_S
 
 
@@ -76,6 +78,7 @@ class _Slot:
         own = {
             "SLUICE_WORKER__GROUP_INSTANCE_ID": f"{self._settings.instance}-{self.number}",
             "SLUICE_WORKER__READY_FILE": str(self.ready_file),
+            "SLUICE_WORKER__METRICS_ADDRESS": make_address(self._settings.metrics_address, self.number),
         }
         self._began, self._kill_at = time.monotonic(), None
         self.process = subprocess.Popen(  # noqa: S603 - our own command line
@@ -220,8 +223,15 @@ def supervise(settings: Settings, processes: int) -> int:
             patience_s=worker.close_timeout_s + worker.session_timeout_s + LEAVE_S,
             max_memory=None if most is None else most * MIB,
             ready_file=worker.ready_file,
+            metrics_address=worker.metrics_address,
         )
     ).run()
+
+
+def make_address(first: str, number: int) -> str:
+    """The address of a worker's metrics: the first one's, so many ports further; "" for ""."""
+    host, _, port = first.rpartition(":")
+    return f"{host}:{int(port) + number}" if first else ""
 
 
 def _tell_end(slot: _Slot, status: int) -> None:
