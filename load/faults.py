@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from aiokafka.errors import KafkaError
 
 from load import ROOT
+from load.archive_kills import archive
 from load.bad_inputs import malformed, poison
 from load.broker_failures import brokers
 from load.changing_policy import reload
@@ -55,6 +56,7 @@ _ALL = (
     approvals,
     channels,
     models,
+    archive,
 )
 RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)

@@ -27,7 +27,18 @@ SOME_VALUES = 14_000
 """Enough to fill the table of an agent; `python -m load.bounds` pushes 100 000."""
 
 
-RUNS = ("kill_two", "zombies", "scaling", "reload", "malformed", "poison", "approvals", "channels", "models")
+RUNS = (
+    "kill_two",
+    "zombies",
+    "scaling",
+    "reload",
+    "malformed",
+    "poison",
+    "approvals",
+    "channels",
+    "models",
+    "archive",
+)
 
 
 @pytest.mark.parametrize("run", RUNS)
