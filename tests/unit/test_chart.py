@@ -103,10 +103,7 @@ def test_every_container_runs_a_verb_with_settings_that_it_takes(rendered: Path,
     for one, pod in list_pods(rendered):
         (container,) = pod["containers"]
         assert container["args"][0] in VERBS
-        environment = {
-            entry["name"]: entry.get("value", STAND_INS.get(entry["name"], "a-secret"))
-            for entry in container["env"]
-        }
+        environment = {entry["name"]: find_value(entry) for entry in container["env"]}
         file = Path(environment.pop("SLUICE_CONFIG"))
         assert str(file.parent) in [mount["mountPath"] for mount in container["volumeMounts"]]
         (settings,) = [each["configMap"]["name"] for each in pod["volumes"] if "configMap" in each]
@@ -118,6 +115,26 @@ def test_every_container_runs_a_verb_with_settings_that_it_takes(rendered: Path,
     assert run == (4 if rendered.stem == "full" else 3)
 
 
+def find_value(entry: Json) -> str:
+    """What a variable is in a running container."""
+    if "valueFrom" in entry and "fieldRef" in entry["valueFrom"]:
+        return "sluice-worker-0"
+    return str(entry.get("value", STAND_INS.get(entry["name"], "a-secret")))
+
+
+def test_a_worker_comes_back_under_its_name() -> None:
+    """Static membership: the member has the pod's name, and in the example a session outlasts a restart."""
+    for path in RENDERED:
+        (worker,) = [pod for one, pod in list_pods(path) if one["kind"] == "StatefulSet"]
+        (named,) = [
+            each
+            for each in worker["containers"][0]["env"]
+            if each["name"] == "SLUICE_WORKER__GROUP_INSTANCE_ID"
+        ]
+        assert named["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+    assert yaml.safe_load(FULL.read_text())["worker"]["settings"]["worker"]["session_timeout_s"] > 30
+
+
 def test_no_secret_is_in_what_is_rendered_and_each_role_has_its_own(rendered: Path) -> None:
     objects = read_objects(rendered)
     assert not [one for one in objects if one["kind"] == "Secret"]
@@ -127,7 +144,7 @@ def test_no_secret_is_in_what_is_rendered_and_each_role_has_its_own(rendered: Pa
             entry["valueFrom"]["secretKeyRef"]["name"]
             for container in pod["containers"]
             for entry in container["env"]
-            if "valueFrom" in entry
+            if "secretKeyRef" in entry.get("valueFrom", {})
         }
         assert named <= own, one["metadata"]["name"]
         assert len(own) == (rendered.stem == "full")
@@ -177,7 +194,8 @@ def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rende
     for name, spec in policies.items():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
         assert bool(spec["ingress"]) == (name == "sluice-gateway")
-        assert {"protocol": "TCP", "port": 9092} in [
+        broker = 9093 if rendered.stem == "full" else 9092
+        assert {"protocol": "TCP", "port": broker} in [
             port for rule in spec["egress"] for port in rule["ports"]
         ]
 
