@@ -33,6 +33,7 @@ from load.interruptions import approvals, kill_one, kill_two, outages, scaling, 
 from load.model_outages import models
 from load.recomputation import figures
 from load.scene import Bed
+from load.upgrades import upgrade
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.broker import locate
 from sluice.broker.handle import BrokerError
@@ -50,6 +51,7 @@ _ALL = (
     outages,
     brokers,
     scaling,
+    upgrade,
     reload,
     malformed,
     poison,

@@ -247,10 +247,19 @@ async def raise_stalled(fleet: Fleet, how: str) -> NoReturn:
 
 @asynccontextmanager
 async def open_scene(
-    installation: TestInstallation, traffic: Traffic, pace: Pace, workers: int, slow_s: float = SLOW_S
+    installation: TestInstallation,
+    traffic: Traffic,
+    pace: Pace,
+    workers: int,
+    slow_s: float = SLOW_S,
+    *,
+    tree: Path | None = None,
 ) -> AsyncIterator[Scene]:
-    """Workers started and ready, then traffic. Everything is stopped at the end, whatever happens."""
+    """Workers started and ready, then traffic. Everything is stopped at the end, whatever happens. `tree`: of
+    whose code the workers are; None: of ours."""
     fleet, publisher = Fleet(installation, slow_s), Publisher(installation, traffic, pace)
+    if tree is not None:
+        fleet.trees.update(dict.fromkeys(range(workers), tree))
     watching = asyncio.create_task(fleet.watch())
     scene = Scene(installation, fleet, publisher, watching)
     try:

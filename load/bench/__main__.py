@@ -27,7 +27,7 @@ from load.bench.gates import (
     retrieval_gate,
 )
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
-from load.bench.workers import judged, proofs, retrieval_latency, stream
+from load.bench.workers import disk, judged, processes, proofs, retrieval_latency, stream
 from sluice.broker.locate import find_broker
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ CORE: dict[str, Callable[[Extent], list[Measurement]]] = {
 STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]]]] = {
     "throughput": stream.throughputs,
     "durable": stream.durables,
+    "processes": processes.measure_processes,
+    "disk": disk.measure_disk,
     "proofs": proofs.costs,
     "likened": stream.likenesses,
     "unlikened": stream.measure_unlikened,

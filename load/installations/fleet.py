@@ -9,10 +9,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from load import ROOT
 from load.installations.worker_process import WorkerProcess
 from sluice.stream.process import EXIT_FAULT, EXIT_FENCED
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from load.installations.installation import TestInstallation
 
 WATCH_S = 0.05
@@ -55,7 +58,8 @@ class Tally:
 
 
 class Fleet:
-    """Slots with one process each. `watch` must run beside; `check` raises what it saw."""
+    """Slots with one process each. `watch` must run beside; `check` raises what it saw. `trees`: the code of
+    a slot's workers, where it is not this tree's."""
 
     def __init__(self, installation: TestInstallation, slow_s: float) -> None:
         self._installation = installation
@@ -65,6 +69,7 @@ class Fleet:
         self._failure: str | None = None
         self._trapped: set[str] = set()
         self.workers: dict[int, WorkerProcess] = {}
+        self.trees: dict[int, Path] = {}
         self.tally = Tally()
 
     def spawn(self, slot: int) -> None:
@@ -73,7 +78,9 @@ class Fleet:
         if self._lives > MAX_RESTARTS:
             self._failure = f"more than {MAX_RESTARTS} starts"
             return
-        self.workers[slot] = WorkerProcess(self._installation, f"worker-{slot}-{self._lives}", self._slow_s)
+        self.workers[slot] = WorkerProcess(
+            self._installation, f"worker-{slot}-{self._lives}", self._slow_s, self.trees.get(slot, ROOT)
+        )
 
     def kill(self, slot: int) -> None:
         """SIGKILL; the supervisor starts another."""

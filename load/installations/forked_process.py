@@ -1,8 +1,8 @@
 """Processes of our own code, each a fork of one that has imported it: imports are most of a worker's start.
 
-A module has one server in each process that asks for it. The server imports the module, calls its `prepare`
-if it has one (which imports what `main` would), and has no thread. Each fork calls `main` as the only
-program of an interpreter. Between server and fork stands a keeper, which reports the exit code and lets
+A module of a tree has one server in each process that asks for it. The server imports the module, calls its
+`prepare` if it has one (which imports what `main` would), and has no thread. Each fork calls `main` as the
+only program of an interpreter. Between server and fork stands a keeper, which reports the exit code and lets
 nobody else have the fork's process id meanwhile.
 
     python -m load.installations.forked_process MODULE FD
@@ -28,6 +28,7 @@ from load import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 _NUMBER = struct.Struct("<i")
 _MOST = 1 << 20
@@ -39,14 +40,20 @@ class ForkedProcess:
     code is read here."""
 
     def __init__(
-        self, module: str, words: Sequence[str], environment: Mapping[str, str], output: int
+        self,
+        module: str,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        output: int,
+        tree: Path = ROOT,
     ) -> None:
-        """`module`: with a `main`; `words`: its arguments; `output`: descriptor of a file for its output."""
+        """`module`: with a `main`; `words`: its arguments; `output`: descriptor of a file for its output;
+        `tree`: the checkout that it is of."""
         self._words = [module, *words]
         self._line, keeper = socket.socketpair()
         with keeper:
             call = json.dumps([self._words, dict(environment)]).encode()
-            server = _start_server(module)
+            server = _start_server(module, tree)
             socket.send_fds(server, [_NUMBER.pack(len(call))], [keeper.fileno(), output])
             server.sendall(call)
         self._code: int | None = None
@@ -99,14 +106,25 @@ class ForkedProcess:
         return int(_NUMBER.unpack(read)[0])
 
 
+def list_paths(tree: Path) -> dict[str, str]:
+    """The environment in which Python takes the packages of this tree; empty for our own."""
+    return (
+        {}
+        if tree == ROOT
+        else {"PYTHONPATH": os.pathsep.join(map(str, (tree, tree / "app", tree / "topics")))}
+    )
+
+
 @cache
-def _start_server(module: str) -> socket.socket:
+def _start_server(module: str, tree: Path) -> socket.socket:
     """The socket of this process's server."""
     ours, its = socket.socketpair()
-    own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
+    own = list_paths(tree) | {
+        key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))
+    }
     words = [sys.executable, "-m", "load.installations.forked_process", module, str(its.fileno())]
     with its:
-        server = subprocess.Popen(words, cwd=ROOT, env=own, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()])
+        server = subprocess.Popen(words, cwd=tree, env=own, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()])
 
     def end() -> None:
         server.kill()

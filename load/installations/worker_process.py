@@ -21,7 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from load.installations.forked_process import ForkedProcess
+from load import ROOT
+from load.installations.forked_process import ForkedProcess, list_paths
 from load.installations.installation import prepare
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ LAST_WORDS = 6000
 class WorkerProcess:
     """Started at once. Signals go to this process only: until it is waited for, no other has its id."""
 
-    def __init__(self, installation: TestInstallation, name: str, slow_s: float) -> None:
-        """`name` is unique within the run; `slow_s` is the slow port's time."""
+    def __init__(self, installation: TestInstallation, name: str, slow_s: float, tree: Path = ROOT) -> None:
+        """`name` is unique within the run; `slow_s` is the slow port's time; `tree`: of whose code it is."""
         base = installation.folder / name
         self.name = name
         self._ready = base.with_suffix(".ready")
@@ -107,12 +108,15 @@ class WorkerProcess:
         self._withhold = base.with_suffix(".withhold")
         self.log = base.with_suffix(".log")
         own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
+        own |= list_paths(tree)
         settings = {**own, **installation.settings, "SLUICE_WORKER__READY_FILE": str(self._ready)}
         names = {"gauge": self._gauge, "trap": self._trap, "hold": self._hold, "withhold": self._withhold}
         files = [word for name, file in names.items() for word in (f"--{name}", str(file))]
         with self.log.open("ab") as log:
             words = [*files, "--slow-s", str(slow_s)]
-            self._child = ForkedProcess("load.installations.faulty_worker", words, settings, log.fileno())
+            self._child = ForkedProcess(
+                "load.installations.faulty_worker", words, settings, log.fileno(), tree
+            )
 
     @property
     def exit_code(self) -> int | None:

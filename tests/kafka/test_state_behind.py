@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from sluice.adapters.kafka.kafka_topics import create
+from sluice.stream.engine.crash_guard import RESERVED_KEY, STATE_VERSION
 from sluice.stream.process import EXIT_FAULT
-from sluice_topics.catalog import ACTIONS, VERDICTS
+from sluice_topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 from sluice_topics.layout import TopicLayout
 from tests.kafka.installation import (
     action,
@@ -61,6 +62,30 @@ def test_a_lost_changelog_stops_the_worker_before_it_decides_anything(
     assert status == EXIT_FAULT, said
     assert "restore the changelog topic" in said
     assert len(read_stored(installation, VERDICTS)) == 1
+
+
+def test_state_of_a_later_release_stops_the_worker_before_it_decides_anything(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    installation = installation_on(kafka, tmp_path, prefix.rstrip("."))
+    for process in run_worker(installation):
+        publish(installation, [action("s", "a-1")])
+        write(installation, VERDICTS, 1, process)
+    stored = [one for one in read_stored(installation, SESSIONS_CHANGELOG) if one.key == RESERVED_KEY][-1]
+    state = json.loads(stored.value or b"null")
+    assert state["state"] == STATE_VERSION
+    asyncio.run(_store(installation, stored.partition, {**state, "state": STATE_VERSION + 1}))
+    publish(installation, [action("s", "a-2")])
+    status, said = wait_for_own_end(installation, "after")
+    assert status == EXIT_FAULT, said
+    assert f"partition {stored.partition}: a later release has decided here" in said
+    assert len(read_stored(installation, VERDICTS)) == 1
+
+
+async def _store(installation: TestInstallation, partition: int, state: dict[str, Any]) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers) as producer:
+        value = json.dumps(state).encode()
+        await producer.send_and_wait(installation.changelog, value, RESERVED_KEY, partition)
 
 
 async def _publish_with_markers_between(installation: TestInstallation, count: int) -> None:

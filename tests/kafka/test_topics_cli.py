@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from sluice.cli.machine.topics import cli
 from sluice.observability.metrics_page import write_metrics_page
 from sluice.offline.reference import list_gate_shapes, write_documents
 from sluice_topics.asyncapi import make_documents
-from sluice_topics.catalog import CATALOG
+from sluice_topics.catalog import BY_NAME, CATALOG, MANDATES
+from tests.kafka.installation import delete_topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +57,21 @@ def test_a_program_reads_what_was_created_and_what_differs(kafka: str, prefix: s
     made = json.loads(sluice_topics(kafka, prefix, "create", "--json").stdout)
     assert [one["created"] for one in made] == [True] * len(CATALOG)
     assert json.loads(sluice_topics(kafka, prefix, "check", "--json").stdout) == []
+
+
+async def test_create_says_what_a_new_version_adds_to_an_installation_that_there_is(
+    kafka: str, prefix: str
+) -> None:
+    first = await asyncio.to_thread(sluice_topics, kafka, prefix, "create")
+    assert "This version adds" not in first.stdout
+    await delete_topics(kafka, f"{prefix}{MANDATES}")
+    while "missing" not in (await asyncio.to_thread(sluice_topics, kafka, prefix, "list")).stdout:  # noqa: ASYNC110 - the broker tells nobody
+        await asyncio.sleep(0.1)
+    again = await asyncio.to_thread(sluice_topics, kafka, prefix, "create")
+    assert (
+        f"This version adds 1 topic:\n  {prefix}{MANDATES}: {BY_NAME[MANDATES].description}" in again.stdout
+    )
+    assert "This version adds" not in (await asyncio.to_thread(sluice_topics, kafka, prefix, "create")).stdout
 
 
 def test_list_shows_the_catalog_and_what_the_broker_has(kafka: str, prefix: str) -> None:

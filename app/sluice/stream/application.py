@@ -17,7 +17,7 @@ from mode.supervisors import CrashingSupervisor
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.stream.consumer import BatchConsumer, BatchSchema
 from sluice.stream.engine.sessions import SessionTable
-from sluice.stream.engine.takeover import PolicyLost, Recovered, StateBehind
+from sluice.stream.engine.takeover import PolicyLost, Recovered, StateBehind, StateTooNew
 from sluice.stream.process import Explained, service_log
 from sluice.stream.recovery import FencedTableManager
 
@@ -109,7 +109,7 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         except PolicyLost as lost:
             lost.tell()
             self.fail(lost)
-        except (StateBehind, KafkaError) as fault:
+        except (StateBehind, StateTooNew, KafkaError) as fault:
             self.fail(fault)
         self.on_ready(self.engine.numbers)
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 from aiokafka.errors import InvalidProducerIdMapping, InvalidTxnState, KafkaError, ProducerFenced
 
+from sluice.stream.engine.crash_guard import (
+    RESERVED_KEY,
+    STATE_VERSION,
+    PartitionRecord,
+    read_state_version,
+)
 from sluice.stream.engine.intake import OffsetGap
-from sluice.stream.engine.takeover import StateBehind
+from sluice.stream.engine.takeover import StateBehind, StateTooNew, refuse_if_newer
 from sluice.stream.engine.transaction import TransactionOverdue
 from sluice.stream.process import EXIT_FAULT, EXIT_FENCED, MOST_SIGNS, ending
 
@@ -64,3 +71,14 @@ def test_no_fault_breaks_the_line_or_floods_the_log() -> None:
     line = ending(KafkaError("two\nlines, \x1b[31mred\u202e" + "x" * 10_000)).line
     assert line.isprintable()
     assert len(line) < MOST_SIGNS + 100
+
+
+def test_state_without_a_version_is_of_the_first_one_and_that_of_a_later_release_is_refused() -> None:
+    written = PartitionRecord(sequence=3).encode()
+    assert read_state_version(written) == read_state_version(None) == STATE_VERSION
+    earlier = {name: value for name, value in orjson.loads(written).items() if name != "state"}
+    assert read_state_version(orjson.dumps(earlier)) == 1
+    refuse_if_newer(0, {RESERVED_KEY: orjson.dumps(earlier)})
+    later = orjson.dumps({**earlier, "state": STATE_VERSION + 1})
+    with pytest.raises(StateTooNew, match="partition 4: a later release"):
+        refuse_if_newer(4, {RESERVED_KEY: later})

@@ -42,13 +42,28 @@ Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for the documen
 
 @cli.command()
 def create(as_json: AsJson = False) -> None:
-    """Create every missing topic. Existing topics stay as they are; `check` compares them."""
-    made = create_topics_or_stop(require_settings())
+    """Create every missing topic. Existing topics stay as they are; `check` compares them.
+
+    Run it before the workers of a new version start: it says which topics that version adds.
+    """
+    settings = require_settings()
+    made = create_topics_or_stop(settings)
     if as_json:
         print_json([{"topic": name, "created": new} for name, new in made.items()])
         return
     for name, new in made.items():
         console.print(f"{name}: {'[green]created[/]' if new else 'exists'}", highlight=False)
+    added = [name for name, new in made.items() if new]
+    if added and len(added) < len(made):
+        _say_added(added, build_layout(settings))
+
+
+def _say_added(added: list[str], layout: TopicLayout) -> None:
+    """What topics are for that an installation of an earlier version has not had."""
+    topics = layout.topics()
+    console.print(f"This version adds {counted(len(added), 'topic')}:")
+    for name in added:
+        console.print(f"  {name}: {topics[name].description}", soft_wrap=True, markup=False, highlight=False)
 
 
 @cli.command("list")

@@ -68,6 +68,16 @@ class Marker:
         return cls(bool(is_open), shown, single, group)  # type: ignore[arg-type]
 
 
+STATE_VERSION = 1
+"""Of the form of all that a partition keeps in its changelog. A release that changes the form so that earlier
+ones could not read it counts it up; what has no version was written before there was one, and is 1."""
+
+
+def read_state_version(value: bytes | None) -> int:
+    """Of a stored PartitionRecord; None: of a partition that never had an owner."""
+    return STATE_VERSION if value is None else int(orjson.loads(value).get("state", 1))
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
     """Ledger head, positions and crash marker; written in every transaction of the partition.
@@ -85,6 +95,7 @@ class PartitionRecord:
     def encode(self) -> bytes:
         return orjson.dumps(
             {
+                "state": STATE_VERSION,
                 "sequence": self.sequence,
                 "head": self.head,
                 "positions": self.positions,

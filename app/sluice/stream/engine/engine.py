@@ -22,7 +22,7 @@ from sluice.stream.engine.evaluation import WorkerContext
 from sluice.stream.engine.observer import EngineState
 from sluice.stream.engine.owned import Owned
 from sluice.stream.engine.partition import CONTROL_PARTITION, Partition
-from sluice.stream.engine.takeover import PolicyLost, refuse_if_behind
+from sluice.stream.engine.takeover import PolicyLost, refuse_if_behind, refuse_if_newer
 from sluice.stream.engine.writer import Linger
 from sluice.stream.process import start_task
 from sluice_topics.catalog import REVIEWS
@@ -144,8 +144,8 @@ class Engine:
     async def open(self, generation: int, recovered: Recovered) -> None:
         """Take over the recovered partitions and mark them open, durably, before an input is read.
 
-        A revocation in the meantime drains them, and then nothing is left to open. Raises StateBehind and
-        PolicyLost.
+        A revocation in the meantime drains them, and then nothing is left to open. Raises StateBehind,
+        StateTooNew and PolicyLost.
         """
         fenced, owned = self._fenced, self._owned
         partitions = [self._recovered(number, recovered) for number in fenced]
@@ -175,9 +175,10 @@ class Engine:
         log.info("open: partitions %s", self.numbers, extra={"partitions": self.numbers})
 
     def _recovered(self, number: int, recovered: Recovered) -> Partition:
-        """The partition with its state. Raises StateBehind."""
-        ends = recovered.ends.get(number, {})
-        partition = Partition(number, self._context, recovered.store.partition(number), ends, self._fail)
+        """The partition with its state. Raises StateBehind and StateTooNew."""
+        ends, table = recovered.ends.get(number, {}), recovered.store.partition(number)
+        refuse_if_newer(number, table)
+        partition = Partition(number, self._context, table, ends, self._fail)
         refuse_if_behind(partition, recovered.committed.get(number, {}))
         return partition
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sluice.stream.engine.crash_guard import RESERVED_KEY, STATE_VERSION, read_state_version
 from sluice.stream.process import EXIT_POLICY, Explained
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class StateBehind(Explained):
     """The recovered state is older than the group's committed offsets: a changelog was lost or cut."""
 
 
+class StateTooNew(Explained):
+    """The recovered state was written by a later release in a form that this one does not read."""
+
+
 class PolicyLost(Explained):
     """The control topics hold less than what was in force, and nobody has accepted that."""
 
@@ -70,6 +75,16 @@ class PolicyLost(Explained):
 def _shown(one: EditionDifference) -> str:
     """In words, its name shortened."""
     return str(one if len(one.name) <= _SHORT else one._replace(name=f"{one.name[:_SHORT]}…"))
+
+
+def refuse_if_newer(number: int, table: Mapping[bytes, bytes]) -> None:
+    """Raise StateTooNew if a later release has written the state of this partition in a form of its own."""
+    version = read_state_version(table.get(RESERVED_KEY))
+    if version > STATE_VERSION:
+        raise StateTooNew(
+            f"partition {number}: a later release has decided here, whose state has version {version}; this "
+            f"one reads up to {STATE_VERSION}: start workers of that release (docs/upgrades.md)"
+        )
 
 
 def refuse_if_behind(partition: Partition, committed: Mapping[str, int]) -> None:
