@@ -33,10 +33,13 @@ COPY --from=build /opt/sluice /opt/sluice
 
 # Settings and keys lie in /var/lib/sluice, where `sluice init` keeps them: volumes that are mounted there take its owner.
 # Nothing is written elsewhere but to /tmp and /run/sluice, which may be file systems in memory.
-ENV PATH=/opt/sluice/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
-    SLUICE_CACHE__FOLDER=/tmp/sluice-cache SLUICE_WORKER__READY_FILE=/run/sluice/ready
+# Each process that stays serves its health on one port, inside the container alone until a variable says otherwise.
+ENV PATH=/opt/sluice/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 SLUICE_CACHE__FOLDER=/tmp/sluice-cache \
+    SLUICE_WORKER__METRICS_ADDRESS=127.0.0.1:9464 SLUICE_GATEWAY__METRICS_ADDRESS=127.0.0.1:9464 \
+    SLUICE_NOTIFY__METRICS_ADDRESS=127.0.0.1:9464
 USER 10001:10001
 WORKDIR /var/lib/sluice
-HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=6 CMD ["test", "-f", "/run/sluice/ready"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=6 \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:9464/readyz')"]
 ENTRYPOINT ["sluice"]
 CMD ["worker"]

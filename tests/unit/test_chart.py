@@ -75,7 +75,8 @@ def test_the_values_are_those_that_the_schema_takes() -> None:
 
 def test_kubernetes_takes_every_object(rendered: Path) -> None:
     for one in read_objects(rendered):
-        kubernetes_validate.validate(one, KUBERNETES, strict=True)
+        if one["kind"] != "PodMonitor":  # of the Prometheus operator
+            kubernetes_validate.validate(one, KUBERNETES, strict=True)
 
 
 def test_every_container_is_confined(rendered: Path) -> None:
@@ -175,7 +176,7 @@ def test_selectors_find_the_pods_that_they_are_for(rendered: Path) -> None:
     for one in read_objects(rendered):
         spec = one.get("spec", {})
         chosen = spec.get("podSelector") or spec.get("selector")
-        if chosen is None:
+        if chosen is None or one["kind"] == "PodMonitor":  # which is for all of them
             continue
         wanted = chosen.get("matchLabels", chosen).items()
         name = one["metadata"]["name"]
@@ -191,13 +192,34 @@ def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rende
         if one["kind"] == "NetworkPolicy"
     }
     assert policies.keys() == {f"sluice-{role}" for role in ("topics", "worker", "gateway", "notifier")}
+    is_full = rendered.stem == "full"
     for name, spec in policies.items():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
-        assert bool(spec["ingress"]) == (name == "sluice-gateway")
-        broker = 9093 if rendered.stem == "full" else 9092
-        assert {"protocol": "TCP", "port": broker} in [
-            port for rule in spec["egress"] for port in rule["ports"]
+        ports = [port["port"] for rule in spec["ingress"] for port in rule["ports"]]
+        called = ["http"] if name == "sluice-gateway" else []
+        assert ports == called + ["metrics"] * (is_full and name != "sluice-topics"), name
+        assert all(rule["from"] for rule in spec["ingress"])
+        broker = {"protocol": "TCP", "port": 9093 if is_full else 9092}
+        assert broker in [port for rule in spec["egress"] for port in rule["ports"]]
+
+
+def test_each_process_is_probed_where_it_listens(rendered: Path) -> None:
+    for one, pod in list_pods(rendered):
+        if one["kind"] == "Job":
+            continue
+        (container,) = pod["containers"]
+        ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+        (address,) = [
+            each["value"] for each in container["env"] if each["name"].endswith("__METRICS_ADDRESS")
         ]
+        assert address == f"0.0.0.0:{ports['metrics']}"
+        paths = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
+        assert {probe["port"] for probe in paths.values()} == {"metrics"}
+        assert {name: probe["path"] for name, probe in paths.items()} == {
+            "startup": "/healthz",
+            "liveness": "/healthz",
+            "readiness": "/readyz",
+        }
 
 
 def test_the_topics_are_made_before_anything_starts_and_again_at_each_upgrade(rendered: Path) -> None:

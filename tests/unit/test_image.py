@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from sluice.settings.reader import load_settings
+
 ROOT = Path(__file__).resolve().parents[2]
 UV = ROOT / "build" / "uv"
 """`make` puts uv there; the image's own environment for it is made of the same lock."""
@@ -152,8 +154,10 @@ def test_the_build_needs_no_file_that_the_context_leaves_out() -> None:
     assert copied <= kept
 
 
-def test_the_health_check_and_the_worker_speak_of_one_file() -> None:
-    ready = RUN.get_environment()["SLUICE_WORKER__READY_FILE"]
+def test_the_health_check_asks_where_each_process_listens() -> None:
+    own = {name: value for name, value in RUN.get_environment().items() if name.startswith("SLUICE_")}
+    load_settings(environment=own)
+    addresses = {value for name, value in own.items() if name.endswith("__METRICS_ADDRESS")}
+    assert len(addresses) == 1
     (check,) = RUN.list_texts("HEALTHCHECK")
-    assert f'"{ready}"' in check
-    assert str(Path(ready).parent) in RUN.list_texts("RUN")[0]
+    assert f"http://{addresses.pop()}/readyz" in check

@@ -139,3 +139,23 @@ topologySpreadConstraints:
       matchLabels:
         {{- include "sluice.selector" . | nindent 8 }}
 {{- end }}
+
+{{- /* The listener of a process for metrics and health (docs/observability.md): dict "root" $ "group" "worker". */ -}}
+{{- define "sluice.listener" -}}
+- {name: SLUICE_{{ .group | upper }}__METRICS_ADDRESS, value: "0.0.0.0:{{ .root.Values.metrics.port }}"}
+{{- end }}
+
+{{- define "sluice.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: metrics}
+  periodSeconds: 5
+  failureThreshold: 24
+livenessProbe:
+  httpGet: {path: /healthz, port: metrics}
+  periodSeconds: 10
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: {path: /readyz, port: metrics}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end }}
