@@ -21,6 +21,7 @@ from load.installations import neutral_policy
 from sluice.adapters.kafka.kafka_read import StoredRecord, list_partitions, open_reader
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
+from sluice.client.kafka_connection import build_client_arguments
 from sluice.core.decide.kinds import KINDS
 from sluice_topics.catalog import (
     ADMITTED,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from load.installations.approvers import WhatWasSaid
+    from sluice.client.kafka_connection import KafkaCluster, KafkaConnection
     from sluice_topics.audience import Audience
 
 
@@ -99,14 +101,14 @@ async def policy_refusals(installation: TestInstallation) -> int:
 
 
 async def _read(installation: TestInstallation, topics: Sequence[str]) -> list[StoredRecord]:
-    async with open_reader(installation.bootstrap_servers, topics, "beginning") as reader:
+    async with open_reader(installation.cluster, topics, "beginning") as reader:
         return list(itertools.chain.from_iterable([batch async for batch in reader.to_end()]))
 
 
 async def _count_uncommitted(installation: TestInstallation, topics: Sequence[str]) -> int:
-    partitions = await list_partitions(installation.bootstrap_servers, topics)
+    partitions = await list_partitions(installation.cluster, topics)
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=installation.bootstrap_servers,
+        **build_client_arguments(installation.cluster),
         isolation_level="read_uncommitted",
         enable_auto_commit=False,
         auto_offset_reset="earliest",
@@ -241,7 +243,8 @@ PARTITIONS = 8
 @dataclass(frozen=True, slots=True)
 class TestInstallation:
     """`settings` is the environment of a worker here; `began_ms`: when its policy was published. `said`:
-    what its people said; None: it has no people."""
+    what its people said; None: it has no people. `login`: how the broker's administrator connects where it
+    is a secured one."""
 
     __test__: ClassVar[bool] = False  # pytest takes a class of this name for tests
 
@@ -254,6 +257,12 @@ class TestInstallation:
     partitions: int = PARTITIONS
     began_ms: int = 0
     said: WhatWasSaid | None = None
+    login: KafkaConnection | None = None
+
+    @property
+    def cluster(self) -> KafkaCluster:
+        """What Kafka's clients here take."""
+        return self.login or self.bootstrap_servers
 
     def real(self, base: str) -> str:
         """A topic's name on the broker."""
@@ -276,7 +285,7 @@ class TestInstallation:
 
 
 async def prepare(
-    bootstrap_servers: str,
+    cluster: KafkaCluster,
     folder: Path,
     name: str,
     stages: Sequence[str] = neutral_policy.STAGES,
@@ -285,14 +294,17 @@ async def prepare(
 ) -> TestInstallation:
     """Create the topics of a run called `name` (unique on this broker) and publish its policy."""
     prefix, trust, began_ms = f"{name}.", ThrowawayTrust(), time.time_ns() // 1_000_000
-    await create(bootstrap_servers, TopicLayout(prefix, name, PARTITIONS), replication)
-    await publish_policy(bootstrap_servers, prefix, neutral_policy.records(trust, began_ms, stages))
+    await create(cluster, TopicLayout(prefix, name, PARTITIONS), replication)
+    await publish_policy(cluster, prefix, neutral_policy.records(trust, began_ms, stages))
     settings = {
-        "SLUICE_KAFKA__BOOTSTRAP_SERVERS": bootstrap_servers,
+        "SLUICE_KAFKA__BOOTSTRAP_SERVERS": str(cluster),
         "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
         "SLUICE_KAFKA__PARTITIONS": str(PARTITIONS),
         "SLUICE_WORKER__APP_ID": name,
         "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
         **neutral_policy.environment(trust),
     }
-    return TestInstallation(bootstrap_servers, prefix, name, folder, settings, trust, began_ms=began_ms)
+    login = None if isinstance(cluster, str) else cluster
+    return TestInstallation(
+        str(cluster), prefix, name, folder, settings, trust, began_ms=began_ms, login=login
+    )

@@ -1,23 +1,72 @@
-"""On a broker with TLS, logins and an authorizer: every way to log in works, and a failed one is one line."""
+"""On a broker with TLS, logins and an authorizer: every way to log in works, a failed one is one line, and
+each role can do what it must and nothing else."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import TopicAuthorizationFailedError
+from typer.testing import CliRunner
 
-from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, list_partitions
+from load.installations import neutral_policy
+from load.installations.installation import PARTITIONS, TestInstallation, prepare
+from sluice.adapters.kafka.kafka_acls import remove_access, set_access
+from sluice.adapters.kafka.kafka_control import publish_control
+from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup, KafkaNotified
+from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics, list_partitions
+from sluice.adapters.kafka.kafka_sessions import has_state
 from sluice.broker.handle import LOOPBACK
 from sluice.broker.secured import ADMIN, BrokerSecurity
-from sluice.client import AsyncGateClient, KafkaConnection, LoginRefused, TokenCommand
+from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
+from sluice.cli.main import cli
+from sluice.client import (
+    AsyncGateClient,
+    ClientOptions,
+    GateClient,
+    KafkaConnection,
+    LoginRefused,
+    TokenCommand,
+)
+from sluice.client.exchange import Exchange
+from sluice.client.input_kinds import ANSWERS
+from sluice_topics.access import CONTROL_WRITER, ROLES, list_access
+from sluice_topics.catalog import (
+    ACTIONS,
+    ADMITTED,
+    ALARMS,
+    BUNDLES,
+    CATALOG,
+    ESCALATIONS,
+    MANDATES,
+    MEMORY_WRITES,
+    NOTIFICATIONS,
+    OUTCOMES,
+    QUARANTINE,
+    REGISTRY,
+    REPORTED,
+    RETRIEVALS,
+    REVIEWS,
+    SERVED,
+    SESSIONS_CHANGELOG,
+    VERDICTS,
+)
+from sluice_topics.layout import TopicLayout
+from sluice_topics.records import NotifiedSubject
+from tests.kafka.installation import run_worker
+from tests.kafka.memories import write
 from tests.unit.client.test_kafka_connection import make_jwt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from typer.testing import Result
 
     from sluice.broker.local import LocalBroker
 
@@ -92,39 +141,225 @@ async def test_without_a_certificate_the_line_says_what_may_be_missing(secured_k
         await list_partitions(nobody, [])
 
 
-def test_a_command_says_in_one_line_that_the_password_is_wrong(
-    secured_kafka: LocalBroker, tmp_path: Path
-) -> None:
-    (tmp_path / "word").write_text("wrong")
-    done = run_sluice(
-        "topics",
-        "list",
-        settings=write_settings(secured_kafka, "nobody", PASSWORD_FILE=str(tmp_path / "word")),
-    )
-    assert (done.returncode, done.stdout) == (2, "")
+def test_a_command_says_in_one_line_that_the_password_is_wrong(secured_kafka: LocalBroker) -> None:
+    settings = require_security(secured_kafka).write_settings(secured_kafka.port, "nobody")
+    done = run_sluice("topics", "list", settings=settings | {"SLUICE_KAFKA__PASSWORD": "wrong"})
+    assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "the broker refuses this: " in line
     assert "refuses user nobody (SCRAM-SHA-512)" in line
 
 
-def write_settings(broker: LocalBroker, user: str, **more: str) -> dict[str, str]:
-    """The environment of a process that logs in as a user."""
-    security = require_security(broker)
-    given = {
-        "BOOTSTRAP_SERVERS": broker.bootstrap_servers,
-        "SECURITY_PROTOCOL": "SASL_SSL",
-        "CA_FILE": str(security.ca_file),
-        "SASL_MECHANISM": "SCRAM-SHA-512",
-        "USERNAME": user,
-    }
-    given |= more or {"PASSWORD": security.passwords[user]}
-    return {f"SLUICE_KAFKA__{name}": value for name, value in given.items()}
+def run_sluice(*words: str, settings: dict[str, str]) -> Result:
+    """A command with these settings alone."""
+    unset = [name for name in os.environ if name.startswith("SLUICE_")] + ["KAFKA_BOOTSTRAP_SERVERS"]
+    return CliRunner().invoke(cli, list(words), env=dict.fromkeys(unset) | settings)
 
 
-def run_sluice(*words: str, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
-    environment.pop("KAFKA_BOOTSTRAP_SERVERS", None)
-    command = [sys.executable, "-m", "sluice", *words]
-    return subprocess.run(
-        command, env=environment | settings, capture_output=True, text=True, check=False, timeout=60
+@pytest.fixture(scope="module")
+def laid(secured_kafka: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> TestInstallation:
+    """Topics and policy of an installation, with the ACLs of every role for the user of its name. The policy
+    owner publishes the policy; the worker's settings are those of the user `worker`."""
+    return asyncio.run(_lay(secured_kafka, tmp_path_factory.mktemp("laid")))
+
+
+async def _lay(broker: LocalBroker, folder: Path) -> TestInstallation:
+    installation = await prepare(broker.cluster, folder, "t.roles")
+    layout = TopicLayout(installation.prefix, installation.app_id, installation.partitions)
+    for role in ROLES:
+        wanted = list_access(role, layout)
+        change = await set_access(broker.cluster, f"User:{role}", wanted)
+        assert (change.changed, change.unchanged, change.further) == (wanted, [], [])
+    return installation
+
+
+async def test_setting_acls_twice_changes_nothing_and_names_what_goes_beyond(
+    secured_kafka: LocalBroker,
+) -> None:
+    agent, worker = (list_access(one, TopicLayout("t.twice.", "t.twice", 1)) for one in ("agent", "worker"))
+    await set_access(secured_kafka.cluster, "User:both", agent)
+    again = await set_access(secured_kafka.cluster, "User:both", agent)
+    assert (again.changed, again.unchanged, again.further) == ([], agent, [])
+    second = await set_access(secured_kafka.cluster, "User:both", worker)
+    only = [one for one in agent if one not in worker]
+    assert len(second.further) == len(only) > 0
+    removed = await remove_access(secured_kafka.cluster, "User:both", worker)
+    assert set(removed.changed) == set(worker)
+    rest = await remove_access(secured_kafka.cluster, "User:both", agent)
+    assert (rest.changed, rest.further) == (only, [])
+
+
+def test_the_command_prints_and_sets_the_acls_of_a_role(secured_kafka: LocalBroker) -> None:
+    settings = require_security(secured_kafka).write_settings(secured_kafka.port, ADMIN)
+    settings |= {"SLUICE_KAFKA__TOPIC_PREFIX": "t.cli.", "SLUICE_WORKER__APP_ID": "t.cli"}
+    words = ["topics", "acl", "--role", "store", "--principal", "User:cli"]
+    lines = run_sluice(*words, "--format", "commands", settings=settings).stdout.splitlines()
+    assert all(line.startswith("kafka-acls.sh --bootstrap-server ") for line in lines)
+    assert sum("--resource-pattern-type prefixed --group t.cli-store" in line for line in lines) == 1
+    done = run_sluice(*words, "--apply", settings=settings)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == "User:cli: 4 ACLs set, 0 were there already\n"
+    gone = run_sluice(*words, "--apply", "--remove", settings=settings)
+    assert gone.stdout == "User:cli: 4 ACLs removed, 0 were not there\n"
+    settings = require_security(secured_kafka).write_settings(secured_kafka.port, "nobody")
+    refused = run_sluice(*words, "--apply", settings=settings)
+    assert refused.exit_code == 2
+    assert "the ACLs of User:cli: " in refused.stderr
+
+
+INPUTS = {ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, MANDATES}
+CONTROL = {BUNDLES, REGISTRY}
+WRITES: dict[str, set[str]] = {
+    "agent": INPUTS,
+    "gateway": INPUTS | {REVIEWS, REGISTRY},
+    "approver": {REVIEWS},
+    "policy-owner": CONTROL | {MANDATES},
+    "auditor": set(),
+    "store": {REPORTED},
+    "notifier": {NOTIFICATIONS},
+    "init": CONTROL | {MANDATES},
+    "worker": {one.name for one in CATALOG if one.direction in ("out", "internal")} - {NOTIFICATIONS},
+}
+"""Said here a second time, by hand: what each role may write, and so all that it may not."""
+UNREAD: dict[str, set[str]] = {
+    "agent": {ACTIONS, OUTCOMES, MEMORY_WRITES, BUNDLES, REGISTRY, QUARANTINE, ALARMS, ADMITTED},
+    "notifier": {VERDICTS, BUNDLES, REGISTRY, ADMITTED, SERVED},
+    "approver": {ADMITTED, SERVED},
+    "gateway": {NOTIFICATIONS},
+    "store": {SESSIONS_CHANGELOG, ACTIONS, VERDICTS, ESCALATIONS, REGISTRY},
+}
+"""Some of what a role may not read."""
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_role_may_write_its_topics_and_no_other(
+    role: str, laid: TestInstallation, secured_kafka: LocalBroker
+) -> None:
+    cluster = require_security(secured_kafka).connect(secured_kafka.port, role)
+    may, may_not = set[str](), set[str]()
+    if role == "auditor":  # may write nowhere: an idempotent producer would not even start
+        async with AIOKafkaProducer(**cluster.build_arguments()) as producer:
+            await _try_writes(producer, laid, may, may_not)
+    else:
+        async with AIOKafkaProducer(**cluster.build_arguments(), enable_idempotence=True) as producer:
+            await _try_writes(producer, laid, may, may_not)
+    assert may == WRITES[role]
+    assert len(may) + len(may_not) == len(CATALOG)
+
+
+async def _try_writes(
+    producer: AIOKafkaProducer, laid: TestInstallation, may: set[str], may_not: set[str]
+) -> None:
+    for topic in CATALOG:
+        name = laid.real(topic.name)
+        try:
+            await producer.send_and_wait(name, b"x", key=b"x", partition=0)
+        except TopicAuthorizationFailedError:
+            may_not.add(topic.name)
+        else:
+            may.add(topic.name)
+
+
+@pytest.mark.parametrize("role", UNREAD)
+async def test_a_role_may_not_read_what_is_not_its_business(
+    role: str, laid: TestInstallation, secured_kafka: LocalBroker
+) -> None:
+    cluster = require_security(secured_kafka).connect(secured_kafka.port, role)
+    for base in UNREAD[role]:
+        try:
+            await list_partitions(cluster, [laid.real(base)])
+        except UnknownTopics as hidden:
+            assert "or none that this user may see" in str(hidden)  # noqa: PT017 - some roles see that it is there
+            continue
+        async with AIOKafkaConsumer(**cluster.build_arguments()) as consumer:
+            consumer.assign([TopicPartition(laid.real(base), 0)])
+            with pytest.raises(TopicAuthorizationFailedError):
+                await asyncio.wait_for(consumer.getone(), 5)
+
+
+def test_processes_work_with_no_more_than_the_rights_of_their_roles(
+    secured_kafka: LocalBroker, tmp_path: Path
+) -> None:
+    """Each logs in as the user of its role; the administrator sets the ACLs and does nothing else."""
+    security, name = require_security(secured_kafka), "t.least"
+    layout = TopicLayout(f"{name}.", name, PARTITIONS)
+
+    def connect(role: str) -> KafkaConnection:
+        return security.connect(secured_kafka.port, role)
+
+    async def begin() -> TestInstallation:
+        for role in ROLES:
+            await set_access(secured_kafka.cluster, f"User:{role}", list_access(role, layout))
+        return await prepare(connect("init"), tmp_path, name)
+
+    installation = asyncio.run(begin())
+    installation.settings.update(security.write_settings(secured_kafka.port, "worker"))
+    prefix, more = installation.prefix, neutral_policy.records(ThrowawayTrust(), installation.began_ms)
+    with pytest.raises(UnknownTopics, match="or none that this user may see"):
+        asyncio.run(publish_policy(connect("agent"), prefix, more))
+    for worker in run_worker(installation):
+        options = ClientOptions(topic_prefix=prefix)
+        with GateClient(connect("agent"), neutral_policy.AGENT, options) as gate:
+            answer = gate.propose(neutral_policy.READ_TOOL, {}, session_id="s-1")
+            fields = write("s-1", "w-1")
+            fields = {name: one for name, one in fields.items() if name not in OF_THE_CLIENT}
+            gate.remember(fields.pop("content"), fields.pop("source"), session_id="s-1", **fields)
+        assert answer.verdict == "allowed", worker.last_words()
+        asyncio.run(_work_beside_the_worker(installation, connect))
+    failed = []
+    for role, words in {
+        "auditor": (("ledger", "verify"), ("show", answer.verdict_id), ("topics", "check")),
+        "approver": (("escalations", "list"), ("quarantine", "list"), ("show", answer.verdict_id)),
+        "worker": (("topics", "check"),),
+        "notifier": (("topics", "check"),),
+    }.items():
+        settings = installation.settings | security.write_settings(secured_kafka.port, role)
+        for one in words:
+            done = run_sluice(*one, settings=settings)
+            failed += [] if done.exit_code == 0 else [(role, *one, done.output)]
+    assert failed == []
+    by_auditor, by_admin = (
+        run_sluice(
+            "rerun",
+            answer.verdict_id,
+            settings=installation.settings | security.write_settings(secured_kafka.port, user),
+        )
+        for user in ("auditor", ADMIN)
     )
+    assert by_auditor.output == by_admin.output
+
+
+OF_THE_CLIENT = ("agent_id", "session_id", "write_id")
+
+
+async def _work_beside_the_worker(
+    installation: TestInstallation, connect: Callable[[str], KafkaConnection]
+) -> None:
+    """What a gateway, a policy owner, a store and a notifier do with the broker."""
+    names = {installation.real(base): base for base in (REGISTRY, BUNDLES)}
+    writer = f"{installation.prefix}{CONTROL_WRITER}"
+    for role in ("gateway", "policy-owner"):
+        assert len(await publish_control(connect(role), names, writer, lambda _: [])) > 2
+    exchange = Exchange(connect("gateway"), installation.prefix, answers=(*ANSWERS, QUARANTINE))
+    await exchange.start()
+    await exchange.close()
+    assert not await has_state(connect("gateway"), installation.changelog, PARTITIONS, "s-2")
+    async with AIOKafkaConsumer(
+        installation.real(ADMITTED),
+        **connect("store").build_arguments(),
+        group_id=f"{installation.app_id}-store-1",
+        auto_offset_reset="earliest",
+    ) as store:
+        assert (await asyncio.wait_for(store.getone(), 20)).value
+        await store.commit()
+    told = {installation.real(base): base for base in (ESCALATIONS, QUARANTINE, ALARMS)}
+    group = KafkaLedgerGroup(connect("notifier"), f"{installation.app_id}-notify-x", told, 60)
+    await group.connect()
+    async with asyncio.timeout(20):
+        while not (await group.read_changes())[1]:
+            await group.read_some(0.1, paused=False)
+    await group.close()
+    notified = KafkaNotified(connect("notifier"), installation.real(NOTIFICATIONS))
+    record = {"schema": "sluice/notified_subject/v1", "subject_id": "e-1", "told": {}, "offset": -1}
+    await notified.keep(0, NotifiedSubject.model_validate(record | {"messages": []}))
+    await notified.close()

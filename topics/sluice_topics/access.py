@@ -118,7 +118,7 @@ _NEEDS: dict[Role, _Needs] = {
     "approver": _Needs(_INPUTS | _CONTROL | _OUTPUTS - _CONTENT, frozenset({REVIEWS})),
     "policy-owner": _POLICY,
     "auditor": _Needs(
-        _INPUTS | _CONTROL | _OUTPUTS | _INTERNAL - {SESSIONS_CHANGELOG},
+        _INPUTS | _CONTROL | _OUTPUTS | _INTERNAL,
         frozenset(),
         watched_groups=("",),
         compares_topics=True,

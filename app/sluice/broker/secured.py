@@ -64,6 +64,19 @@ class BrokerSecurity:
             password=self.passwords[user],
         )
 
+    def write_settings(self, port: int, user: str) -> dict[str, str]:
+        """The environment by which a command of ours connects as `connect` does."""
+        given = self.connect(port, user)
+        settings = {
+            "bootstrap_servers": given.bootstrap_servers,
+            "security_protocol": given.security_protocol,
+            "ca_file": given.ca_file,
+            "sasl_mechanism": given.sasl_mechanism,
+            "username": given.username,
+            "password": given.password,
+        }
+        return {f"SLUICE_KAFKA__{name.upper()}": str(value) for name, value in settings.items()}
+
     def write_files(self) -> None:
         """The CA and the broker's own key and certificate, unless they are there."""
         if self.ca_file.exists():

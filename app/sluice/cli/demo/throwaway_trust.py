@@ -16,12 +16,15 @@ from sluice.core.registry.keys import SigningKey
 from sluice.core.registry.registry_entries import SignedKind
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES, QUALITY_BUNDLE_TYPE
+from sluice_topics.access import CONTROL_WRITER
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from sluice.client.kafka_connection import KafkaCluster
 
 OWNER = "owner"
 REVIEWER = "reviewer"
@@ -156,11 +159,11 @@ def _name_entry(entry: dict[str, Any]) -> str:
     return f"{entry['kind']}/{entry['id']}@{entry['revision']}"
 
 
-async def publish_policy(bootstrap_servers: str, prefix: str, records: Sequence[ControlRecord]) -> None:
+async def publish_policy(cluster: KafkaCluster, prefix: str, records: Sequence[ControlRecord]) -> None:
     """Write control records as they are, unchecked, in one transaction: the worker checks them.
 
     Raises KafkaUnreachable and UnknownTopics.
     """
     names = {f"{prefix}{base}": base for base in (REGISTRY, BUNDLES)}
     chosen = [(topic, Outgoing(key, value, ())) for topic, key, value in records]
-    await publish_control(bootstrap_servers, names, f"{prefix}control", lambda _: chosen)
+    await publish_control(cluster, names, f"{prefix}{CONTROL_WRITER}", lambda _: chosen)

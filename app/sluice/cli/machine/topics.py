@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
 from sluice.adapters.kafka import kafka_topics
+from sluice.adapters.kafka.kafka_acls import AclRefused, remove_access, set_access
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable
+from sluice.cli.machine import topics_acl
 from sluice.cli.output import REFUSED, WRONG, clean, console, print_json, require_settings, stop
 from sluice.text.plurals import counted
+from sluice_topics.access import Role, list_access
 from sluice_topics.asyncapi import make_documents
 from sluice_topics.layout import TopicLayout
 
@@ -36,6 +40,7 @@ cli = typer.Typer(
     "Schemas. All of it comes from one catalog (sluice_topics/catalog.py); prefix, partition "
     "count and broker are settings.",
 )
+AclForm = Literal["table", "commands", "json"]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for the documents.")]
 
@@ -115,6 +120,45 @@ def export(out: Out = Path("docs")) -> None:
         typer.echo(str(target))
 
 
+@cli.command()
+def acl(
+    role: Annotated[Role, typer.Option(help="What the process or person is.")],
+    principal: Annotated[
+        str,
+        typer.Option(help="Who that is on the broker: User:name (of a certificate: as the broker maps it)."),
+    ],
+    form: Annotated[
+        AclForm, typer.Option("--format", help="What to print: a table, lines of kafka-acls.sh, or JSON.")
+    ] = "table",
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Set the ACLs on the broker, with our login.")
+    ] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Take them away: print that, or do it.")] = False,
+) -> None:
+    """Show the least access that a role needs on the broker, or set it.
+
+    The topics are those of the catalog under this installation's prefix. A principal may have several roles:
+    what one role needs is left alone where another one is set, and --apply names it. --apply needs a login
+    that may alter the cluster's ACLs.
+    """
+    if not re.fullmatch(r"[A-Za-z]+:.+", principal):
+        stop(f"--principal: {principal!r} is none: it is written User:name")
+    settings = require_settings()
+    wanted = list_access(role, build_layout(settings))
+    if apply:
+        change = remove_access if remove else set_access
+        done = _run_question(change(settings.kafka.connection, principal, wanted))
+        topics_acl.print_change(done, principal, remove=remove, as_json=form == "json")
+    elif form == "commands":
+        servers = settings.kafka.bootstrap_servers
+        for line in topics_acl.write_commands(wanted, principal, servers, remove=remove):
+            typer.echo(line)
+    elif form == "json":
+        topics_acl.print_fields(wanted, principal)
+    else:
+        console.print(topics_acl.build_table(wanted))
+
+
 def build_layout(settings: Settings) -> TopicLayout:
     """The layout that the settings ask for."""
     kafka = settings.kafka
@@ -141,7 +185,7 @@ def _run_question(question: Coroutine[Any, Any, T]) -> T:
         stop(REFUSED.format(error))
     except KafkaUnreachable as error:
         stop(f"the broker does not answer: {error}. `sluice broker start` starts one.")
-    except kafka_topics.KafkaTopicError as error:
+    except (kafka_topics.KafkaTopicError, AclRefused) as error:
         stop(str(error))
 
 

@@ -30,6 +30,7 @@ from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.in_force import Rehearsal, make_input_records, rehearse, select_refused
 from sluice.core.trust.reduction import reduce_policy
 from sluice.settings.reader import describe_missing_trust
+from sluice_topics.access import CONTROL_WRITER
 from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
 from sluice_topics.headers import make_input_headers
 
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 SOURCE = "/sluice/publish"
 """ce_source of what these commands publish."""
-WRITER = "sluice-control"
-"""Transactional id, after the prefix: one publisher at a time for an installation."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
@@ -110,7 +109,7 @@ class Publishing:
         """Do it. Raises UnknownTopics, KafkaUnreachable and AnotherPublisherError."""
         kafka = self._settings.kafka
         topics = list_control_topics(self._settings, self._only)
-        writer = f"{kafka.topic_prefix}{WRITER}"
+        writer = f"{kafka.topic_prefix}{CONTROL_WRITER}"
         records = await publish_control(kafka.connection, topics, writer, self._choose_writes)
         if not self.refused:
             self._confirm(records)
