@@ -88,6 +88,15 @@ NOT_RUN = {
     ): "needs the owner's key and would stop the examples; tests/kafka/test_freeze.py freezes so",
     ("docs/adding-a-gate.md", "# app/"): "the tree's own code; tests/unit/test_adding_a_gate.py compares it",
     ("docs/adding-a-gate.md", "{"): "a part of a bundle; tests/unit/test_adding_a_gate.py decides under it",
+    (
+        "docs/secured-kafka.md",
+        "from sluice.client",
+    ): "a cluster of nobody's; tests/kafka/test_secured_kafka.py connects so",
+    ("docs/secured-kafka.md", "kafka-configs.sh"): "likewise; the same file sets every role's ACLs",
+    (
+        "docs/secured-kafka.md",
+        "[kafka]",
+    ): "settings; tests/unit/client/test_kafka_connection.py reads such",
     ("docs/rules.md", "{"): "each example is loaded and decided by tests/unit/core/rules/test_rules_guide.py",
     ("docs/rules.md", "action.parameters.l.all"): "each condition is refused there as well",
 }
@@ -107,7 +116,7 @@ class Block:
     def is_run(self) -> bool:
         """Whether it runs in the order of its document: a command or an agent's program."""
         is_program = self.kind == PROGRAM and self.text.startswith(CLIENT)
-        return is_program or (self.kind == RUN and self.why_not_run is None)
+        return (is_program or self.kind == RUN) and self.why_not_run is None
 
     @property
     def name(self) -> str:

@@ -24,6 +24,7 @@ from sluice.client.kafka_tokens import TokenProvider
 from sluice.client.token_sources import TokenCommand, TokenEndpoint, TokenUnavailable, read_token
 from sluice.settings.reader import SettingsError, load_settings
 from sluice.stream.application import _build_credentials
+from tests.documents.blocks import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,6 +163,15 @@ def test_a_wrong_setting_of_the_connection_is_named(
     monkeypatch.setenv(f"SLUICE_KAFKA__{name}", value)
     with pytest.raises(SettingsError, match=told):
         load_settings()
+
+
+EXAMPLES = [one.text for one in blocks("docs/secured-kafka.md") if one.text.startswith("[kafka]")]
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_settings_of_the_guide_fit_together(text: str, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(text)
+    assert load_settings(tmp_path / "own.toml", environment={}).kafka.security_protocol != "PLAINTEXT"
 
 
 def make_jwt(**claims: float | str) -> str:
