@@ -21,7 +21,7 @@ TOOL = "kafka-acls.sh"
 ADMIN_FILE = "admin.properties"
 
 
-class _Line(NamedTuple):
+class _AclLine(NamedTuple):
     """Resources on which a role needs the same operations."""
 
     resource: str
@@ -30,7 +30,7 @@ class _Line(NamedTuple):
     names: tuple[str, ...]
 
 
-def group_access(wanted: Iterable[Access]) -> list[_Line]:
+def group_access(wanted: Iterable[Access]) -> list[_AclLine]:
     """One line for all resources of a type and a pattern with the same operations."""
     operations: dict[tuple[str, str, str], list[Operation]] = {}
     for one in wanted:
@@ -38,7 +38,7 @@ def group_access(wanted: Iterable[Access]) -> list[_Line]:
     names: dict[tuple[str, str, tuple[Operation, ...]], list[str]] = {}
     for (resource, pattern, name), of_it in operations.items():
         names.setdefault((resource, pattern, tuple(of_it)), []).append(name)
-    return [_Line(*key, tuple(found)) for key, found in names.items()]
+    return [_AclLine(*key, tuple(found)) for key, found in names.items()]
 
 
 def write_commands(wanted: Iterable[Access], principal: str, servers: str, *, remove: bool) -> list[str]:
