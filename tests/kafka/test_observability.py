@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 SESSION = "observed"
+PAYLOAD = "4111-1111-1111-1111"
+"""In parameters and in what cannot be read: nothing that is shown may have it."""
 
 
 def scrape(address: str) -> dict[str, dict[str, float]]:
@@ -94,8 +100,9 @@ def worker(installation: TestInstallation, address: str) -> Iterator[WorkerProce
 def test_a_workers_metrics_say_what_was_decided(
     installation: TestInstallation, worker: WorkerProcess, address: str
 ) -> None:
-    broken = (SESSION.encode(), b"{not json")
-    publish(installation, [action(SESSION, f"a-{number}") for number in range(20)] + [broken])
+    broken = (SESSION.encode(), f'{{"card": "{PAYLOAD}"'.encode())
+    hidden = {"parameters": {"card": PAYLOAD}}
+    publish(installation, [*(action(SESSION, f"a-{number}", **hidden) for number in range(20)), broken])
     wait_for(installation, VERDICTS, SESSION, 20, worker)
     wait_until(lambda: bool(read_stored(installation, DEAD_LETTERS)), worker)
     wait_until(lambda: scrape(address)["sluice_consumer_lag"][f"topic={ACTIONS}"] == 0, worker)
@@ -119,12 +126,14 @@ def test_a_workers_metrics_say_what_was_decided(
     shown = httpx2.get(f"http://{address}/metrics", timeout=10).text
     assert SESSION not in shown
     assert "a-1" not in shown
+    assert PAYLOAD not in shown
 
 
 def test_a_healthy_first_start_logs_no_error(installation: TestInstallation, worker: WorkerProcess) -> None:
     log = worker.log.read_text(encoding="utf-8")
     assert "ready: deciding for partitions" in log
     assert not re.search(r"\b(ERROR|CRITICAL)\b", log), log
+    assert PAYLOAD not in log
 
 
 def test_a_gateways_requests_are_counted_by_route(
@@ -167,3 +176,31 @@ def test_a_notifier_is_ready_once_it_has_read_what_there_is(
             assert status(address, "/healthz") == 200
             assert scrape(address)["sluice_notifications_waiting"] == {"destination=webhook ops": 0}
             assert not re.search(r" (ERROR|CRITICAL) ", notifier.read_log()), notifier.read_log()
+
+
+def test_decisions_are_exported_once_and_a_restart_goes_on_where_it_ended(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    session = "exported"
+    publish(
+        installation, [action(session, f"e-{number}", parameters={"card": PAYLOAD}) for number in range(6)]
+    )
+    wait_for(installation, VERDICTS, session, 6, worker)
+    first = export(installation, "--look-back", "3600")
+    assert len([one for one in first if one["actor"]["session"]["uid"] == session]) == 6
+    assert len({one["metadata"]["uid"] for one in first}) == len(first)
+    publish(installation, [action(session, "e-later")])
+    wait_for(installation, VERDICTS, session, 7, worker)
+    (later,) = export(installation)
+    assert (later["resources"], later["disposition"]) == ([{"uid": "e-later"}], "Allowed")
+    assert PAYLOAD not in json.dumps(first)
+
+
+def export(installation: TestInstallation, *options: str) -> list[dict[str, Any]]:
+    """The events that `sluice export` writes before it waits for more."""
+    words = [sys.executable, "-m", "sluice", "export", "--timeout", "4", *options]
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
+    done = subprocess.run(
+        words, env={**own, **installation.settings}, capture_output=True, timeout=120, check=True
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]

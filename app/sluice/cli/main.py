@@ -87,6 +87,11 @@ VERBS = {
     "show": Verb(_LEDGER, "sluice.cli.ledger.show", "Show one decision's whole story, the reason first."),
     "rerun": Verb(_LEDGER, "sluice.cli.ledger.rerun", "Execute decisions again, and compare field by field."),
     "ledger": Verb(_LEDGER, "sluice.cli.ledger.ledger", "Verify the ledger, or export it for an auditor."),
+    "export": Verb(
+        _LEDGER,
+        "sluice.cli.ledger.export",
+        "Write decisions as JSON lines for a SIEM, as they are committed.",
+    ),
     "quality": Verb(
         _LEDGER, "sluice.cli.quality.quality", "Retrievals: the report of how items were decided, alarms"
     ),

@@ -51,7 +51,7 @@ class MetricDefinition:
 
 
 LABELS = {
-    "action": "what became of a memory write: allow, quarantine, block",
+    "action": "what became of a memory write: allow, quarantine, reject",
     "code": "the code of a dead letter, one of this program's words",
     "destination": "slack, or webhook and the name that the settings give it",
     "enforcement": "enforce, or shadow where the policy only observes",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
+
+from sluice_topics.records import Alarm, OutcomeAlarm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 NONE, BEFORE = "none", "before_gates"
 POLICY_DIGITS = slice(7, 19)
 """Of a hash "sha256:…": enough to tell two policies apart."""
+ALARMS = tuple(
+    kind for record in (Alarm, OutcomeAlarm) for kind in get_args(record.model_fields["kind"].annotation)
+)
+"""The kinds of alarms that the ledger has."""
 _MS_PER_S = 1000
 
 
@@ -39,6 +45,8 @@ class WorkerMetrics:
         self._metrics = metrics
         self._wall_ms = wall_ms
         self._policy: str | None = None
+        # From 0 on: what a first alarm adds is an increase then.
+        metrics.add("sluice_alarms_total", {(kind,): 0 for kind in ALARMS})
 
     def note_commit(self, commit: Commit) -> None:
         """Count a transaction and its records."""
