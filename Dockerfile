@@ -1,5 +1,5 @@
 # The worker (and every other `sluice` verb) as docker-compose.yml and the Helm chart run it (docs/install.md).
-# This image's interpreter is built with --enable-optimizations and --with-lto (docs/performance.md, "The interpreter").
+# This image's interpreter is built with --enable-optimizations and --with-lto (docs/performance-parts.md, "The interpreter").
 # A tag may move: pin its digest for a build of your own (docs/install.md, "The image").
 FROM python:3.11.13-slim-bookworm AS build
 

@@ -151,7 +151,7 @@ define INSTALL_SLUICE
 endef
 
 # PYTHON=/some/python overrides the search. Each is run, not only looked for: a shim may stand for nothing. Of those with
-# one name, one that was built with profile-guided optimisation comes first (docs/performance.md: it is a quarter to a
+# one name, one that was built with profile-guided optimisation comes first (docs/performance-parts.md: it is a quarter to a
 # third faster). It says so itself, or is the distribution's, whose configuration does not say it.
 define FIND_PYTHON
 for name in $(or $(PYTHON),python3.11 python3.12 python3.13 python3); do found=; \

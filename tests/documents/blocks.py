@@ -24,15 +24,15 @@ NOT_RUN = {
     ): "waits for a person; tests/kafka/test_init.py runs it, and answers as the next block does",
     ("README.md", "sluice escalations list --role vp"): "as above",
     (
-        "docs/clients.md",
+        "docs/other-languages.md",
         "public ",
     ): "bytes that are signed; tests/unit/client/test_client_parts.py checks them",
     (
-        "docs/clients.md",
+        "docs/signing-agents.md",
         "grant = ",
     ): "two lines of two agents; tests/unit/core/actions/test_delegation.py runs them",
     (
-        "docs/clients.md",
+        "docs/other-languages.md",
         "(cd docs/",
     ): "fetches packages; tests/kafka/test_other_languages.py does, and runs them",
     (
@@ -47,11 +47,11 @@ NOT_RUN = {
         "sluice escalations show",
     ): "needs an escalation's id and an approver's key; tests/kafka/test_approvals.py answers so",
     (
-        "docs/approvals.md",
+        "docs/standing-grants.md",
         "sluice escalations approve",
     ): "needs an escalation's id and an approver's key; tests/kafka/test_approvals.py grants so",
     (
-        "docs/approvals.md",
+        "docs/standing-grants.md",
         "sluice escalations grant",
     ): "needs an escalation's id and an approver's key; tests/kafka/test_approvals.py grants so",
     (
@@ -64,9 +64,18 @@ NOT_RUN = {
         "import base64",
     ): "a receiver's check; tests/kafka/test_notifications.py runs it",
     (
-        "docs/models.md",
+        "docs/running-models.md",
         "sluice grader prove",
     ): "needs a model's key; tests/unit/offline/test_golden_set.py proves a model on loopback",
+    (
+        "docs/install.md",
+        "python3.11 -m venv",
+    ): "installs for the machine; tests/kafka/test_wheel.py does the same in an empty environment",
+    ("docs/install.md", "docker build"): "needs Docker; tests/unit/test_image.py runs the stages' commands",
+    (
+        "docs/kubernetes.md",
+        "helm install",
+    ): "needs a cluster; tests/unit/test_chart.py reads what is installed",
     ("docs/archive.md", "manifest/"): "the folders of an archive",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
@@ -75,11 +84,11 @@ NOT_RUN = {
         "INFO sluice.stream",
     ): "a worker's log; tests/unit/stream/test_policy_log.py holds the lines",
     (
-        "docs/policy.md",
+        "docs/relaxing-policy.md",
         "ERROR sluice.stream",
     ): "a log of a worker that stops; tests/kafka/test_policy_loss.py holds the lines",
     (
-        "docs/policy.md",
+        "docs/relaxing-policy.md",
         "sluice registry accept-loss",
     ): "needs control topics that lost something; tests/kafka/test_policy_loss.py accepts a loss so",
     (

@@ -158,7 +158,12 @@ def _open_soon(path: Path) -> None:
 
 
 def test_the_worked_example_of_a_signature_is_what_a_worker_accepts() -> None:
-    lines = (Path(__file__).parents[3] / "docs" / "clients.md").read_text().split("```text\n")[1].splitlines()
+    lines = (
+        (Path(__file__).parents[3] / "docs" / "other-languages.md")
+        .read_text()
+        .split("```text\n")[1]
+        .splitlines()
+    )
     said = dict(line.strip().split(None, 1) for line in lines[:11])
     key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
     read = read_signature(said["header"].encode())

@@ -132,7 +132,7 @@ def test_what_an_agent_without_keys_tells_is_its_word_as_before() -> None:
 
 def test_the_lines_of_the_guide_make_a_chain_that_is_allowed() -> None:
     """Mend 22.21: as written, but for the session, the tool and the installation of the cases here."""
-    (lines,) = [one.text for one in blocks("docs/clients.md") if one.text.startswith("grant = ")]
+    (lines,) = [one.text for one in blocks("docs/signing-agents.md") if one.text.startswith("grant = ")]
     called: list[Any] = []
     child = SimpleNamespace(propose=lambda *args, **kwargs: called.append((args, kwargs)))
     pem = OWN.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
