@@ -27,7 +27,7 @@ from load.bench.gates import (
     retrieval_gate,
 )
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
-from load.bench.workers import disk, judged, processes, proofs, retrieval_latency, stream
+from load.bench.workers import disk, judged, observed, processes, proofs, retrieval_latency, stream
 from sluice.broker.locate import find_broker
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "processes": processes.measure_processes,
     "disk": disk.measure_disk,
     "proofs": proofs.costs,
+    "observed": observed.measure_observed,
     "likened": stream.likenesses,
     "unlikened": stream.measure_unlikened,
     "latency": stream.latencies,

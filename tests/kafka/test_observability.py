@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
 from load.installations.worker_process import WorkerProcess
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 SESSION = "observed"
+REQUEST = "sluice.request POST /v1/evaluate"
 PAYLOAD = "4111-1111-1111-1111"
 """In parameters and in what cannot be read: nothing that is shown may have it."""
 
@@ -58,6 +64,40 @@ def status(address: str, path: str) -> int:
     return httpx2.get(f"http://{address}{path}", timeout=10).status_code
 
 
+@dataclass
+class Collector:
+    """Takes spans, as OpenTelemetry's collector does."""
+
+    url: str = ""
+    spans: list[Any] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    found = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                found.spans += [span for scope in resource.scope_spans for span in scope.spans]
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found.url = f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
 @pytest.fixture(scope="module")
 def address() -> str:
     (port,) = find_free_ports(1)
@@ -66,12 +106,19 @@ def address() -> str:
 
 @pytest.fixture(scope="module")
 def installation(
-    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory, address: str
+    kafka: str,
+    module_prefix: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    address: str,
+    collector: Collector,
 ) -> TestInstallation:
     named = module_prefix.rstrip(".")
-    return installation_on(
-        kafka, tmp_path_factory.mktemp("observed"), named, SLUICE_WORKER__METRICS_ADDRESS=address
-    )
+    settings = {
+        "SLUICE_WORKER__METRICS_ADDRESS": address,
+        "SLUICE_TRACES__ENDPOINT": collector.url,
+        "SLUICE_TRACES__SHARE": "0",
+    }
+    return installation_on(kafka, tmp_path_factory.mktemp("observed"), named, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +223,33 @@ def test_a_notifier_is_ready_once_it_has_read_what_there_is(
             assert status(address, "/healthz") == 200
             assert scrape(address)["sluice_notifications_waiting"] == {"destination=webhook ops": 0}
             assert not re.search(r" (ERROR|CRITICAL) ", notifier.read_log()), notifier.read_log()
+
+
+def test_a_callers_trace_goes_through_gateway_and_worker_to_the_commit(
+    installation: TestInstallation, worker: WorkerProcess, collector: Collector
+) -> None:
+    trace_id, caller = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    assert collector.spans == []  # nobody else asked
+    with run_gateway(installation, "traced") as gateway:
+        with gateway.client(traceparent=f"00-{trace_id}-{caller}-01") as client:
+            body = request("traced-session", parameters={"card": PAYLOAD})
+            assert client.post("/v1/evaluate", json=body).status_code == 200
+        wait_until(lambda: {"sluice.commit", REQUEST} <= {one.name for one in collector.spans}, worker)
+    spans = {one.name: one for one in collector.spans}
+    assert {one.trace_id.hex() for one in collector.spans} == {trace_id}
+    assert spans[REQUEST].parent_span_id.hex() == caller
+    assert spans["sluice.decide"].parent_span_id == spans[REQUEST].span_id
+    assert spans["sluice.commit"].parent_span_id == spans["sluice.decide"].span_id
+    gates = [one for one in collector.spans if one.name.startswith("sluice.gate ")]
+    assert gates
+    assert {one.parent_span_id for one in gates} == {spans["sluice.decide"].span_id}
+    (record,) = [
+        one for one in read_stored(installation, VERDICTS) if b"traced-session" in (one.value or b"")
+    ]
+    header = dict(record.headers)["traceparent"]
+    assert header is not None
+    assert header.decode() == f"00-{trace_id}-{spans['sluice.decide'].span_id.hex()}-01"
+    assert PAYLOAD not in "".join(map(str, collector.spans))
 
 
 def test_decisions_are_exported_once_and_a_restart_goes_on_where_it_ended(

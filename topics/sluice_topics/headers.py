@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii as _quoted
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from sluice_topics.catalog import CATALOG, get_wire_schema
@@ -28,9 +28,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _TRACEPARENT = re.compile(
-    r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?"
+    r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
 )
 _CURRENT_VERSION = "00"
+
+
+class TraceContext(NamedTuple):
+    """What a `traceparent` says: ids as numbers, and the flags, whose lowest bit asks for a recording."""
+
+    trace_id: int
+    span_id: int
+    flags: int
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether whoever sent it records the trace."""
+        return bool(self.flags & 1)
+
+
+def parse_traceparent(received: str | None) -> TraceContext | None:
+    """What a header says; None for none, and for one that W3C Trace Context does not allow."""
+    match = _TRACEPARENT.fullmatch(received) if received else None
+    if match is None or (match[1] == _CURRENT_VERSION and match[5]):
+        return None
+    return TraceContext(int(match[2], 16), int(match[3], 16), int(match[4], 16))
 
 
 def make_traceparent(record_id: str, received: str | None) -> str:
@@ -44,9 +65,9 @@ def make_traceparent(record_id: str, received: str | None) -> str:
     derived = sha256(record_id.encode("utf-8", "surrogatepass")).hexdigest()
     span = derived[:16]
     match = _TRACEPARENT.fullmatch(received) if received else None
-    if match is None or (match[1] == _CURRENT_VERSION and match[4]):
+    if match is None or (match[1] == _CURRENT_VERSION and match[5]):
         return f"00-{derived[16:48]}-{span}-00"
-    return f"00-{match[2]}-{span}-{match[3]}"
+    return f"00-{match[2]}-{span}-{match[4]}"
 
 
 Headers = list[tuple[str, bytes]]
@@ -158,12 +179,20 @@ def make_output_headers(body: dict[str, Any], kind: str, source: str, traceparen
 def make_input_headers(
     record_id: str, kind: str, source: str, time: str, traceparent: str | None = None
 ) -> Headers:
-    """The headers that a producer of an input record sets. `time` is RFC 3339; no decision relies on it."""
+    """The headers that a producer of an input record sets. `time` is RFC 3339; no decision relies on it.
+    `traceparent`: of the span that the input comes from, which is the parent of the decision's; None, or one
+    that is not valid: a trace of its own, not recorded."""
+    caller = parse_traceparent(traceparent)
+    trace = (
+        make_traceparent(record_id, None)
+        if caller is None
+        else f"00-{caller.trace_id:032x}-{caller.span_id:016x}-{caller.flags:02x}"
+    )
     return [
         ("ce_id", encode_plain(record_id)),
         ("ce_source", _encode_cached(source)),
         ("ce_time", _encode_cached(time)),
-        ("traceparent", make_traceparent(record_id, traceparent).encode()),
+        ("traceparent", trace.encode()),
         *_FIXED[kind],
     ]
 

@@ -16,8 +16,28 @@ from sluice.stream.process import SystemClock
 
 if TYPE_CHECKING:
     from sluice.observability.metric_definitions import Process
+    from sluice.observability.traces import RequestTraces, SpanWriter
     from sluice.settings.reader import Settings
     from sluice.stream.engine.observer import EngineObserver
+
+
+class TracesUnavailable(Exception):
+    """The settings ask for traces, and the extra `traces` is not installed."""
+
+
+def build_span_writer(settings: Settings, service: str) -> SpanWriter | None:
+    """None: the settings switch traces off. Raises TracesUnavailable."""
+    given = settings.traces
+    if not given.endpoint:
+        return None
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - an extra
+
+        from sluice.observability.traces import SpanWriter, TraceSettings  # noqa: PLC0415 - as above
+    except ImportError:
+        raise TracesUnavailable("traces.endpoint: install the extra `traces`") from None
+    traced = TraceSettings(service, given.share, given.max_per_s)
+    return SpanWriter(OTLPSpanExporter(given.endpoint, timeout=EXPORT_S), traced)
 
 
 class ObservedProcess(NamedTuple):
@@ -27,31 +47,51 @@ class ObservedProcess(NamedTuple):
     listener: HttpListener
 
 
+EXPORT_S = 5.0
+"""Within which an endpoint must have taken spans, or they are dropped."""
+
+
 class ObservedWorker(NamedTuple):
-    """A worker's observer, and the listener that serves what it counts, not started."""
+    """A worker's observer, and the listener that serves what it counts, not started; None: nothing is
+    served."""
 
     observer: EngineObserver
-    listener: HttpListener
+    listener: HttpListener | None
 
 
 def observe_worker(settings: Settings) -> ObservedWorker | None:
-    """None: the settings switch it off."""
-    address = settings.worker.metrics_address
+    """None: the settings switch all of it off. Raises TracesUnavailable."""
+    address, spans = settings.worker.metrics_address, build_span_writer(settings, "sluice-worker")
+    observers: list[EngineObserver] = []
+    if spans is not None:
+        from sluice.observability.traces import WorkerTraces  # noqa: PLC0415 - an extra
+
+        observers.append(WorkerTraces(spans))
     if not address:
-        return None
+        return ObservedWorker(EngineObservers(observers), None) if observers else None
     health = WorkerHealth()
     checks = HealthChecks(health.beat.find_fault, health.list_waits)
     metrics, listener = observe_process("worker", address, checks)
     counted = WorkerMetrics(metrics, SystemClock().wall_ms)
-    return ObservedWorker(EngineObservers([counted, health]), listener)
+    return ObservedWorker(EngineObservers([counted, health, *observers]), listener)
 
 
 class ObservedGateway(NamedTuple):
-    """A gateway's counter of requests, its health, and their listener, not started."""
+    """A gateway's counter of requests, its health, and their listener, not started; None: it is off."""
 
     metrics: GatewayMetrics
     health: GatewayHealth
     listener: HttpListener
+
+
+def trace_gateway(settings: Settings) -> RequestTraces | None:
+    """None: the settings switch it off. Raises TracesUnavailable."""
+    spans = build_span_writer(settings, "sluice-gateway")
+    if spans is None:
+        return None
+    from sluice.observability.traces import RequestTraces  # noqa: PLC0415 - an extra
+
+    return RequestTraces(spans)
 
 
 def observe_gateway(settings: Settings) -> ObservedGateway | None:

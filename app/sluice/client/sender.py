@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import secrets
+import sys
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -143,7 +144,8 @@ class Sender:
 
     def build_outgoing(self, kind: InputKind, session: str, name: str, value: bytes) -> OutgoingInput:
         """An input with its headers, signed where there is a key. `name`: the input's `ce_id`."""
-        headers = build_headers(kind, Origin(f"/agents/{self._agent_id}"), session, name, value, self._signer)
+        origin = Origin(f"/agents/{self._agent_id}", find_current_traceparent())
+        headers = build_headers(kind, origin, session, name, value, self._signer)
         return OutgoingInput(kind, name, session, value, headers)
 
     def build_record(self, id_field: str, an_id: str | None, session: str, **fields: Any) -> dict[str, Any]:
@@ -194,6 +196,18 @@ class Origin(NamedTuple):
 
     source: str
     traceparent: str | None = None
+
+
+def find_current_traceparent() -> str | None:
+    """The `traceparent` of the caller's span; None where the caller has none, or uses no OpenTelemetry.
+    Imports nothing: who has a span has imported it."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
 
 
 def build_headers(

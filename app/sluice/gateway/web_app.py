@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.delegated_answers import DelegatedAnswers
     from sluice.gateway.http.api_keys import ApiKeyStore
-    from sluice.gateway.http.edge import ObserveRequest
+    from sluice.gateway.http.edge import ObserveRequest, RequestTracer
     from sluice.gateway.http.rate_limits import RateLimit
     from sluice.gateway.input_requests import WaitLimits
     from sluice.gateway.ledger_scan import LedgerScan
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
-    """The parts that the routes are made of. `observe`: see Edge; `note_serving` is told when it is
+    """The parts that the routes are made of. `observe`, `tracer`: see Edge; `note_serving` is told when it is
     connected, and when it stops."""
 
     exchange: Exchange
@@ -84,6 +84,7 @@ class GatewayParts:
     fail: Callable[[], None]
     slack: SlackApp | None = None
     observe: ObserveRequest | None = None
+    tracer: RequestTracer | None = None
     note_serving: Callable[[bool], None] = lambda _: None
 
 
@@ -139,7 +140,7 @@ def build_app(parts: GatewayParts) -> Edge:
         parts.visitors, views, *forms, Grants(views), Search(views), OverTime(views), parts.rate
     )
     add_pages(app, pages)
-    return Edge(app, parts.edge, parts.observe)
+    return Edge(app, parts.edge, parts.observe, parts.tracer)
 
 
 def _add_slack(app: FastAPI, slack: SlackApp, parts: GatewayParts, subjects: Subjects) -> None:

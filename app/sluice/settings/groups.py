@@ -223,6 +223,14 @@ class LoggingSettings(SettingGroup):
     format: Literal["lines", "json"] = "lines"
 
 
+class TracesSettings(SettingGroup):
+    """OpenTelemetry spans of worker and gateway: where they go, and of how much."""
+
+    endpoint: Annotated[str, Field(pattern=r"^$|^https?://[^\s@]+$")] = ""
+    share: Annotated[float, Field(ge=0, le=1)] = 0.01
+    max_per_s: Annotated[float, Field(gt=0)] = 50.0
+
+
 class CacheSettings(SettingGroup):
     """What is worked out once for all commands of this user."""
 
@@ -250,6 +258,7 @@ class Settings(SettingGroup):
     slack: SlackSettings = SlackSettings()
     archive: ArchiveSettings = ArchiveSettings()
     logging: LoggingSettings = LoggingSettings()
+    traces: TracesSettings = TracesSettings()
     cache: CacheSettings = CacheSettings()
 
     def build_audience(self) -> Audience:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.bootstrap.observing import TracesUnavailable, trace_gateway
 from sluice.cli.machine.gateway_ledger import build_ledger_work
 from sluice.cli.machine.notify import MISSING
 from sluice.cli.output import require_record_proofs, stop
@@ -99,16 +100,21 @@ def build_gateway(
             Visitors(people, visits, shared.log_ins),
             fail,
             _build_slack_app(settings),
-            **_observe(observed, registry),
+            **_observe(settings, observed, registry),
         )
     )
 
 
-def _observe(observed: ObservedGateway | None, registry: RegistryView) -> dict[str, Any]:
+def _observe(settings: Settings, observed: ObservedGateway | None, registry: RegistryView) -> dict[str, Any]:
+    try:
+        tracer = trace_gateway(settings)
+    except TracesUnavailable as error:
+        stop(str(error))
     if observed is None:
-        return {}
+        return {"tracer": tracer}
     observed.health.is_fresh = lambda: registry.is_fresh
-    return {"observe": observed.metrics.observe, "note_serving": observed.health.note_serving}
+    note_serving = observed.health.note_serving
+    return {"observe": observed.metrics.observe, "note_serving": note_serving, "tracer": tracer}
 
 
 def _build_freezer(settings: Settings) -> Freezer:

@@ -72,7 +72,7 @@ def worker(processes: Processes = 1) -> None:
 
 def run(settings: Settings, additions: Additions | None = None) -> None:
     """Check the topics, build and run the worker in this process, and end the process."""
-    from sluice.bootstrap.observing import observe_worker  # noqa: PLC0415 - most commands need no metrics
+    from sluice.bootstrap.observing import TracesUnavailable, observe_worker  # noqa: PLC0415 - most commands need no metrics
     from sluice.bootstrap.parts import Additions, build_control_reader, build_worker  # noqa: PLC0415 - importing Faust takes a second
     from sluice.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
 
@@ -81,9 +81,13 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
     if problem := describe_missing_trust(settings):
         stop(problem)
     added = additions or Additions()
-    observed = observe_worker(settings)
+    try:
+        observed = observe_worker(settings)
+    except TracesUnavailable as error:
+        stop(str(error))
     if observed is not None:
-        listen(observed.listener, "worker")
+        if observed.listener is not None:
+            listen(observed.listener, "worker")
         added = replace(added, observer=observed.observer)
     stop_unless_topics_fit(settings)
     records = _read_control_records(build_control_reader(settings))

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.http.response_headers import (
@@ -37,6 +37,7 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 ObserveRequest = Callable[[str, str | None, int, float], None]
 
 log = logging.getLogger(__name__)
+TRACEPARENT = b"traceparent"
 FACTS = "facts"
 """In the scope's state: the ResponseFacts of the request."""
 MOST_HEADERS, LONGEST_HEADERS = 100, 32 * 1024
@@ -56,12 +57,35 @@ class EdgeRules:
     allowed_origins: Sequence[str] = ()
 
 
+class TracedRequest(Protocol):
+    """A request whose trace is recorded. `traceparent`: what goes on in place of the caller's."""
+
+    traceparent: str
+
+    def end(self, method: str, template: str | None, status: int) -> None:
+        """The response has ended. `template`: of the path, None for one that there is not."""
+
+
+class RequestTracer(Protocol):
+    """Records traces of requests."""
+
+    def begin(self, received: str | None) -> TracedRequest | None:
+        """A request has come, with this `traceparent`; None: it is not recorded."""
+
+
 class Edge:
     """Wraps the application."""
 
-    def __init__(self, app: AsgiApp, rules: EdgeRules, observe: ObserveRequest | None = None) -> None:
+    def __init__(
+        self,
+        app: AsgiApp,
+        rules: EdgeRules,
+        observe: ObserveRequest | None = None,
+        tracer: RequestTracer | None = None,
+    ) -> None:
         """`observe` gets the method, the path's template (None: there is no such path), the status and the
-        seconds of each request."""
+        seconds of each request; `tracer` begins and ends the trace of each."""
+        self._tracer = tracer
         self._app = app
         self._rules = rules
         self._observe = observe
@@ -80,8 +104,10 @@ class Edge:
         facts = ResponseFacts(str(uuid.uuid4()))
         headers = dict(scope["headers"])
         writer = _Writer(send, facts, build_cors_headers(headers.get(b"origin"), self._rules.allowed_origins))
+        received = headers.get(TRACEPARENT, b"").decode("latin-1") or None
+        traced = None if self._tracer is None else self._tracer.begin(received)
         try:
-            await self._handle(scope, receive, writer, facts)
+            await self._handle(scope, receive, writer, facts, traced)
         except HttpError as error:
             await writer.refuse(error)
         except Exception:
@@ -90,9 +116,11 @@ class Edge:
                 await writer.refuse(HttpError(500, "internal_error", "the gateway failed; its log says why"))
         finally:
             took_ms = 1000 * (time.perf_counter() - began)
+            template = getattr(scope.get("route"), "path", None)
             if self._observe is not None:
-                template = getattr(scope.get("route"), "path", None)
                 self._observe(scope["method"], template, writer.status, took_ms / 1000)
+            if traced is not None:
+                traced.end(scope["method"], template, writer.status)
             told = " ".join(f"{name}={json.dumps(value)}" for name, value in facts.log.items())
             where = scope["method"], scope.get("raw_path", b"").decode("latin-1")
             log.info(
@@ -106,13 +134,20 @@ class Edge:
                 extra={
                     "method": scope["method"],
                     "request_id": facts.request_id,
-                    "route": getattr(scope.get("route"), "path", None),
+                    "route": template,
                     "status": writer.status,
                     "took_ms": round(took_ms, 1),
                 },
             )
 
-    async def _handle(self, scope: Scope, receive: Receive, writer: _Writer, facts: ResponseFacts) -> None:
+    async def _handle(
+        self,
+        scope: Scope,
+        receive: Receive,
+        writer: _Writer,
+        facts: ResponseFacts,
+        traced: TracedRequest | None,
+    ) -> None:
         _check_headers(scope["headers"])
         headers = dict(scope["headers"])
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
@@ -121,7 +156,7 @@ class Edge:
         kept = strip(scope["headers"])
         _check_version(kept)
         body = await self._read_body(receive, headers.get(b"content-length"))
-        scope["headers"] = kept
+        scope["headers"] = kept if traced is None else _replace_traceparent(kept, traced.traceparent)
         scope.setdefault("state", {})[FACTS] = facts
         await self._app(scope, _replay(body, receive), writer)
 
@@ -190,6 +225,13 @@ def build_error_headers(error: HttpError) -> RawHeaders:
     if error.status in (408, 413, 431):
         headers.append((b"connection", b"close"))
     return headers
+
+
+def _replace_traceparent(headers: RawHeaders, traceparent: str) -> RawHeaders:
+    return [
+        *((name, value) for name, value in headers if name != TRACEPARENT),
+        (TRACEPARENT, traceparent.encode()),
+    ]
 
 
 def _check_headers(headers: RawHeaders) -> None:
