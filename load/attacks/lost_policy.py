@@ -123,7 +123,7 @@ def _put_back(
     second = _acceptance(gone, both, name="loss-2")
     mended = _contents([*whole, second])
     wrong = bool(find_loss(used, mended))
-    left = find_loss(mended.following(used), _contents([*cut, second, accepted]))
+    left = find_loss(mended.follow(used), _contents([*cut, second, accepted]))
     return Attempt(
         "a used acceptance is lost, that is accepted, and it is put back",
         bool(left) and not wrong,
@@ -206,4 +206,4 @@ def _entry(kind: str, name: str, revision: int, **spec: Any) -> dict[str, Any]:
 
 def _sign_entry(entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
     key = f"{entry['kind']}/{entry['id']}@{entry['revision']}".encode()
-    return REGISTRY, key, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), signers).written()
+    return REGISTRY, key, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), signers).encode()

@@ -118,7 +118,7 @@ def _false_acceptances(
 
 def _sign_entry(entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
     key = f"{entry['kind']}/{entry['id']}@{entry['revision']}".encode()
-    return REGISTRY, key, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), signers).written()
+    return REGISTRY, key, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), signers).encode()
 
 
 def _tool(revision: int, tier: str) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def _entries_for_others() -> Iterator[Attempt]:
     for where, wanted in (("acme-staging", False), (PRODUCTION.installation, True)):
         spec = {"tenant_id": "acme", "tier": "T4"}
         entry = {"kind": "agent", "id": "mighty", "revision": 1, "spec": spec, "installations": [where]}
-        value = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), [TRUST.owner]).written()
+        value = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(entry).encode(), [TRUST.owner]).encode()
         lines = [TRUST.make_approver(), (REGISTRY, b"agent/mighty@1", value)]
         records = [InputRecord(topic, 0, n, BEGAN_MS, key, it) for n, (topic, key, it) in enumerate(lines)]
         compiled = CompileCache(partial(run_cases, stages=None), PRODUCTION)

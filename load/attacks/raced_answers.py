@@ -85,7 +85,7 @@ def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
 
 
 def _sign_entry(entry: Fields, key: Any) -> bytes:
-    return sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [key]).written()
+    return sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [key]).encode()
 
 
 class _Calls:

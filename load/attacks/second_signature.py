@@ -107,7 +107,7 @@ def _attempt_with_moved_signature(
             raise TypeError("both were signed here")
         copied = [one for one in signed.signatures if one.keyid == REVIEWER.keyid]
         moved = Envelope(envelope.payload_type, envelope.payload, (*envelope.signatures, *copied))
-        records.append((topic, key, moved.written()))
+        records.append((topic, key, moved.encode()))
     return _judge(policy, f"{tried}: with a signature of another record", documents, records, counts=False)
 
 
@@ -127,7 +127,7 @@ def _attempt_in_steps(policy: Sequence[ControlRecord]) -> Iterator[Attempt]:
         [refused, again],
         counts=False,
     )
-    value = cosign(_sign(moved, [OWNER])[2], [REVIEWER]).written()
+    value = cosign(_sign(moved, [OWNER])[2], [REVIEWER]).encode()
     both = (REGISTRY, b"agent/held@2", value)
     yield _judge(policy, "the second signs what was refused", [moved], [refused, both], counts=True)
 
@@ -210,5 +210,5 @@ def _name(document: Document) -> str:
 
 def _sign(document: Document, signers: Sequence[SigningKey]) -> ControlRecord:
     topic = REGISTRY if "kind" in document else BUNDLES
-    value = sign(PAYLOAD_TYPES[topic], json.dumps(document).encode(), signers).written()
+    value = sign(PAYLOAD_TYPES[topic], json.dumps(document).encode(), signers).encode()
     return topic, _name(document).encode(), value

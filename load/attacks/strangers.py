@@ -112,7 +112,7 @@ def _quarantine() -> Attempt:
     for offset in range(most + 50):
         agent = "honest" if offset < 5 else "sibling"
         held = _make_held(agent, offset)
-        book.apply([*map(Left, book.crowding(max(0, len(book) + 1 - most))), Entered(held)])
+        book.apply([*map(Left, book.select_crowding(max(0, len(book) + 1 - most))), Entered(held)])
     left = sum(one.agent_id == "honest" for one in book.all_held)
     return Attempt("a flood of held memories", left == 5, f"{left} of 5 of the victim's are still held")
 

@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
     without = {}
     for name in sorted({row.file for row in rows}):
         own = {row.repository for row in rows if row.file == name} - {""}
-        left = library.without(*sorted(own)) if own else library
+        left = library.exclude_sources(*sorted(own)) if own else library
         inside = np.array([row.file == name for row in rows])
         patterns = _patterns(left, vectors)
         fitted = fit(measured, patterns, ~inside)

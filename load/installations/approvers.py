@@ -110,7 +110,7 @@ def approver(trust: ThrowawayTrust, name: str, key: SigningKey, roles: list[str]
     """The entry of an approver, signed by the root key."""
     groups = ["leads" if name == LATER else "desk"]
     one = entry("approver", name, public_key=key.public.text, roles=roles, groups=groups)
-    value = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(one), [trust.root]).written()
+    value = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(one), [trust.root]).encode()
     return REGISTRY, f"approver/{name}@1".encode(), value
 
 

@@ -83,7 +83,7 @@ def make_failing(revision: int) -> dict[str, Any]:
 def sign_bundle(trust: ThrowawayTrust, written: dict[str, Any]) -> ControlRecord:
     """The control record of a quality bundle, signed by the owner alone."""
     envelope = sign(QUALITY_BUNDLE_TYPE, json.dumps(written).encode(), [trust.owner])
-    return BUNDLES, f"{written['id']}@{written['revision']}".encode(), envelope.written()
+    return BUNDLES, f"{written['id']}@{written['revision']}".encode(), envelope.encode()
 
 
 def make_changing(tenant: str) -> dict[tuple[str, str], dict[str, Any]]:

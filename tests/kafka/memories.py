@@ -54,7 +54,7 @@ def memory_installation(
     )
     spec = {"public_key": key.public.text, "roles": ["reviewer"]}
     reviewer = {"kind": "approver", "id": REVIEWER, "revision": 1, "spec": spec}
-    signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(reviewer), [installation.trust.root]).written()
+    signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(reviewer), [installation.trust.root]).encode()
     patient = {**neutral_policy.bundle(revision=2, stages=stages), "memory": {}}
     hasty = {
         **neutral_policy.bundle(stages=stages),

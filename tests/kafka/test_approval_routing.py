@@ -62,7 +62,7 @@ def installation(kafka: str, prefix: str, tmp_path: Path) -> TestInstallation:
     for name, group in GROUPS.items():
         public = KEYS[name].public.text
         raw = orjson.dumps(entry("approver", name, public_key=public, roles=["approver"], groups=[group]))
-        value = sign(PAYLOAD_TYPES[REGISTRY], raw, [made.trust.root]).written()
+        value = sign(PAYLOAD_TYPES[REGISTRY], raw, [made.trust.root]).encode()
         signed.append((REGISTRY, f"approver/{name}@1".encode(), value))
     policy = [*signed, made.trust.sign_bundle(json.dumps(routed).encode()), *made.trust.sign_entries(entries)]
     asyncio.run(publish_policy(kafka, made.prefix, policy))

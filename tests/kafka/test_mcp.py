@@ -54,7 +54,7 @@ def installation(
     entry = {"kind": "tool", "id": "load.refund", "revision": 1, "spec": refund}
     spec = {"public_key": APPROVER.public.text, "roles": ["approver"]}
     approver = {"kind": "approver", "id": "ann", "revision": 1, "spec": spec}
-    signed = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(approver).encode(), [installation.trust.root]).written()
+    signed = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(approver).encode(), [installation.trust.root]).encode()
     policy = [(REGISTRY, b"approver/ann@1", signed), *installation.trust.sign_entries([entry])]
     asyncio.run(publish_policy(kafka, installation.prefix, policy))
     return installation

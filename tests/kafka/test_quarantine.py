@@ -42,7 +42,7 @@ def installation_with_dave(kafka: str, folder: Path, prefix: str) -> TestInstall
     installation = memories.memory_installation(kafka, folder, prefix.rstrip(".")).installation
     spec = {"public_key": make_private_key(folder / "dave.pem").public.text, "roles": ["reviewer"]}
     entry = {"kind": "approver", "id": DAVE, "revision": 1, "spec": spec}
-    signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [installation.trust.root]).written()
+    signed = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), [installation.trust.root]).encode()
     bundle = orjson.dumps(
         {**neutral_policy.bundle(revision=2), "memory": {"quarantineReviewMs": PATIENCE_MS}}
     )

@@ -211,13 +211,13 @@ def _refuse_constant(name: str) -> NoReturn:
 def _plant_flaws(hook: Any) -> Any:
     """The hook, returning a flaw in place of raising it."""
 
-    def planted(given: Any) -> Any:
+    def plant(given: Any) -> Any:
         try:
             return hook(given)
         except _Flaw as flaw:
             return flaw
 
-    return planted
+    return plant
 
 
 _STRICT = json.JSONDecoder(

@@ -167,7 +167,7 @@ class Location(NamedTuple):
     about: str = ""
     start: int = 0
 
-    def within(self, step: str, *, id_: str | None = None) -> Location:
+    def step_into(self, step: str, *, id_: str | None = None) -> Location:
         """Of a field or an element."""
         joint = "" if step.startswith("[") or not self.path else "."
         return self._replace(path=f"{self.path}{joint}{step}", id=self.id if id_ is None else id_)
@@ -215,9 +215,9 @@ def _compare_models(before: BaseModel, after: BaseModel, place: Location) -> Ite
             if isinstance(direction, ComparedBy) and direction not in compared:
                 compared.add(direction)
                 for one in direction.by(before, after):
-                    yield one._replace(path=place.within(one.path).path)
+                    yield one._replace(path=place.step_into(one.path).path)
         if name not in idle and getattr(before, name) != getattr(after, name):
-            yield from _compare_fields(before, after, name, place.within(field.alias or name))
+            yield from _compare_fields(before, after, name, place.step_into(field.alias or name))
 
 
 def _compare_fields(before: BaseModel, after: BaseModel, name: str, place: Location) -> Iterator[Relaxation]:
@@ -248,7 +248,7 @@ def _compare_members(direction: Members, place: Location, words: dict[str, Any])
     of_objects = _list_models(words["old"]) or _list_models(words["new"])
     for one in found if "{member}" in direction.says or not found else [", ".join(found)]:
         sentence = place.about + direction.says.format(member=one, members=one, **words)
-        path = place.within(f"[{one}]").path if of_objects else place.path
+        path = place.step_into(f"[{one}]").path if of_objects else place.path
         yield Relaxation(sentence, path, words["old"], words["new"])
 
 
@@ -260,7 +260,7 @@ def _compare_inside(old: Any, new: Any, place: Location) -> Iterator[Relaxation]
     for key, one in _list_models(old).items():
         if key in newer:
             step = key if isinstance(old, dict) else f"[{key}]"
-            yield from _compare_models(one, newer[key], place.within(step, id_=str(key)))
+            yield from _compare_models(one, newer[key], place.step_into(step, id_=str(key)))
 
 
 def _list_models(value: Any) -> dict[str, BaseModel]:

@@ -110,7 +110,7 @@ def build_worker(
     readiness = Readiness(worker.ready_file)
     stop_bound = StopBound(worker.close_timeout_s, worker.session_timeout_s, fail_stop, end_stopped)
     given = _build_application_settings(settings)
-    return build_application(given, engine, fail_stop, readiness.changed, stop_bound)
+    return build_application(given, engine, fail_stop, readiness.note_partitions, stop_bound)
 
 
 def build_policy_reducer(settings: Settings, stages: Mapping[str, Stage]) -> PolicyReducer:

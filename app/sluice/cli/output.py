@@ -23,8 +23,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from sluice.settings.reader import Settings, SettingsError, load_settings
-from sluice.text.plurals import counted
-from sluice.text.visible import is_seen, numbered
+from sluice.text.plurals import count_noun
+from sluice.text.visible import is_seen, number
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
@@ -163,7 +163,7 @@ def make_visible(text: str) -> Text:
         if seen:
             found.append("".join(run))
         else:
-            found.append(numbered("".join(run)), style="reverse")
+            found.append(number("".join(run)), style="reverse")
     return found
 
 
@@ -171,7 +171,7 @@ def quote(text: str, most: int) -> Text:
     """Return up to `most` characters, each of the text's own lines behind a margin."""
     lines = [Text(MARGIN, style="dim") + make_visible(line) for line in text[:most].split("\n")]
     if len(text) > most:
-        lines.append(Text(f"{MARGIN}… {counted(len(text) - most, 'character')} more", style="dim"))
+        lines.append(Text(f"{MARGIN}… {count_noun(len(text) - most, 'character')} more", style="dim"))
     return Text("\n").join(lines)
 
 

@@ -101,7 +101,7 @@ def ssn_length(text: str) -> int:
     return len(text) if fits else 0
 
 
-def _mixed_length(text: str) -> int:
+def _measure_mixed(text: str) -> int:
     """Letters and digits together, and no run of one character: what a placeholder is not."""
     fits = (
         any(map(str.isdigit, text))
@@ -122,7 +122,7 @@ DETECTORS = (
     SensitiveDetector("slack_token", r"\bxox[abeoprs]-[A-Za-z0-9-]{20,}"),
     SensitiveDetector("stripe_key", r"\b[rs]k_live_[A-Za-z0-9]{20,}\b"),
     SensitiveDetector("google_key", r"\bAIza[A-Za-z0-9_-]{35}"),
-    SensitiveDetector("model_key", r"\bsk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}", _mixed_length),
+    SensitiveDetector("model_key", r"\bsk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}", _measure_mixed),
     SensitiveDetector(
         "registry_token", r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|dckr_pat_[A-Za-z0-9_-]{20,})"
     ),
@@ -136,7 +136,7 @@ DETECTORS = (
         "secret_assigned",
         r"(?i)\b(?:password|passwd|pwd|secret|api[_-]?key|access[_-]?token|auth[_-]?token)[\"']?\s*[:=]\s*"
         r"[\"']?([A-Za-z0-9_+/=.!@#$%^&*-]{12,128})",
-        _mixed_length,
+        _measure_mixed,
         1,
     ),
     SensitiveDetector(

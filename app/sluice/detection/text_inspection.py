@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.detection.content.content_inspector import ContentInspector, inspect_text
-from sluice.detection.content.findings import ContentInspection, Finding, Kind, Weight, finding_fields
+from sluice.detection.content.findings import ContentInspection, Finding, Kind, Weight, make_finding_fields
 from sluice.detection.content.released_names import NOTHING, Name, Names, Read, Spoken
 from sluice.detection.content.sets import ContentSets
 from sluice.detection.sensitive import COMMON, KINDS, SensitiveScan, scan_for
@@ -23,7 +23,7 @@ __all__ = [
     "SensitiveScan",
     "Spoken",
     "Weight",
-    "finding_fields",
     "inspect_text",
+    "make_finding_fields",
     "scan_for",
 ]

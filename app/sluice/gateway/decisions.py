@@ -36,7 +36,7 @@ from sluice.client.input_kinds import (
     WRITE,
 )
 from sluice.client.sender import InputSigner, Origin, build_headers
-from sluice.core.foundation.input_record import memory_id, read_coordinates, resolved_id, verdict_id
+from sluice.core.foundation.input_record import make_resolved_id, memory_id, read_coordinates, verdict_id
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.openapi_shapes import PENDING_SCHEMA
 from sluice.gateway.waiting_subjects import is_of_caller
@@ -54,7 +54,7 @@ REQUEST_ID = "X-Mnemom-Request-Id"
 SOURCE = "/gateway/agents/"
 REVIEW_SOURCE = "/gateway/approvers/"
 """ce_source of what the gateway publishes, before the agent's id or the approver's."""
-_ID_KINDS = {ACTIONS: verdict_id, REVIEWS: resolved_id, MEMORY_WRITES: memory_id}
+_ID_KINDS = {ACTIONS: verdict_id, REVIEWS: make_resolved_id, MEMORY_WRITES: memory_id}
 """Decisions by the topic of their input."""
 _KINDS = {one.topic: one for one in (ACTION, REVIEW, WRITE)}
 COME_AGAIN_S = 1

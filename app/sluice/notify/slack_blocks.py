@@ -13,7 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.reports.value_words import describe_values
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice.text.visible import visible_text
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def shorten(text: str, most: int) -> str:
     seen = visible_text(text)
     if len(seen) <= most:
         return seen
-    subject = f" … {counted(len(seen) - most, 'character')} more"
+    subject = f" … {count_noun(len(seen) - most, 'character')} more"
     return (seen[: max(0, most - len(subject))] + subject)[:most]
 
 
@@ -126,7 +126,7 @@ def _describe_looked_up(subject: ReportedSubject) -> list[Block]:
         value = "" if one.value is None else f"\n{shorten(one.value, FIELD_CHARS)}"
         found.append(_build_section(f"{shorten(one.sentence, SECTION_CHARS - len(value))}{value}"))
     more = len(subject.values) - len(found)
-    return [*found, _build_section(f"and {counted(more, 'other value')}")] if more > 0 else found
+    return [*found, _build_section(f"and {count_noun(more, 'other value')}")] if more > 0 else found
 
 
 def _describe_approved(subject: ReportedSubject, narrowed: str | None) -> list[Block]:
@@ -216,7 +216,7 @@ def _list_facts(subject: ReportedSubject) -> list[tuple[str, str]]:
         given = {"Tenant": subject.tenant, "Session": subject.session, "Reported by": subject.agent}
         about = [("For", subject.role), ("Subject", subject.name), ("Raised", subject.expires_at)]
         return [*about, *((name, value) for name, value in given.items() if value)]
-    quorum = f", {subject.approvals} of {counted(subject.quorum, 'approval')}" if subject.quorum else ""
+    quorum = f", {subject.approvals} of {count_noun(subject.quorum, 'approval')}" if subject.quorum else ""
     facts = [
         ("Agent", subject.agent),
         ("Tenant", subject.tenant),

@@ -128,7 +128,9 @@ class Likeness:
         own: dict[str, set[str]] = {}
         for row in rows:
             own.setdefault(row.file, set()).update({row.repository} - {""})
-        left = {file: library.without(*sorted(names)) if names else library for file, names in own.items()}
+        left = {
+            file: library.exclude_sources(*sorted(names)) if names else library for file, names in own.items()
+        }
         return cls(left, fitted)
 
     def choose_bundle(self, file: str, bundle: Bundle) -> Bundle:

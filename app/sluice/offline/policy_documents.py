@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markdown_it import MarkdownIt
 
 from sluice.core.actions.policies import MOST_POLICIES
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +62,7 @@ def read_document(path: Path, name: str | None = None) -> PolicyDocument:
     """Markdown, HTML or PDF, by the file's ending; `name` None: the file's. Raises DocumentError, OSError."""
     raw = path.read_bytes()
     if len(raw) > MOST_BYTES:
-        raise DocumentError(f"{path.name} has {counted(len(raw), 'byte')}; {MOST_BYTES} are the most")
+        raise DocumentError(f"{path.name} has {count_noun(len(raw), 'byte')}; {MOST_BYTES} are the most")
     readers = {
         ".pdf": _read_pdf,
         ".html": _read_html,
@@ -86,7 +86,7 @@ def propose_policies(document: PolicyDocument, *, everything: bool = False) -> l
     chosen = [one for one in document.passages if everything or OBLIGES.search(one.text)]
     if len(chosen) > MOST_POLICIES:
         raise DocumentError(
-            f"{counted(len(chosen), 'passage')}; a bundle takes {MOST_POLICIES} policies: import a part"
+            f"{count_noun(len(chosen), 'passage')}; a bundle takes {MOST_POLICIES} policies: import a part"
         )
     return [
         {
@@ -210,7 +210,7 @@ def _read_pdf(raw: bytes) -> Iterator[Raw]:
     try:
         reader = PdfReader(io.BytesIO(raw))
         if len(reader.pages) > MOST_PAGES:
-            raise DocumentError(f"{counted(len(reader.pages), 'page')}; {MOST_PAGES} are the most")
+            raise DocumentError(f"{count_noun(len(reader.pages), 'page')}; {MOST_PAGES} are the most")
         pages = [page.extract_text() for page in reader.pages]
     except (PyPdfError, ValueError, KeyError, TypeError, RecursionError, OSError) as error:
         raise DocumentError(f"the PDF cannot be read: {type(error).__name__}") from None

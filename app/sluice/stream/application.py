@@ -83,7 +83,7 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         """Stop: end Faust's fetching, then close the partitions, then the connections."""
         if not self._crashed.is_set():
             log.info("asked to stop: commits what is decided and closes partitions %s", self.engine.numbers)
-        self.stop_bound.asked()
+        self.stop_bound.note_stop_asked()
         await super().on_stop()
 
     async def fence_partitions(self, assigned: set[Any]) -> None:
@@ -99,8 +99,8 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         if generation != self.consumer_generation_id:
             return
         inputs = [tp for tp in self.consumer.assignment() if tp.topic in self.input_names]
-        ends = self._by_number(await self.consumer.highwaters(*inputs))
-        committed = self._by_number(await self.consumer.seek_to_committed())
+        ends = self._group_by_number(await self.consumer.highwaters(*inputs))
+        committed = self._group_by_number(await self.consumer.seek_to_committed())
         try:
             recovered = Recovered(
                 self.sessions.data, ends, committed, self._find_end, self.consumer.tell_group
@@ -115,10 +115,10 @@ class SluiceApp(faust.App):  # type: ignore[misc]
 
     def _find_end(self, topic: str, number: int) -> int | None:
         real = next(real for real, base in self.input_names.items() if base == topic)
-        end: int | None = self.consumer.known_end(TP(real, number))
+        end: int | None = self.consumer.find_end(TP(real, number))
         return end
 
-    def _by_number(self, offsets: Mapping[Any, int | None]) -> dict[int, dict[str, int]]:
+    def _group_by_number(self, offsets: Mapping[Any, int | None]) -> dict[int, dict[str, int]]:
         """Offsets of input topics by partition number and base name; those of other topics are left out."""
         found: dict[int, dict[str, int]] = defaultdict(dict)
         for tp, offset in offsets.items():
@@ -126,7 +126,7 @@ class SluiceApp(faust.App):  # type: ignore[misc]
                 found[tp.partition][self.input_names[tp.topic]] = offset or 0
         return found
 
-    def written_offsets(self) -> list[tuple[TP, int]]:
+    def list_written_offsets(self) -> list[tuple[TP, int]]:
         """Per changelog partition, the last offset that this worker wrote itself."""
         name = self.sessions.changelog_topic.get_topic_name()
         return [(TP(name, number), offset) for number, offset in self.engine.changelog_offsets().items()]
@@ -192,8 +192,8 @@ def build_application(
     app.sessions = app.Table("sessions", key_type=bytes, value_type=bytes, partitions=settings.partitions)
     for name in settings.input_names:
         _declare_agent(app, name)
-    app.on_partitions_revoked.connect(_on_revoked, weak=False)
-    app.on_before_shutdown.connect(_on_shutdown, weak=False)
+    app.on_partitions_revoked.connect(_handle_revoked, weak=False)
+    app.on_before_shutdown.connect(_handle_shutdown, weak=False)
     return app
 
 
@@ -225,14 +225,14 @@ def _declare_agent(app: SluiceApp, name: str) -> None:
     app.agent(topic, name=f"decide:{name}", supervisor_strategy=CrashingSupervisor)(decide)
 
 
-async def _on_revoked(app: SluiceApp, revoked: set[Any], **_: Any) -> None:
+async def _handle_revoked(app: SluiceApp, revoked: set[Any], **_: Any) -> None:
     del revoked
     await app.close_partitions()
 
 
-async def _on_shutdown(app: SluiceApp, **_: Any) -> None:
+async def _handle_shutdown(app: SluiceApp, **_: Any) -> None:
     await app.close_partitions()
-    app.stop_bound.closed()
+    app.stop_bound.note_closed()
     try:
         await app.engine.close()
     except KafkaError as away:

@@ -101,7 +101,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         """The read position. Call it between two fetches, when everything fetched has been delivered."""
         return self.fetch_position(TP(topic, number))
 
-    def known_end(self, tp: Any) -> int | None:
+    def find_end(self, tp: Any) -> int | None:
         """The end of an assigned partition according to the last fetch; None before the first fetch."""
         subscription = self._thread._consumer._subscription.subscription
         assignment = subscription.assignment if subscription else None
@@ -153,7 +153,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
             changes = await self._getmany(active, min(timeout, RECOVERY_POLL_S))
             self.app.tables.recovery.absorb(changes)
             return {}
-        wanted = self._wanted(active)
+        wanted = self._select_wanted(active)
         if not wanted:
             self._keep_fetches(FETCH_MAX_WAIT_MS)
             await asyncio.sleep(IDLE_S)
@@ -179,9 +179,9 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         with suppress(IllegalStateError):
             await self.seek_wait({tp: batch[0].offset for tp, batch in records.items() if tp in assigned})
 
-    def _wanted(self, active: set[Any]) -> set[Any]:
+    def _select_wanted(self, active: set[Any]) -> set[Any]:
         inputs = {tp for tp in active if tp.topic in self.app.input_names}
-        numbers = self.app.engine.wanted({tp.partition for tp in inputs})
+        numbers = self.app.engine.select_wanted({tp.partition for tp in inputs})
         return {tp for tp in inputs if tp.partition in numbers}
 
     def _read(self, generation: int, tp: Any, records: Sequence[Any]) -> FetchedBatch:

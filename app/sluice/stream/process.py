@@ -87,12 +87,12 @@ def start_task(
 ) -> asyncio.Task[None]:
     """Start a background task; `fail` gets its exception. Cancelling it is not a failure."""
 
-    def ended(task: asyncio.Task[None]) -> None:
+    def describe_end(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:
             fail(fault)
 
     task = asyncio.create_task(running)
-    task.add_done_callback(ended)
+    task.add_done_callback(describe_end)
     return task
 
 
@@ -104,9 +104,9 @@ class Readiness:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self.changed([])
+        self.note_partitions([])
 
-    def changed(self, numbers: list[int]) -> None:
+    def note_partitions(self, numbers: list[int]) -> None:
         """Note the open partitions; without any the worker is not ready."""
         if numbers:
             log.info("ready: deciding for partitions %s", numbers, extra={"partitions": numbers})
@@ -127,7 +127,7 @@ class Ending:
     traced: bool
 
 
-def ending(fault: BaseException) -> Ending:
+def choose_ending(fault: BaseException) -> Ending:
     """Status 4 when another worker took over, 5 when policy is missing, 3 for any other fault.
 
     INVALID_TXN_STATE is of the first kind: a broker answers so to a commit whose transaction the coordinator
@@ -149,7 +149,7 @@ def _is_caused_by(fault: BaseException | None, kind: type[BaseException]) -> boo
 
 def fail_stop(fault: BaseException) -> None:
     """Log why and end the process."""
-    found = ending(fault)
+    found = choose_ending(fault)
     log.error(found.line, exc_info=fault if found.traced else None, extra={"status": found.status})
     end_process(found.status)
 
@@ -188,11 +188,11 @@ class StopBound:
         self._end = end
         self._timer: threading.Timer | None = None
 
-    def asked(self) -> None:
+    def note_stop_asked(self) -> None:
         """Note that the worker was asked to stop; its partitions are open."""
         self._arm(self._close_s, self._call_overdue)
 
-    def closed(self) -> None:
+    def note_closed(self) -> None:
         """Note that all decisions are committed; only connections are left."""
         self._arm(self._leave_s, self._call_end)
 

@@ -101,7 +101,7 @@ class FencedTableManager(TableManager):  # type: ignore[misc]
         await self.app.fence_partitions(assigned)
         self._forget(revoked)
         await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
-        for tp, offset in self.app.written_offsets():
+        for tp, offset in self.app.list_written_offsets():
             if tp in self.recovery.active_tps and self.recovery.active_offsets.get(tp) is not None:
                 self.recovery.active_offsets[tp] = max(offset, self.recovery.active_offsets[tp])
 

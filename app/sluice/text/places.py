@@ -65,7 +65,7 @@ def place_of(uri: str) -> str | None:
         return None
     scheme, authority, path, query = read.groups()
     below = _segments(_decode(path)) + _decode(query or "")
-    return _above(scheme, authority) + below if authority or below else None
+    return _cut_above(scheme, authority) + below if authority or below else None
 
 
 def normal_uri(uri: str) -> str:
@@ -92,7 +92,7 @@ def host_of(uri: str) -> str | None:
     """Scheme and host of the normal form, with a port that is not the scheme's own; quick, as it reads no
     further. None if it is not an absolute URI."""
     read = _ABOVE.match(uri)
-    return None if read is None else _above(read[1], read[2])
+    return None if read is None else _cut_above(read[1], read[2])
 
 
 def places_above(uri: str, longest: int) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def places_above(uri: str, longest: int) -> tuple[str, ...]:
     return tuple(one for one in found if len(one) <= longest)
 
 
-def _above(scheme: str, authority: str | None) -> str:
+def _cut_above(scheme: str, authority: str | None) -> str:
     return f"{scheme.lower()}:" if authority is None else f"{scheme.lower()}://{_host(authority, scheme)}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def counted(number: object, one: str, many: str | None = None) -> str:
+def count_noun(number: object, one: str, many: str | None = None) -> str:
     """ "1 record", "2 records", "0 records"; `many` where the plural is not one with an s. A
     `number` out of a record may be anything."""
     return f"{number} {pluralize(number, one, many)}"

@@ -19,11 +19,11 @@ def is_seen(character: str) -> bool:
     return character.isprintable() and not _SHAPELESS.match(character)
 
 
-def numbered(characters: str) -> str:
+def number(characters: str) -> str:
     """Each of the code points by its number: <U+202E>."""
     return "".join(f"<U+{ord(one):04X}>" for one in characters)
 
 
 def visible_text(text: str) -> str:
     """The text, in which each code point that cannot be seen stands by its number; line feeds stay."""
-    return "".join(one if one == "\n" or is_seen(one) else numbered(one) for one in text)
+    return "".join(one if one == "\n" or is_seen(one) else number(one) for one in text)

@@ -20,7 +20,7 @@ from sluice.cli.ledger.record_line import describe_policy
 from sluice.cli.main import cli
 from sluice.cli.output import MARGIN, WholeConsole, make_visible, quote
 from sluice.gateway.pages.rendering import LONGEST, write_visible
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,8 +102,8 @@ def test_a_number_has_its_noun_in_what_is_printed(
     number: int, records: str, characters: str, entries: str
 ) -> None:
     """Mend 22.24: it said "1 characters more" and "1 entries"."""
-    assert [counted(n, "entry", "entries") for n in (0, number)] == ["0 entries", entries]
-    assert counted(number, "record") == records
+    assert [count_noun(n, "entry", "entries") for n in (0, number)] == ["0 entries", entries]
+    assert count_noun(number, "record") == records
     text = "a" * (LONGEST + number)
     assert f"… {characters} more" in write_visible(text)
     assert f"… {characters} more" in print_text(text, LONGEST)

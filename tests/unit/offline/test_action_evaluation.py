@@ -143,7 +143,7 @@ def test_a_source_is_compared_by_what_never_saw_it(
     assert [one.band for one in judgements] == ["pass", "doubtful", "harmful", None, "harmful"]
     assert [one.outcome for one in judgements] == ["ALLOW", "ALLOW", "ESCALATE", "BLOCK", "ESCALATE"]
     asked = [one.payload["library"] for one in encoder.asked[0] if isinstance(one.payload, dict)]
-    left = LIBRARY.without("a/b").hash
+    left = LIBRARY.exclude_sources("a/b").hash
     assert (len(encoder.asked), asked) == (1, [left, left, left, LIBRARY.hash])
     score = compute_scores(judgements, ActionScore)["some_source"]
     assert score.compute_choice() == {

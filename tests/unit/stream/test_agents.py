@@ -104,7 +104,7 @@ class TakingEngine:
     agents: list[str] = field(default_factory=list)
     read: list[int] = field(default_factory=list)
 
-    def wanted(self, numbers: set[int]) -> set[int]:
+    def select_wanted(self, numbers: set[int]) -> set[int]:
         return numbers
 
     async def deliver(self, batch: FetchedBatch) -> None:

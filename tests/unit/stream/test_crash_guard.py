@@ -37,7 +37,7 @@ def run_until_crash(disk: Disk, total: int, poison: set[int]) -> bool:
         group = range(intake.next, min(total, intake.next + size))
         if not calm:
             guard.announce(TOPIC, group.start, group.stop)
-            disk.marker = Marker.from_json(guard.marker(open_=True).as_json())
+            disk.marker = Marker.decode(guard.marker(open_=True).encode())
         answers = {}
         for offset in group:
             condemned = guard.is_condemned(TOPIC, offset)
@@ -92,7 +92,7 @@ def test_a_group_that_crashed_is_tried_one_by_one() -> None:
 )
 def test_a_marker_survives_its_stored_form(trial: Trial | None) -> None:
     marker = Marker(True, trial, {"a": 1}, {"b": 2})
-    assert Marker.from_json(marker.as_json()) == marker
+    assert Marker.decode(marker.encode()) == marker
 
 
 def test_a_condemnation_survives_an_owner_that_dies_before_it_is_carried_out() -> None:

@@ -15,7 +15,7 @@ from sluice.stream.engine.crash_guard import (
 from sluice.stream.engine.intake import OffsetGap
 from sluice.stream.engine.takeover import StateBehind, StateTooNew, refuse_if_newer
 from sluice.stream.engine.transaction import TransactionOverdue
-from sluice.stream.process import EXIT_FAULT, EXIT_FENCED, MOST_SIGNS, ending
+from sluice.stream.process import EXIT_FAULT, EXIT_FENCED, MOST_SIGNS, choose_ending
 
 
 def cause(fault: BaseException, by: BaseException) -> BaseException:
@@ -32,7 +32,7 @@ def cause(fault: BaseException, by: BaseException) -> BaseException:
     ],
 )
 def test_a_worker_whose_partitions_were_taken_over_says_so(fault: BaseException) -> None:
-    found = ending(fault)
+    found = choose_ending(fault)
     assert (found.status, found.traced) == (EXIT_FENCED, False)
     assert (
         found.line == "the worker stops with status 4: another worker has taken over a partition of this one"
@@ -58,17 +58,17 @@ def test_a_worker_whose_partitions_were_taken_over_says_so(fault: BaseException)
 def test_what_can_happen_to_a_worker_is_told_in_one_line_with_its_cause(
     fault: BaseException, reason: str
 ) -> None:
-    found = ending(fault)
+    found = choose_ending(fault)
     assert found.line == f"the worker stops with status 3: {reason}"
     assert (found.status, found.traced) == (EXIT_FAULT, False)
 
 
 def test_a_fault_that_nobody_expected_comes_with_its_traceback() -> None:
-    assert ending(KeyError("session")).traced
+    assert choose_ending(KeyError("session")).traced
 
 
 def test_no_fault_breaks_the_line_or_floods_the_log() -> None:
-    line = ending(KafkaError("two\nlines, \x1b[31mred\u202e" + "x" * 10_000)).line
+    line = choose_ending(KafkaError("two\nlines, \x1b[31mred\u202e" + "x" * 10_000)).line
     assert line.isprintable()
     assert len(line) < MOST_SIGNS + 100
 

@@ -30,7 +30,7 @@ def test_it_never_falls_when_the_load_grows() -> None:
 def test_a_worker_with_room_waits_for_a_quarter_of_a_commit_only() -> None:
     linger = Linger(0.005, 0.1)
     for _ in range(100):
-        linger.committed(0.08)
+        linger.note_commit(0.08)
     assert linger.seconds == pytest.approx(0.02, rel=1e-3)
 
 
@@ -38,5 +38,5 @@ def test_a_busy_worker_waits_as_long_as_commits_take_even_below_its_upper_bound(
     linger = Linger(0.005, 0.1)
     for step in range(40):
         linger.observe(cpu_s=0.9 * step, wall_s=float(step))
-        linger.committed(0.2)
+        linger.note_commit(0.2)
     assert linger.seconds > 0.08

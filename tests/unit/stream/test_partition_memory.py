@@ -188,7 +188,7 @@ async def test_an_approval_that_is_given_up_at_a_revocation_changes_nothing() ->
     assert take(owner) == []
     following = partition(table)
     assert following.intakes[REVIEWS].pending == {0: None}
-    assert following.book.held(entered["memory_id"]) is not None
+    assert following.book.find_quarantined(entered["memory_id"]) is not None
 
 
 def test_the_owner_of_a_source_folds_what_it_is_told_and_keeps_it() -> None:

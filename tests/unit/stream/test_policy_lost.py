@@ -17,7 +17,7 @@ from sluice.stream.engine.policy_recorder import POLICY_KEY
 from sluice.stream.engine.takeover import MOST_LINES, PolicyLost, Recovered
 from sluice.stream.feeds.policy_feed import PolicyFeed
 from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed, UseFeed
-from sluice.stream.process import EXIT_POLICY, MOST_SIGNS, SystemClock, ending
+from sluice.stream.process import EXIT_POLICY, MOST_SIGNS, SystemClock, choose_ending
 from sluice_topics.catalog import ACTIONS, REGISTRY
 from tests.unit.core.scene import point
 from tests.unit.stream.engine_settings import engine_settings
@@ -206,7 +206,7 @@ def test_the_last_line_says_what_is_missing_what_to_do_and_that_a_new_start_does
 ) -> None:
     names = [f"fact/{'x' * 250}@{n:02}" for n in range(30)]
     lost = PolicyLost(EditionDifference(name, Edition(2**53 - 1, "a" * 32), None) for name in names)
-    found = ending(lost)
+    found = choose_ending(lost)
     assert (found.status, found.traced) == (EXIT_POLICY, False)
     assert "and 28 more; publish the signed files again" in found.line
     assert found.line.endswith("sluice registry accept-loss (docs/policy.md)")

@@ -50,14 +50,14 @@ async def test_the_record_that_came_last_counts() -> None:
         [record(seen_at=5)], [record(seen_at=9, status="unresolvable", hash=None, detail="why")]
     )
     assert feed.recorded == {("acme", PAGE): Resolution("unresolvable", None, "http", 9, "why")}
-    assert feed.known("acme", PAGE) is None
+    assert feed.find("acme", PAGE) is None
 
 
 async def test_one_that_began_before_the_record_on_hand_does_not_take_its_place() -> None:
     older = record(seen_at=5, status="unresolvable", hash=None, detail="why")
     feed = await feed_of([record(seen_at=9)], [older])
     assert feed.recorded["acme", PAGE].seen_ms == 9
-    assert feed.known("acme", PAGE) is not None
+    assert feed.find("acme", PAGE) is not None
 
 
 async def test_a_record_of_a_clock_that_was_ahead_gives_way_to_the_next() -> None:
@@ -76,8 +76,8 @@ async def test_long_references_are_kept_as_far_as_their_bytes_go_and_crowd_out_t
 
 async def test_what_the_last_resolution_left_is_there_for_the_next() -> None:
     feed = await feed_of([record()])
-    assert feed.known("acme", PAGE) == Known(DIGEST, 5, '"v1"', None)
-    assert feed.known("globex", PAGE) is None
+    assert feed.find("acme", PAGE) == Known(DIGEST, 5, '"v1"', None)
+    assert feed.find("globex", PAGE) is None
 
 
 async def test_two_tenants_references_of_one_uri_are_two() -> None:
@@ -95,7 +95,7 @@ async def test_of_a_tenant_with_too_many_references_those_resolved_last_are_kept
     feed = await feed_of([record(tenant="globex"), *many, record("https://a.example/2"), *many[:1]], most=3)
     kept = [("globex", PAGE), ("acme", "https://a.example/4")]
     assert feed.recorded.keys() == {*kept, ("acme", "https://a.example/2"), ("acme", "https://a.example/0")}
-    assert feed.known("acme", "https://a.example/1") is None
+    assert feed.find("acme", "https://a.example/1") is None
 
 
 async def test_what_cannot_be_read_is_told_and_its_neighbours_count(caplog: pytest.LogCaptureFixture) -> None:

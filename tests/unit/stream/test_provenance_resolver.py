@@ -54,7 +54,7 @@ class Broker:
         self._at = len(self.values)
         return came
 
-    def lost(self) -> frozenset[int]:
+    def take_lost(self) -> frozenset[int]:
         lost, self.taken_away = self.taken_away, frozenset()
         return lost
 

@@ -36,7 +36,7 @@ def fill_topics(*references: Reference) -> Work:
 def test_a_host_gets_its_share_and_no_more_however_much_of_it_waits() -> None:
     work = fill_topics(*(ref("slow", n) for n in range(5)), ref("quick"))
     assert take(work) == [ref("slow", 0), ref("quick"), ref("slow", 1)]
-    work.ended(ref("slow", 0))
+    work.note_end(ref("slow", 0))
     assert take(work) == [ref("slow", 2)]
 
 
@@ -65,7 +65,7 @@ def test_a_tenant_gets_its_share_and_leaves_the_rest_to_others() -> None:
     assert len(take(work)) == 3
     assert work.enter((0, 9), ref("docs", 0, "globex"))
     assert take(work) == [ref("docs", 0, "globex")]
-    work.ended(ref("h0"))
+    work.note_end(ref("h0"))
     assert take(work) == [ref("h3")]
 
 
@@ -91,17 +91,17 @@ def test_what_is_wanted_again_while_in_work_is_resolved_once_and_done_everywhere
     assert take(work) == [ref("a")]
     work.enter((3, 5), ref("a"))
     assert take(work) == []
-    work.ended(ref("a"))
+    work.note_end(ref("a"))
     assert work.positions() == {0: 0, 3: 5}
-    work.recorded(ref("a"))
+    work.note_recorded(ref("a"))
     assert work.positions() == {0: 2, 3: 6}
 
 
 def test_partitions_that_others_work_off_are_forgotten() -> None:
     work = fill_topics(ref("a"), ref("b"))
     work.forget([0])
-    work.ended(take(work)[0])
-    work.recorded(ref("a"))
+    work.note_end(take(work)[0])
+    work.note_recorded(ref("a"))
     assert work.positions() == {}
     work.enter((0, 1), ref("b"))
     assert work.positions() == {0: 1}
@@ -134,7 +134,7 @@ def test_the_shares_hold_whatever_is_wanted(wanted: list[tuple[str, int, str]]) 
     assert all(count <= SHARES.per_host for count in Counter(host_name(one.uri) for one in running).values())
     seen = list(running)
     while running:
-        work.ended(running[0])
+        work.note_end(running[0])
         running = [*running[1:], *(more := take(work))]
         seen += more
     assert len(seen) == len(set(seen))

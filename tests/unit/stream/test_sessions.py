@@ -33,7 +33,7 @@ def test_a_session_that_is_gone_is_deleted_from_table_and_changelog() -> None:
     state.apply([Restarted(), Moved(0, 0, 9)])
     sessions.touch(KEY, state, None)
     assert sessions.flush() == [(KEY, None)]
-    assert not sessions.known(KEY)
+    assert not sessions.is_known(KEY)
 
 
 def test_a_session_is_due_at_its_newest_time_only() -> None:

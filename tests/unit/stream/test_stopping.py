@@ -20,21 +20,21 @@ def _bind(close_s: float, leave_s: float) -> tuple[StopBound, queue.Queue[object
 
 def test_partitions_that_do_not_close_in_time_are_a_fault() -> None:
     bound, ends = _bind(SOON_S, LATE_S)
-    bound.asked()
+    bound.note_stop_asked()
     assert isinstance(ends.get(timeout=PATIENCE_S), TimeoutError)
 
 
 def test_connections_that_do_not_close_once_all_is_committed_are_left() -> None:
     bound, ends = _bind(LATE_S, SOON_S)
-    bound.asked()
-    bound.closed()
+    bound.note_stop_asked()
+    bound.note_closed()
     assert "all decisions were committed" in str(ends.get(timeout=PATIENCE_S))
 
 
 def test_partitions_that_closed_in_time_are_no_fault_later() -> None:
     bound, ends = _bind(2 * SOON_S, 4 * SOON_S)
-    bound.asked()
-    bound.closed()
+    bound.note_stop_asked()
+    bound.note_closed()
     assert not isinstance(ends.get(timeout=PATIENCE_S), TimeoutError)
     assert ends.empty()
 

@@ -127,7 +127,7 @@ async def test_an_owner_has_room_however_much_the_one_before_left_undecided() ->
 def test_no_time_makes_the_guard_calm_only_what_was_decided_and_read() -> None:
     guard = CrashGuard(Marker(open=True), {ACTIONS: FIRST}, {ACTIONS: END}, window=32, group=4)
     intake = Intake(ACTIONS, FIRST)
-    assert [guard.calm({ACTIONS: intake.passed(read)}) for read in (None, 0, FIRST, END - 1, END)] == [
+    assert [guard.calm({ACTIONS: intake.find_passed(read)}) for read in (None, 0, FIRST, END - 1, END)] == [
         False,
         False,
         False,
@@ -139,9 +139,9 @@ def test_no_time_makes_the_guard_calm_only_what_was_decided_and_read() -> None:
 def test_what_was_delivered_and_is_not_decided_is_not_passed_however_far_was_read() -> None:
     intake = Intake(ACTIONS, 10, pending=(7, 9))
     intake.admit(7)
-    assert intake.passed(12) == 7
+    assert intake.find_passed(12) == 7
     intake.done(7)
-    assert intake.passed(12) == 12  # 9 was not handed over: it is gone
+    assert intake.find_passed(12) == 12  # 9 was not handed over: it is gone
 
 
 def test_no_suspect_lies_behind_the_end_of_a_topic_that_was_made_anew() -> None:

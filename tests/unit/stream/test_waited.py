@@ -29,11 +29,11 @@ def test_only_an_action_that_names_a_deadline_is_timed() -> None:
 
 @pytest.mark.parametrize(("now_ms", "waited_ms"), [(START, 0), (START + 1500, 1500), (START - 70_000, 0)])
 def test_it_waited_from_the_brokers_time_on_and_never_less_than_nothing(now_ms: int, waited_ms: int) -> None:
-    assert receive(input_record(deadline_ms=5)).waited_until(now_ms).input_record.waited_ms == waited_ms
+    assert receive(input_record(deadline_ms=5)).measure_wait(now_ms).input_record.waited_ms == waited_ms
 
 
 def test_the_verdict_records_it_and_is_the_same_when_decided_again() -> None:
-    came = receive(input_record(deadline_ms=1000)).waited_until(START + 1000).input_record
+    came = receive(input_record(deadline_ms=1000)).measure_wait(START + 1000).input_record
     first = verdict_of(decide(point(), came, SessionState(session_key("s-1"))))
     assert (first["outcome"], first["waited_ms"]) == ("BLOCK", 1000)
     again = verdict_of(decide(point(), came, SessionState(session_key("s-1"))))

@@ -10,7 +10,7 @@ PAGE = "https://docs.example.com/page"
 
 
 def is_wanted(asked: ReferenceRequests, uri: str, at_ms: int, tenant: str = "acme") -> bool:
-    return bool(asked.sifted([request_resolution(tenant, uri, "retrieval", at_ms)]))
+    return bool(asked.sift([request_resolution(tenant, uri, "retrieval", at_ms)]))
 
 
 def test_a_reference_is_wanted_again_after_a_while() -> None:

@@ -51,7 +51,7 @@ def tightens(how: str) -> CallersWord:
     return CallersWord("tightens", how)
 
 
-def ignored(why: str) -> CallersWord:
+def ignore(why: str) -> CallersWord:
     """No gate reads the caller's value."""
     return CallersWord("ignored", why)
 
@@ -61,7 +61,7 @@ def counts(within: str) -> CallersWord:
     return CallersWord("counts", within)
 
 
-FOR_PEOPLE = ignored("recorded for people and tools; no gate and no rule reads it")
+FOR_PEOPLE = ignore("recorded for people and tools; no gate and no rule reads it")
 BY_RULES = "only a rule of the bundle that cites it reads it: no gate does"
 
 

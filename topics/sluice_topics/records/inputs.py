@@ -21,7 +21,7 @@ from sluice_topics.records.base import (
     Record,
     ReviewDelegate,
     counts,
-    ignored,
+    ignore,
     tightens,
 )
 
@@ -67,7 +67,7 @@ _ANCESTOR = counts(
     "a named ancestor adds one delegation to the depth and cannot be the delegate again; without one, "
     "chainDepth gives the depth"
 )
-_TOTAL = ignored("compared with the session's own total, which counts; a difference is an advisory")
+_TOTAL = ignore("compared with the session's own total, which counts; a difference is an advisory")
 _SESSION = counts("it must be the message's key; totals are kept for it and the agent's tenant")
 
 

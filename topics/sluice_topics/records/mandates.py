@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sluice_topics.records.base import Digest, Id, LedgerRecord, Moment, Record, counts, ignored
+from sluice_topics.records.base import Digest, Id, LedgerRecord, Moment, Record, counts, ignore
 
 LONGEST_TASK = 2048
 LONGEST_CONDITION = 1024
@@ -42,7 +42,7 @@ class TaskTemplate(Record):
 class SignedMandate(Record):
     """All that an issuer signs of a mandate (docs/mandates.md)."""
 
-    mandate_id: Annotated[Id, ignored("the issuer's name for it; its digest is what actions and others name")]
+    mandate_id: Annotated[Id, ignore("the issuer's name for it; its digest is what actions and others name")]
     session_id: Annotated[Id, counts("it must be the message's key; the mandate counts in no other session")]
     agent_id: Annotated[Id, counts("names the registered agent; the mandate counts for no other agent")]
     issuer_id: Annotated[

@@ -17,7 +17,7 @@ from sluice_topics.records.base import (
     Record,
     VerifiedSignature,
     counts,
-    ignored,
+    ignore,
     tightens,
 )
 
@@ -42,7 +42,7 @@ class MemorySource(Record):
         ),
     ]
     reliability: Annotated[
-        Any, Field(description="the caller's claim; ignored (seed 003)"), ignored("never used (seed 003)")
+        Any, Field(description="the caller's claim; ignored (seed 003)"), ignore("never used (seed 003)")
     ] = None
 
 

@@ -67,7 +67,7 @@ class KafkaProvenance:
         batch = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=_TAKEN_AT_ONCE)
         return [(one.partition, one.offset, one.value) for many in batch.values() for one in many]
 
-    def lost(self) -> frozenset[int]:
+    def take_lost(self) -> frozenset[int]:
         """Partitions that were taken away since the last call."""
         lost, self._members.lost = self._members.lost, set()
         for partition in lost:

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from sluice.adapters.kafka.kafka_evidence import INPUTS, name_decision
-from sluice.core.actions.plan import in_order
+from sluice.core.actions.plan import sort_stages
 from sluice.core.decide.kinds import DECIDING, DECISIONS
 from sluice.core.foundation.input_record import read_coordinates
 from sluice.core.rerun.evidence import PolicyEvidence
@@ -153,7 +153,7 @@ def _replay_policy(
 
 
 def _find_stage(of: DecisionSettings, name: str) -> Stage:
-    return in_order([name], of.stages)[0]
+    return sort_stages([name], of.stages)[0]
 
 
 def _draw_lot(seed: int, raw: bytes) -> bytes:

@@ -156,7 +156,7 @@ class Pins:
             raise PinsError("a public key cannot sign: give the private one with --key")
         signers = [] if self.key is None else [self.key]
         payload = _write_text({"server": self.server, "definitions": definitions}).encode()
-        return sign(PAYLOAD_TYPE, payload, signers).written() + b"\n"
+        return sign(PAYLOAD_TYPE, payload, signers).encode() + b"\n"
 
     def _pin_first_sight(self, seen: Mapping[str, Any]) -> None:
         """If two proxies see a new server at the same time, one of them pins it."""

@@ -72,7 +72,7 @@ def read_reply(prompt: Prompt[Any], model: object, text: str, secret: str) -> Mo
         if secret and any(secret in one for one in _list_texts([model, said])):
             raise PortUnavailable("the model's API sent the key back in an answer")
         if set(said) == set(prompt.schema["properties"]):
-            answer: ModelAnswer | None = prompt.answered(model, said)
+            answer: ModelAnswer | None = prompt.read_answer(model, said)
             if answer is not None:
                 return answer
         reason = "the model's answer is not the object that was asked for"

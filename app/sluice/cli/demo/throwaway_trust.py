@@ -148,11 +148,11 @@ class ThrowawayTrust:
     def _sign_bundle(self, payload_type: str, document: bytes, *more: SigningKey) -> ControlRecord:
         frame = json_object(document)
         envelope = sign(payload_type, document, [self.owner, *more])
-        return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.written()
+        return BUNDLES, f"{frame['id']}@{frame['revision']}".encode(), envelope.encode()
 
     def _sign_entry(self, entry: dict[str, Any], *signers: SigningKey) -> ControlRecord:
         envelope = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(entry), signers)
-        return REGISTRY, _name_entry(entry).encode(), envelope.written()
+        return REGISTRY, _name_entry(entry).encode(), envelope.encode()
 
 
 def _name_entry(entry: dict[str, Any]) -> str:

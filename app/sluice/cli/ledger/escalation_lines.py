@@ -11,7 +11,7 @@ from sluice.cli.ledger.quarantined_memories import describe_channel, describe_re
 from sluice.cli.output import clean, print_line, quote, read_clock_ms
 from sluice.core.foundation.clock import read_milliseconds, span
 from sluice.core.reports.value_words import describe_values, write_known_until
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.record_reading import find_call
 from sluice_topics.records import (
     EscalationOpened,
@@ -114,12 +114,12 @@ def describe_wait(one: Escalated, now_ms: int) -> str:
     opened = one.opened
     last = one.last_counted
     needed = opened.quorum if last is None else last.quorum
-    quorum = f", {one.approvals} of {counted(needed, 'approval')}" if needed else ""
+    quorum = f", {one.approvals} of {count_noun(needed, 'approval')}" if needed else ""
     quorum += " for other parameters" if one.is_narrowed else ""
     of = (
         _describe_demand(one, "tier")
         if isinstance(opened, EscalationOpened)
-        else counted(len(opened.items), "item")
+        else count_noun(len(opened.items), "item")
     )
     role = f"{_describe_demand(one, 'required_role')}{_describe_turn(one, now_ms)}"
     return f"{of}, needs {role}{quorum}, {describe_rest(opened.expires_at, now_ms)}"

@@ -25,7 +25,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice.verifier.export import NotAnExport, read_lines, write_line
 from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify
@@ -83,12 +83,12 @@ def _build_findings(findings: tuple[LedgerFinding, ...]) -> Table:
 def _write_sentence(report: Report) -> str:
     if not report.records:
         return "[yellow]The ledger holds no record: nothing was decided, or nothing was left.[/]"
-    records = counted(report.records, "record")
+    records = count_noun(report.records, "record")
     if report.intact:
-        return f"[green]Intact:[/] {records} in {counted(len(report.partitions), 'chain')}."
+        return f"[green]Intact:[/] {records} in {count_noun(len(report.partitions), 'chain')}."
     total = len(report.findings)
     rest = f" The first {SHOWN} are shown; --json has all." if total > SHOWN else ""
-    return f"[bold red]Not intact:[/] {counted(total, 'finding')} in {records}.{rest}"
+    return f"[bold red]Not intact:[/] {count_noun(total, 'finding')} in {records}.{rest}"
 
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ def export_command(
             count = _require(reading)
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
-    errors.print(f"{counted(count, 'record')} written to {file}", soft_wrap=True)
+    errors.print(f"{count_noun(count, 'record')} written to {file}", soft_wrap=True)
 
 
 def _write(write: Callable[[str], int], record: StoredRecord) -> None:

@@ -28,7 +28,7 @@ from sluice.core.memory.plan import digest_content
 from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, read_decision
 from sluice.ports import PortUnavailable
 from sluice.settings.reader import list_real_names
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.catalog import MEMORY_WRITES
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import (
@@ -244,5 +244,5 @@ def _print_content(life: Life, to: Console, most: int) -> None:
         to.print(Text.assemble(("  no content: ", "red"), make_visible(life.no_content)), soft_wrap=True)
         return
     digest = life.decision.content_digest if life.decision else life.events[0].content_digest
-    print_line(f"  content, {counted(len(life.content), 'character')}, {digest}:", to)
+    print_line(f"  content, {count_noun(len(life.content), 'character')}, {digest}:", to)
     to.print(quote(life.content, most), soft_wrap=True, highlight=False)

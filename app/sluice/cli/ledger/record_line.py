@@ -11,7 +11,7 @@ from rich.text import Text
 from sluice.cli.ledger import retrieval_line
 from sluice.cli.output import clean, make_visible
 from sluice.core.decide.kinds import KINDS
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import StoredRecord
@@ -97,7 +97,7 @@ def build_json(record: StoredRecord, topic: str, *, whole: bool = True) -> dict[
 
 def _shorten(value: Any) -> Any:
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        return f"{value[:LONGEST_TEXT]}… {counted(len(value) - LONGEST_TEXT, 'character')} more"
+        return f"{value[:LONGEST_TEXT]}… {count_noun(len(value) - LONGEST_TEXT, 'character')} more"
     if isinstance(value, dict):
         return {name: _shorten(one) for name, one in value.items()}
     return [_shorten(one) for one in value] if isinstance(value, list) else value
@@ -158,7 +158,7 @@ def read_line(record: StoredRecord, topic: str) -> RecordLine:
     time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
     place, short = f"{record.partition}/{record.offset}", topic.removeprefix("gate.")
     if not isinstance(fields, dict):
-        size = counted(len(record.value or b""), "byte")
+        size = count_noun(len(record.value or b""), "byte")
         key = _decode_text(record.key) or "-"
         return RecordLine(time, place, short, key, "", "", "", f"not a JSON object, {size}")
     session = str(fields.get("session_id") or "-")
@@ -206,7 +206,7 @@ def describe_policy(fields: dict[str, Any]) -> str:
     changed += [_describe_accepted(fields.get("accepted"))]
     digest = str(fields.get("digest"))[:_SHORT_DIGEST]
     said = "; ".join(filter(None, changed)) or "unchanged"
-    entries = counted(fields.get("entries"), "entry", "entries")
+    entries = count_noun(fields.get("entries"), "entry", "entries")
     return f"{fields.get('trigger')}: {entries}, {digest}: {said}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.decide.kinds import kind_of
 from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,14 +49,13 @@ def _describe_served(fields: dict[str, Any]) -> tuple[str, str]:
     outcomes = [f"{count} {outcome}" for outcome, count in counts.items()]
     denied = [f"withheld: {_list_item_names(withheld)}"] if withheld else []
     said = "; ".join([", ".join(outcomes) or "nothing", *denied])
-    return "served", f"{len(items)} of {counted(len(items) + len(withheld), 'item')}: {said}"
+    return "served", f"{len(items)} of {count_noun(len(items) + len(withheld), 'item')}: {said}"
 
 
 def _describe_reported(fields: dict[str, Any]) -> tuple[str, str]:
     missing = _read_texts(fields.get("uncovered"))
-    counts = (
-        f"{fields.get('covered')} of {counted(fields.get('reported'), 'item has', 'items have')} a decision"
-    )
+    items = count_noun(fields.get("reported"), "item has", "items have")
+    counts = f"{fields.get('covered')} of {items} a decision"
     without = f"; without one: {_join(missing)}" if missing else ""
     word = "uncovered" if missing else "covered"
     return word, f"{fields.get('reported_by')}: {counts}{without}"
@@ -81,7 +80,7 @@ def _describe_alarm(fields: dict[str, Any]) -> tuple[str, str]:
 
 def _describe_retrieval(fields: dict[str, Any]) -> tuple[str, str]:
     items = _read_items(fields, "items")
-    return "", f"{counted(len(items), 'item')}: {_list_item_names(items)}"
+    return "", f"{count_noun(len(items), 'item')}: {_list_item_names(items)}"
 
 
 def _describe_report(fields: dict[str, Any]) -> tuple[str, str]:

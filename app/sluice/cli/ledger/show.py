@@ -26,7 +26,7 @@ from sluice.cli.output import (
 )
 from sluice.core.foundation.chain import hash_holds
 from sluice.offline.story import Followed, NamedRecords
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice.verifier.export import NotAnExport, read_lines
 from sluice_topics.json_text import Unreadable, parse
 
@@ -108,7 +108,9 @@ def _print(stories: list[Story], inputs: dict[Place, Any]) -> None:
             typer.echo()
         print_story(one, inputs.get(_read_place(one.decision)), now)
     if len(stories) > MOST:
-        errors.print(f"The last {MOST} of {counted(len(stories), 'decision')} that it names; --json has all.")
+        errors.print(
+            f"The last {MOST} of {count_noun(len(stories), 'decision')} that it names; --json has all."
+        )
 
 
 def _build_fields(story: Story, given: object) -> dict[str, Any]:

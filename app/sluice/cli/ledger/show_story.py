@@ -16,7 +16,7 @@ from sluice.core.decide.kinds import DECISIONS
 from sluice.core.foundation.chain import hash_holds
 from sluice.core.foundation.clock import read_milliseconds, span
 from sluice.offline.story import OWN_IDS
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -159,7 +159,7 @@ def _describe_input(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
         totals = (f"{word} {before.get(name)} -> {after.get(name)}" for word, name in _TOTALS)
         yield (
             "totals",
-            make_visible(f"{', '.join(totals)}; {counted(fields.get('rows_reserved'), 'row')} reserved"),
+            make_visible(f"{', '.join(totals)}; {count_noun(fields.get('rows_reserved'), 'row')} reserved"),
         )
         if isinstance(read := session.get("read"), dict):
             told = (f"{kind} {one.get('times')} (last {one.get('last')})" for kind, one in read.items())
@@ -316,7 +316,7 @@ def _build_facts(*groups: Iterable[Fact]) -> Table:
 def _shorten(value: Text) -> Text:
     if len(value) > LONGEST:
         left = len(value) - LONGEST
-        return value[:LONGEST] + Text(f"… {counted(left, 'character')} more", style="dim")
+        return value[:LONGEST] + Text(f"… {count_noun(left, 'character')} more", style="dim")
     return value
 
 

@@ -27,7 +27,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from sluice.adapters.archive.archive_store import ArchiveStore
@@ -90,7 +90,7 @@ def run_command(
     except (StoreError, KafkaUnreachable) as error:
         stop(str(error), EXIT_FAULT)
     errors.print(
-        f"{counted(archiver.written, 'record')} archived; the manifest ends at {describe_end(manifest)}",
+        f"{count_noun(archiver.written, 'record')} archived; the manifest ends at {describe_end(manifest)}",
         soft_wrap=True,
         highlight=False,
     )
@@ -141,7 +141,7 @@ def check_command(
     else:
         _print_findings(found)
         word = "[bold red]Not whole:[/]" if found else "[green]Whole:[/]"
-        print_line(f"{word} {counted(records, 'record')}; the manifest ends at {describe_end(manifest)}")
+        print_line(f"{word} {count_noun(records, 'record')}; the manifest ends at {describe_end(manifest)}")
     raise typer.Exit(WRONG if found else WELL)
 
 

@@ -10,7 +10,7 @@ from sluice.bootstrap.model_ports import build_trial_model
 from sluice.cli.output import clean, console
 from sluice.core.foundation.content_judge import PORT as CONTENT
 from sluice.core.memory.analysis import PORT as ANALYSIS
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,8 +84,8 @@ class HostedTrial:
             tokens = ", ".join(f"{told[kind]} {kind.replace('_', ' ')}" for kind in KINDS)
             cost = "unknown without --price" if told["cost"] is None else f"{told['cost']:.4f}"
             console.print(
-                f"{group}: {clean(told['model'])}, {counted(told['calls'], 'call')}, "
-                f"{counted(told['unanswered'], 'question')} without an answer. "
+                f"{group}: {clean(told['model'])}, {count_noun(told['calls'], 'call')}, "
+                f"{count_noun(told['unanswered'], 'question')} without an answer. "
                 f"Tokens: {tokens}. Cost: {cost}.",
                 soft_wrap=True,
             )

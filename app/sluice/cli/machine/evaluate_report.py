@@ -21,7 +21,7 @@ from sluice.offline.scores import (
     compute_scores,
 )
 from sluice.offline.write_evaluation import JudgedWrite
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -211,7 +211,7 @@ class ItemReport(KindReport[JudgedRetrieval]):
             if every or not one.agrees:
                 console.print(_write_line(one), soft_wrap=True)
         console.print(
-            f"{sum(one.agrees for one in judged)} of {counted(len(judged), 'retrieval')} as labelled."
+            f"{sum(one.agrees for one in judged)} of {count_noun(len(judged), 'retrieval')} as labelled."
         )
 
     def is_fault(self, one: JudgedRetrieval) -> bool:

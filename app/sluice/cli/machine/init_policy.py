@@ -97,7 +97,7 @@ class FirstPolicy:
         """Publishing validates it; signing need not do so as well. One beside the first bundle needs two."""
         payload_type = QUALITY_BUNDLE_TYPE if kind == QUALITY_BUNDLE else PAYLOAD_TYPES[BUNDLES]
         signers = [self._keys[name] for name in ("owner", "reviewer")]
-        return sign(payload_type, orjson.dumps(document), signers).written()
+        return sign(payload_type, orjson.dumps(document), signers).encode()
 
 
 def observe_by_models(bundle: dict[str, Any], settings: Settings) -> None:

@@ -28,7 +28,7 @@ from sluice.cli.output import (
 )
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.client.sender import InputSigner
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.catalog import ACTIONS, CATALOG
 from sluice_topics.headers import make_input_headers
 from sluice_topics.record_reading import Unreadable, read
@@ -168,10 +168,8 @@ def publish_command(  # noqa: PLR0913 - an option each
     for line in wrong:
         _tell_invalid(line, json=json)
     if wrong and not skip_invalid:
-        stop(
-            f"{len(wrong)} of {counted(len(lines), 'line is', 'lines are')} invalid; nothing was published",
-            WRONG,
-        )
+        lines_are = count_noun(len(lines), "line is", "lines are")
+        stop(f"{len(wrong)} of {lines_are} invalid; nothing was published", WRONG)
     if agent_key is not None:
         signer = InputSigner(_read_key(agent_key), require_audience())
         lines = [sign_line(line, topic, signer) for line in lines]

@@ -18,7 +18,7 @@ from sluice.adapters.kafka.kafka_acls import AclRefused, remove_access, set_acce
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable
 from sluice.cli.machine import topics_acl
 from sluice.cli.output import REFUSED, WRONG, clean, console, print_json, require_settings, stop
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.access import Role, list_access
 from sluice_topics.asyncapi import make_documents
 from sluice_topics.layout import TopicLayout
@@ -66,7 +66,7 @@ def create(as_json: AsJson = False) -> None:
 def _say_added(added: list[str], layout: TopicLayout) -> None:
     """What topics are for that an installation of an earlier version has not had."""
     topics = layout.topics()
-    console.print(f"This version adds {counted(len(added), 'topic')}:")
+    console.print(f"This version adds {count_noun(len(added), 'topic')}:")
     for name in added:
         console.print(f"  {name}: {topics[name].description}", soft_wrap=True, markup=False, highlight=False)
 
@@ -219,7 +219,7 @@ def _build_table(rows: list[dict[str, Any]], prefix: str) -> Table:
 def _describe_retention(cleanup: str, retention: timedelta) -> str:
     if cleanup == "compact":
         return "compacted"
-    days = "for ever" if retention < timedelta() else counted(retention.days, "day")
+    days = "for ever" if retention < timedelta() else count_noun(retention.days, "day")
     return f"compacted, {days}" if "compact" in cleanup else days
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.table import Column, Table
 
 from sluice.cli.output import clean, console, errors, print_json
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,7 +84,7 @@ def print_change(change: AclChange, principal: str, *, remove: bool, as_json: bo
         )
     else:
         done, were = ("removed", "were not there") if remove else ("set", "were there already")
-        told = f"{clean(principal)}: [green]{counted(len(change.changed), 'ACL')} {done}[/], "
+        told = f"{clean(principal)}: [green]{count_noun(len(change.changed), 'ACL')} {done}[/], "
         console.print(f"{told}{len(change.unchanged)} {were}", highlight=False, soft_wrap=True)
     for one in change.further:
         told = f"[yellow]beyond this role[/] {clean(principal)}: {clean(one)}"

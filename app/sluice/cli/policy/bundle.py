@@ -40,7 +40,7 @@ from sluice.core.reports.ledger_values import DECISION
 from sluice.core.trust.signing import sign_bundle, sign_quality_bundle
 from sluice.offline.bundle_source import SHIPPED_MARK, read_whole_bundle
 from sluice.shipped import SHIPPED_FILES
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.catalog import BUNDLES, BY_NAME, QUALITY_DECISIONS
 
 if TYPE_CHECKING:
@@ -124,12 +124,12 @@ def require_unnamed(bundle: Bundle | QualityBundle, *, ledger: bool, exported: P
         stop("a policy bundle names no content classes of items: --ledger is for quality bundles")
     known, seen = bundle.lookup.classes, Counter[str]()
 
-    def count(event: Mapping[str, Any]) -> None:
+    def count_class(event: Mapping[str, Any]) -> None:
         name = event.get("content_class")
         if name not in known:
             seen[NO_CLASS if name is None else str(name)] += 1
 
-    read_or_stop((QUALITY_DECISIONS,), {DECISION: count}, exported)
+    read_or_stop((QUALITY_DECISIONS,), {DECISION: count_class}, exported)
     return dict(seen.most_common())
 
 
@@ -181,14 +181,13 @@ def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json:
     else:
         print_relaxed(relaxed)
         for seen, count in unnamed.items():
-            message = (
-                f"content class {clean(seen)}: seen in {counted(count, 'decision')}, not named by the bundle"
-            )
+            decisions = count_noun(count, "decision")
+            message = f"content class {clean(seen)}: seen in {decisions}, not named by the bundle"
             errors.print(f"[yellow]warning[/] {message}", soft_wrap=True, highlight=False)
         for failure in failures:
             errors.print(clean(failure), soft_wrap=True)
         message = f"[red]{count_cases(differing)} fail[/]" if failures else "[green]all pass[/]"
-        console.print(f"{clean(name)} {bundle.hash}, {counted(cases, 'case')}: {message}", soft_wrap=True)
+        console.print(f"{clean(name)} {bundle.hash}, {count_noun(cases, 'case')}: {message}", soft_wrap=True)
     if failures:
         raise typer.Exit(WRONG)
 
@@ -213,7 +212,7 @@ def sign(
     signed = sign_quality_bundle if is_quality(document) else sign_bundle
     value = signed(document, keys, is_loaded=True)
     if len(value) > BY_NAME[BUNDLES].max_message_bytes:
-        size = counted(len(value), "byte")
+        size = count_noun(len(value), "byte")
         stop(f"signed it has {size}, at most {BY_NAME[BUNDLES].max_message_bytes} count", WRONG)
     write_or_stop(out, [value])
     message = f"[green]signed[/] {clean(bundle.id)}@{bundle.revision} {bundle.hash}: {clean(out)}"

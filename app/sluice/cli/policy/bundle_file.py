@@ -17,7 +17,7 @@ from sluice.core.cases.cases import count_own_cases, load_any_bundle, run_own_ca
 from sluice.core.foundation.errors import BundleError, CoreError
 from sluice.offline.bundle_source import read_extended_bundle, read_whole_bundle
 from sluice.offline.policy_files import PolicyFileError, read_any_unsigned_bundle
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,5 +134,5 @@ def _show(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> No
     failed = count_cases(failures)
     colour = "bold red" if failed else "green"
     console.print(
-        f"[{colour}]{name}: {count - failed} of {counted(count, 'case')} as expected[/]", soft_wrap=True
+        f"[{colour}]{name}: {count - failed} of {count_noun(count, 'case')} as expected[/]", soft_wrap=True
     )

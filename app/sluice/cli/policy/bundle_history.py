@@ -30,7 +30,7 @@ from sluice.core.quality_bundle.quality_bundle import QualityBundle
 from sluice.core.trust.change_log import build_change_log
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE, QUALITY_BUNDLE, Statement, read_statement
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.catalog import BUNDLES
 from sluice_topics.relaxations import find_relaxations, list_sentences
 
@@ -260,7 +260,7 @@ def _show(
     old: NamedBundle, new: NamedBundle, changed: Sequence[MarkedChange], sentences: Sequence[str]
 ) -> None:
     console.print(
-        f"{clean(old.name)} → {clean(new.name)}: {counted(len(changed), 'change')}", highlight=False
+        f"{clean(old.name)} → {clean(new.name)}: {count_noun(len(changed), 'change')}", highlight=False
     )
     for one in changed:
         mark = "[bold red]relaxed[/] " if one.relaxed else ""

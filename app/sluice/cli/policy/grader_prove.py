@@ -24,7 +24,7 @@ from sluice.offline.golden_set import (
     load_golden_set,
     run_golden_set,
 )
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from sluice.offline.golden_set import GoldenRun, GoldenSet
@@ -103,7 +103,7 @@ async def _run(golden: GoldenSet, settings: Settings) -> GoldenRun:
 def _print(golden: GoldenSet, run: GoldenRun, spec: dict[str, object]) -> None:
     flipped = {one.id for one in run.list_flips(golden.cases)}
     console.print(
-        f"{run.model}: {counted(len(golden.cases), 'case')}, agreement {spec['agreement']}, "
+        f"{run.model}: {count_noun(len(golden.cases), 'case')}, agreement {spec['agreement']}, "
         f"{len(flipped)} turned round, p50 {spec['p50_ms']} ms, p99 {spec['p99_ms']} ms",
         soft_wrap=True,
         highlight=False,

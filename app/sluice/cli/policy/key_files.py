@@ -30,7 +30,7 @@ from sluice.core.trust.signed_entries import CARRIED, read_statement
 from sluice.secrets.redis_seal import MOST_KEYS, SealKeysError, make_seal_key, read_seal_keys, write_seal_keys
 from sluice.secrets.secret_files import create_secret
 from sluice.secrets.value_keys import ValueKeyError, make_value_key, read_value_key, write_value_key
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.json_text import Unreadable
 from sluice_topics.values import derive_tenant_key
 
@@ -85,7 +85,7 @@ def cosign(
     """
     keys = require_private_keys(key)
     signed = [_cosign_envelope(value, keys) for value in require_envelopes(file)]
-    write_or_stop(out or file, [envelope.written() for envelope, _ in signed])
+    write_or_stop(out or file, [envelope.encode() for envelope, _ in signed])
     for envelope, said in signed:
         console.print(f"[green]signed[/] {_describe(envelope, said)}", soft_wrap=True, highlight=False)
 
@@ -107,7 +107,7 @@ def _cosign_envelope(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope
 
 
 def _describe(envelope: Envelope, said: Statement) -> str:
-    signatures = counted(len(envelope.signatures), "signature")
+    signatures = count_noun(len(envelope.signatures), "signature")
     rationale = said.document.get("rationale")
     why = f"\n  rationale: {clean(rationale)}" if rationale else ""
     return f"{clean(said.key)} {said.hash}: {signatures}{why}"
@@ -260,7 +260,7 @@ def seal(
         stop(str(error))
     except OSError as error:
         stop(f"cannot write {error.filename or file}: {error.strerror}")
-    console.print(f"{clean(file)}: {counted(len(keys), 'key')}", soft_wrap=True, highlight=False)
+    console.print(f"{clean(file)}: {count_noun(len(keys), 'key')}", soft_wrap=True, highlight=False)
 
 
 @cli.command()

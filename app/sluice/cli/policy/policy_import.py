@@ -11,7 +11,7 @@ import typer
 from sluice.cli.output import WRONG, clean, console, print_json, stop
 from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
 from sluice.offline.policy_documents import DocumentError, propose_policies, read_document
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 
 cli = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -57,12 +57,14 @@ def import_document(
         policies = propose_policies(read, everything=everything)
     except (DocumentError, OSError) as error:
         stop(str(error))
-    passages = counted(len(read.passages), "passage")
+    passages = count_noun(len(read.passages), "passage")
     if not policies:
         stop(f"none of {passages} obliges or forbids; --all takes every one", WRONG)
     out.write_bytes(orjson.dumps({"policies": policies}, option=orjson.OPT_INDENT_2) + b"\n")
     if as_json:
         print_json(policies)
         return
-    message = f"[green]proposed {counted(len(policies), 'policy', 'policies')}[/] of {passages}: {clean(out)}"
+    message = (
+        f"[green]proposed {count_noun(len(policies), 'policy', 'policies')}[/] of {passages}: {clean(out)}"
+    )
     console.print(f"{message}; next: edit it, and include it in a bundle", soft_wrap=True, highlight=False)

@@ -17,8 +17,8 @@ from sluice.core.trust.change_log import list_entries_in_force
 from sluice.core.trust.policy_contents import collect_contents, find_loss
 from sluice.core.trust.signing_authority import POLICY_LOSS
 from sluice.settings.reader import list_real_names
-from sluice.stream.engine.policy_recorder import recorded_policies
-from sluice.text.plurals import counted
+from sluice.stream.engine.policy_recorder import read_recorded_policies
+from sluice.text.plurals import count_noun
 from sluice_topics.catalog import BUNDLES, REGISTRY, SESSIONS_CHANGELOG
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def accept_loss(
     if not lost:
         stop("nothing is missing of what the workers had in force", WRONG)
     if len(lost) > MOST_LOST:
-        missing = counted(len(lost), "entry is", "entries are")
+        missing = count_noun(len(lost), "entry is", "entries are")
         stop(f"{missing} missing, and one entry names {MOST_LOST} at most: restore the topics")
     write_entry_or_stop(
         out, make_loss_entry(lost, reason, settings.policy.installation, [now, *reading.values()])
@@ -80,7 +80,7 @@ async def read_recorded(settings: Settings) -> dict[int, PolicyContents]:
     name = list_real_names(settings)[SESSIONS_CHANGELOG]
     async with open_reader(settings.kafka.connection, [name], "beginning") as reader:
         batches = [batch async for batch in reader.to_end()]
-    return recorded_policies(record for batch in batches for record in batch)
+    return read_recorded_policies(record for batch in batches for record in batch)
 
 
 def make_loss_entry(

@@ -17,7 +17,7 @@ from sluice.cli.quality_read import From, read_or_stop
 from sluice.core.trust.signing import check_entries
 from sluice.offline.registry_drafts import ObservedTools, load_tool_words, make_drafts
 from sluice.shipped import SHIPPED_FILES
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def propose(
         print_json([{**one.entry, "why": one.why} for one in drafts])
     else:
         console.print(_build_table(drafts))
-        entries = counted(len(drafts), "entry", "entries")
+        entries = count_noun(len(drafts), "entry", "entries")
         message = f"[green]drafted {entries}[/]: {clean(out)}; next: look at each, and sign the file"
         console.print(message, soft_wrap=True, highlight=False)
 

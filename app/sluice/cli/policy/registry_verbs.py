@@ -24,7 +24,7 @@ from sluice.cli.policy.registry_new import new
 from sluice.cli.policy.registry_propose import propose
 from sluice.core.foundation.errors import RegistryError
 from sluice.core.trust.signing import check_entries, sign_entries
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def check(file: Source, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"entries": [_name_entry(entry) for entry in entries]})
     else:
-        console.print(f"[green]{counted(len(entries), 'entry is', 'entries are')} well[/]")
+        console.print(f"[green]{count_noun(len(entries), 'entry is', 'entries are')} well[/]")
 
 
 @cli.command()
@@ -88,7 +88,7 @@ def sign(
     except RegistryError as error:
         stop(f"{error}; --separately signs each alone", WRONG)
     write_or_stop(out, values)
-    message = f"[green]signed {counted(len(values), 'entry', 'entries')}[/]: {clean(out)}"
+    message = f"[green]signed {count_noun(len(values), 'entry', 'entries')}[/]: {clean(out)}"
     console.print(message, soft_wrap=True, highlight=False)
 
 

@@ -124,7 +124,7 @@ def _describe_questions(
         "tool": name[1],
         "judged": count.judged,
         "would_ask": count.asked,
-        "a_day": round(found.asked_a_day(count), 1),
+        "a_day": round(found.count_a_day(count), 1),
         "approved": count.approved,
         "denied": count.denied,
         "blocked": count.blocked,

@@ -23,7 +23,7 @@ from sluice.core.reports.report import (
     STALE,
     UNRESOLVED,
 )
-from sluice.text.plurals import counted, pluralize
+from sluice.text.plurals import count_noun, pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -217,7 +217,7 @@ def write_page(report: QualityReport, written_at: str) -> str:
 def _describe_period(report: QualityReport) -> str:
     first, last = report.days or (report.scope.since or NOTHING, report.scope.until or NOTHING)
     days = len(report.by_day)
-    return f"{_write_time(first)} to {_write_time(last)} UTC, {counted(days, 'day')} with decisions"
+    return f"{_write_time(first)} to {_write_time(last)} UTC, {count_noun(days, 'day')} with decisions"
 
 
 def _write_time(day: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sluice.core.actions import outcomes, proposal
 from sluice.core.actions.assessment import find_lateness
 from sluice.core.actions.pipeline import Evaluation
-from sluice.core.actions.proposal import count_rows, seen_by
+from sluice.core.actions.proposal import count_rows, select_seen
 from sluice.core.actions.verdict import (
     NO_IDS,
     RERUN_FIELDS,
@@ -21,7 +21,7 @@ from sluice.core.actions.verdict import (
     find_ruling,
     make_verdict_record,
     read_recorded_seen,
-    recorded,
+    record_session,
 )
 from sluice.core.foundation.canonical import extract_hex, wire_int
 from sluice.core.foundation.input_record import verdict_id
@@ -78,7 +78,7 @@ def deny_unread(parts: PointParts, input_record: InputRecord, dead_letter: OutRe
         "registry_hashes": {},
         "stages": (),
         "advisories": (),
-        "session": recorded(NOTHING_SEEN, NO_FLAGS, None),
+        "session": record_session(NOTHING_SEEN, NO_FLAGS, None),
     }
     evaluation = Evaluation("BLOCK", INTERNAL_ERROR)
     return Decision(
@@ -121,7 +121,7 @@ def answer_fault_again(
     return Decision((), [judged[0], dead_letter])
 
 
-def kept_no_answers(verdict: Mapping[str, Any]) -> bool:
+def lacks_answers(verdict: Mapping[str, Any]) -> bool:
     """A fault of the core leaves no gate in its verdict, and no answer that a gate had got."""
     return not verdict["gateResults"] and verdict["session"]["known"] is None
 
@@ -137,12 +137,12 @@ def _judge(
     org, bundle = principal.org, principal.bundle
     mode = action.mode or "high_stakes"
     late = find_lateness(action, input_record.waited_ms)
-    ruled = _ruled(mode, org.enforcement, late=late is not None)
+    ruled = _rule_action(mode, org.enforcement, late=late is not None)
     most = bundle.largest_rows_upper_bound
     rows = count_rows(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
     digest = extract_hex(input_record.digest)
     if seen.remembered:
-        seen = seen_by(seen, bundle.stages)
+        seen = select_seen(seen, bundle.stages)
     repeats = seen.known is not None and seen.known.digest == digest
     counted = rows if ruled.carried and not repeats else None
     about: dict[str, Any] = {
@@ -155,7 +155,7 @@ def _judge(
         "registry_hashes": _entries(parts.policy, principal, action),
         "stages": bundle.stages,
         "advisories": (FAILED,),
-        "session": recorded(seen, acknowledgement(seen.flags, action.acknowledged_flags), counted),
+        "session": record_session(seen, acknowledgement(seen.flags, action.acknowledged_flags), counted),
         "rows_reserved": wire_int(counted or 0),
     }
     if action.deadline_ms is not None:
@@ -187,7 +187,7 @@ def _entries(policy: Policy, principal: Principal, action: ProposedAction) -> di
     return collect_hashes(principal.agent, tool, principal.org, *freezes)
 
 
-def _ruled(mode: str, enforcement: str, *, late: bool) -> Ruling:
+def _rule_action(mode: str, enforcement: str, *, late: bool) -> Ruling:
     """In standard the caller goes on; too late for its deadline, it is not told that it may."""
     if mode == "standard":
         real = "ESCALATE" if late else "ALLOW"
@@ -221,7 +221,7 @@ ACTION = Kind(
             RERUN_FIELDS,
             proposal.judge_again,
             answer_fault_again,
-            kept_no_answers,
+            lacks_answers,
         ),
     ),
     case=CaseKind(Case, "action", "action"),

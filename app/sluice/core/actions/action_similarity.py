@@ -61,7 +61,7 @@ class ActionCalibration(StrictModel):
 
 def find_later_passing(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Relaxation]:
     """A higher threshold after untrusted content, where either has one of its own."""
-    old, new = (one.passing(after_untrusted=True) for one in (before, after))
+    old, new = (one.read_passing_bound(after_untrusted=True) for one in (before, after))
     own = {before.pass_below_after_untrusted, after.pass_below_after_untrusted}
     if own != {None} and new > old:
         sentence = f"after untrusted content an action passes below {new}, not below {old}"
@@ -98,7 +98,7 @@ class SimilarityPolicy(ModePart):
     def _usable(self) -> Self:
         if self.pass_below > self.harmful_above:
             raise ValueError("pass_below is above harmful_above")
-        if self.passing(after_untrusted=True) > self.pass_below:
+        if self.read_passing_bound(after_untrusted=True) > self.pass_below:
             raise ValueError("pass_below_after_untrusted is above pass_below")
         if self.enabled and (self.library is None or self.calibration is None):
             raise ValueError("enabled without a library and its calibration")
@@ -109,7 +109,7 @@ class SimilarityPolicy(ModePart):
         compared = frozenset({"mode", "library", "calibration", "windows", "budget_ms"})
         return frozenset() if self.enabled else compared
 
-    def passing(self, *, after_untrusted: bool) -> float:
+    def read_passing_bound(self, *, after_untrusted: bool) -> float:
         """The probability below which an action passes."""
         lower = self.pass_below_after_untrusted
         return lower if after_untrusted and lower is not None else self.pass_below
@@ -155,7 +155,7 @@ class ActionSimilarity(Gate):
 
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Asks how near the call is to known ones."""
-        return _asking(context.plan.bundle.parts[self.name], context)
+        return _prepare_question(context.plan.bundle.parts[self.name], context)
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle does not ask for it."""
@@ -170,7 +170,7 @@ def make_similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, A
     return {"text": text, "library": policy.library, "windows": policy.windows, "weights": weights}
 
 
-def _asking(policy: SimilarityPolicy, context: ActionContext) -> Asking:
+def _prepare_question(policy: SimilarityPolicy, context: ActionContext) -> Asking:
     action = context.action
     written = render_call(action.tool_name, wire_safe(action.parameters))
     question = make_similarity_question(written, policy)
@@ -180,12 +180,12 @@ def _asking(policy: SimilarityPolicy, context: ActionContext) -> Asking:
         found = PatternAnswer.model_validate(answer.payload)
     except ValidationError:
         return StageResult("escalate", f"{INCONCLUSIVE}: the answer of {EMBEDDING} could not be read")
-    result = _judged(policy, found, policy.passing(after_untrusted=bool(context.seen.read)))
+    result = _judge(policy, found, policy.read_passing_bound(after_untrusted=bool(context.seen.read)))
     context.resemblance = result.detail["band"]
     return result
 
 
-def _judged(policy: SimilarityPolicy, found: PatternAnswer, passing: float) -> StageResult:
+def _judge(policy: SimilarityPolicy, found: PatternAnswer, passing: float) -> StageResult:
     detail: dict[str, Any] = {
         "harmful": [one.model_dump() for one in found.harmful[:NAMED]],
         "harmless": [one.model_dump() for one in found.harmless[:NAMED]],

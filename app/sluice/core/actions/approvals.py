@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.core.actions.approver_rights import (
     APPROVE,
     DENY,
-    approved_parameters,
-    fulfilling,
+    hash_approved_parameters,
     object_to_last,
     object_to_review,
+    select_fulfilling,
     unknown,
 )
 from sluice.core.actions.resolution import (
@@ -83,13 +83,13 @@ def evaluate(
     if escalation.expires_ms <= input_record.timestamp_ms:
         decision = _too_late(waits)
     elif review.decision == DENY:
-        decision = _denied(waits)
+        decision = _deny(waits)
     elif len(waits.votes) < escalation.quorum:
-        decision = _counted(waits, on_its_way)
+        decision = _count_vote(waits, on_its_way)
     elif escalation.is_of_items:
-        decision = _released(waits)
+        decision = _release_items(waits)
     else:
-        decision = yield from _approved(waits)
+        decision = yield from _approve(waits)
     known = shared.book.escalation(review.subject_id)
     if known is None or known._replace(steps_done=escalation.steps_done) != escalation:
         view = SessionView(state, parts.limits, input_record.timestamp_ms)
@@ -133,7 +133,7 @@ def judge_again(
         if len(votes) < escalation.quorum:
             against = _INCOMPLETE
     if against is None:
-        found = yield from _judged(
+        found = yield from _judge_again(
             parts, input_record, review, escalation, lambda *_: read_recorded_resolving(recorded)
         )
         if isinstance(found, ResolvedAction):
@@ -145,7 +145,7 @@ def judge_again(
 _INCOMPLETE = Objection("quorum", "not the last approval that the escalation needs")
 
 
-def _judged(
+def _judge_again(
     parts: PointParts,
     input_record: InputRecord,
     review: ReviewDecision,
@@ -171,7 +171,7 @@ def _judged(
         return against
     return (
         resolved
-        if len(fulfilling(registry, input_record, demanding, votes)) >= demanding.quorum
+        if len(select_fulfilling(registry, input_record, demanding, votes)) >= demanding.quorum
         else demanding
     )
 
@@ -183,15 +183,15 @@ def _votes(
     approver = registry.approvers[review.approver_id]
     delegate = find_answer_delegate(registry, review)
     last = Vote(approver.id, approver.key, approver.hash, input_record.decision_id, delegate)
-    return (*escalation.votes_with(approved_parameters(review, escalation)), last)
+    return (*escalation.votes_with(hash_approved_parameters(review, escalation)), last)
 
 
 def refuse(input_record: InputRecord, review: ReviewDecision, view: SessionView, why: Objection) -> Decision:
     """The decision on an answer that is refused."""
-    return _ended(view, [refuse_review(input_record, review, why)])
+    return _record_end(view, [refuse_review(input_record, review, why)])
 
 
-def _ended(view: SessionView, records: list[OutRecord], *changes: EscalationKept) -> Decision:
+def _record_end(view: SessionView, records: list[OutRecord], *changes: EscalationKept) -> Decision:
     records = [*make_time_records(view), *records]
     return Decision(() if view.state.gone else view.changes(), records, changes)
 
@@ -201,14 +201,14 @@ def _too_late(waits: _ApprovalAnswer) -> Decision:
     escalation, now = waits.escalation, waits.input_record.timestamp_ms
     record, change = expire(escalation, now, waits.input_record)
     why = Objection("expired", f"the escalation expired at {rfc3339(escalation.expires_ms)}")
-    return _ended(waits.view, [record, refuse_review(waits.input_record, waits.review, why)], change)
+    return _record_end(waits.view, [record, refuse_review(waits.input_record, waits.review, why)], change)
 
 
-def _denied(waits: _ApprovalAnswer) -> Decision:
+def _deny(waits: _ApprovalAnswer) -> Decision:
     parts, input_record, review, view, escalation, _ = waits
     end = End(DENY, "BLOCK", f"approval_denied: {review.approver_id}", None)
-    change = EscalationKept(escalation.after("denial", input_record.timestamp_ms, outcome="BLOCK"))
-    return _ended(
+    change = EscalationKept(escalation.advance("denial", input_record.timestamp_ms, outcome="BLOCK"))
+    return _record_end(
         view,
         [
             make_resolved_record(
@@ -219,50 +219,50 @@ def _denied(waits: _ApprovalAnswer) -> Decision:
     )
 
 
-def _counted(waits: _ApprovalAnswer, demanding: Escalation) -> Decision:
+def _count_vote(waits: _ApprovalAnswer, demanding: Escalation) -> Decision:
     """It waits on, for what `demanding` asks for: the approvals that fulfil this are counted."""
     parts, input_record, review, view, escalation, _ = waits
     registry = parts.policy.registry
-    votes = fulfilling(registry, input_record, demanding, waits.votes)
-    votes_for = approved_parameters(review, escalation)
-    after = demanding.after("approval", input_record.timestamp_ms, votes=votes, votes_for=votes_for)
+    votes = select_fulfilling(registry, input_record, demanding, waits.votes)
+    votes_for = hash_approved_parameters(review, escalation)
+    after = demanding.advance("approval", input_record.timestamp_ms, votes=votes, votes_for=votes_for)
     record = make_counted_record(escalation, after, input_record, make_signer_fields(registry, review))
-    return _ended(view, [record], EscalationKept(after))
+    return _record_end(view, [record], EscalationKept(after))
 
 
-def _released(waits: _ApprovalAnswer) -> Decision:
+def _release_items(waits: _ApprovalAnswer) -> Decision:
     """The last approval of a retrieval's items: the agent may ask for exactly them once more."""
     parts, input_record, review, view, escalation, _ = waits
     registry = parts.policy.registry
     terms = parts.policy.find_principal(escalation.agent_id).bundle.approvals
     tier = escalation.tier
-    demanding = escalation.raised_to(
+    demanding = escalation.raise_to(
         tier, escalation.role, terms.count_needed(tier), own_key=terms.demands_own_key(tier)
     )
     against = object_to_last(registry, input_record, review, demanding, waits.votes[-1])
     if against is not None:
         return refuse(input_record, review, view, against)
-    if len(fulfilling(registry, input_record, demanding, waits.votes)) < demanding.quorum:
-        return _counted(waits, demanding)
-    after = escalation.after(
+    if len(select_fulfilling(registry, input_record, demanding, waits.votes)) < demanding.quorum:
+        return _count_vote(waits, demanding)
+    after = escalation.advance(
         "last_approval", input_record.timestamp_ms, votes=waits.votes, justification=review.justification
     )
     end = End(APPROVE, "ALLOW", None, None)
     told = make_resolved_record(escalation, input_record, make_signer_fields(registry, review), end)
-    return _ended(view, [told], EscalationKept(after))
+    return _record_end(view, [told], EscalationKept(after))
 
 
-def _approved(waits: _ApprovalAnswer) -> Generator[Request, Answer, Decision]:
+def _approve(waits: _ApprovalAnswer) -> Generator[Request, Answer, Decision]:
     parts, input_record, review, view, escalation, _ = waits
 
-    def reading(plan: ActionPlan, action: ProposedAction) -> SeenAtApproval:
+    def read_at_approval(plan: ActionPlan, action: ProposedAction) -> SeenAtApproval:
         return read_resolving(parts, view, plan, action, escalation, waits.shared)
 
-    resolved = yield from _judged(parts, input_record, review, escalation, reading)
+    resolved = yield from _judge_again(parts, input_record, review, escalation, read_at_approval)
     if isinstance(resolved, Objection):
         return refuse(input_record, review, view, resolved)
     if isinstance(resolved, Escalation):
-        return _counted(waits, resolved)
+        return _count_vote(waits, resolved)
     body = resolved.verdict.body
     until_ms = 0 if resolved.lesson is None else resolved.lesson.until_ms
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"], until_ms)
@@ -271,7 +271,7 @@ def _approved(waits: _ApprovalAnswer) -> Generator[Request, Answer, Decision]:
     )
     records = [*make_time_records(view), resolved.verdict, told]
     count_resolved(view, escalation, resolved)
-    after = escalation.after(
+    after = escalation.advance(
         "last_approval",
         input_record.timestamp_ms,
         outcome=body["outcome"],

@@ -75,14 +75,14 @@ def _object_to_answer(
     against = _object_to_signer(registry, input_record, review, escalation)
     against = against or _object_to_more(input_record, review, escalation)
     if against is None and not escalation.is_pending:
-        return Objection("already_ended", escalation.told())
-    votes = escalation.votes_with(approved_parameters(review, escalation))
+        return Objection("already_ended", escalation.describe_end())
+    votes = escalation.votes_with(hash_approved_parameters(review, escalation))
     if against is None and any(one.approver_id == review.approver_id for one in votes):
         return Objection("already_counted", "this approver's approval is counted already")
     return against
 
 
-def approved_parameters(review: ReviewDecision, escalation: Escalation) -> str:
+def hash_approved_parameters(review: ReviewDecision, escalation: Escalation) -> str:
     """The digest of the parameters that an approval is for: the review's own, else those as proposed."""
     return escalation.parameters if review.parameters is None else parameters_digest(review.parameters)
 
@@ -91,7 +91,7 @@ def _object_to_signer(
     registry: Registry, input_record: InputRecord, review: ReviewDecision, escalation: Escalation
 ) -> Objection | None:
     approver = registry.approvers.get(review.approver_id)
-    if approver is None or not _in_bounds(approver, input_record, escalation):
+    if approver is None or not lies_in_bounds(approver, input_record, escalation):
         return Objection(
             "not_an_approver", f"no approver of this tenant and tool in force: {review.approver_id}"
         )
@@ -108,7 +108,7 @@ def _object_to_signer(
     return object_to_signature(registry, review, approver, within, input_record.timestamp_ms)
 
 
-def _in_bounds(approver: Approver, input_record: InputRecord, escalation: Escalation) -> bool:
+def lies_in_bounds(approver: Approver, input_record: InputRecord, escalation: Escalation) -> bool:
     with_tool = approver.tools is None or escalation.tool in approver.tools
     return with_tool and approver.acts_for(escalation.tenant, input_record.timestamp_ms)
 
@@ -125,7 +125,7 @@ def object_to_last(
     return _object_to_more(input_record, review, demanding)
 
 
-def fulfilling(
+def select_fulfilling(
     registry: Registry, input_record: InputRecord, demanding: Escalation, votes: tuple[Vote, ...]
 ) -> tuple[Vote, ...]:
     """The approvals that fulfil what the policy demands by now."""
@@ -136,7 +136,7 @@ def _may_approve(registry: Registry, input_record: InputRecord, escalation: Esca
     approver, at_ms = registry.approvers.get(vote.approver_id), input_record.timestamp_ms
     return (
         approver is not None
-        and _in_bounds(approver, input_record, escalation)
+        and lies_in_bounds(approver, input_record, escalation)
         and escalation.has_reached(approver.groups, at_ms)
         and bool(approver.roles & ANSWERING[escalation.role])
         and not (escalation.own_key and vote.delegate is not None)

@@ -29,9 +29,9 @@ GATE = "registration"
 DEADLINE = "deadline"
 
 
-def unregistered(context: ActionContext) -> Evaluation | None:
+def evaluate_unregistered(context: ActionContext) -> Evaluation | None:
     """The evaluation of an action that no gate needs to look at; None for one that the gates judge."""
-    missing = _missing(context)
+    missing = _name_missing(context)
     if missing is None:
         return None
     evaluation = Evaluation()
@@ -39,7 +39,7 @@ def unregistered(context: ActionContext) -> Evaluation | None:
     return evaluation
 
 
-def _missing(context: ActionContext) -> str | None:
+def _name_missing(context: ActionContext) -> str | None:
     if context.plan.agent is None:
         return f"unknown_agent: {context.action.agent_id}"
     asked_for = context.plan.bundle_asked_for

@@ -237,7 +237,7 @@ class TierAuth(Gate):
     def prepare(self, plan: ActionPlan) -> Callable[[ActionContext], StageResult]:
         """With all but what an earlier gate escalated for."""
         own, agent_tier = _own_reasons(plan), None if plan.agent is None else plan.agent.tier
-        passed = None if own else _passed(plan.tier, agent_tier, plan.type_tier)
+        passed = None if own else _pass(plan.tier, agent_tier, plan.type_tier)
 
         def evaluate(context: ActionContext) -> StageResult:
             if passed is not None and context.escalated is None:
@@ -245,7 +245,7 @@ class TierAuth(Gate):
             reasons = own if context.escalated is None else [context.escalated, *own]
             detail = _describe_tiers(plan.tier, agent_tier, plan.type_tier)
             if plan.tool is None and plan.mode == "high_stakes":
-                return StageResult("block", _unregistered(plan), detail)
+                return StageResult("block", _name_unregistered(plan), detail)
             asked = {**detail, "required_role": find_required_role(plan.tier), "reasons": [*reasons]}
             return StageResult("escalate", reasons[0], asked)
 
@@ -253,7 +253,7 @@ class TierAuth(Gate):
 
 
 @cache
-def _passed(tier: str, agent_tier: str | None, type_tier: str) -> StageResult:
+def _pass(tier: str, agent_tier: str | None, type_tier: str) -> StageResult:
     detail = _describe_tiers(tier, agent_tier, type_tier)
     return StageResult("pass", None, detail, obligations=OBLIGATIONS[tier])
 
@@ -302,7 +302,7 @@ def make_escalation(input_record: InputRecord, context: ActionContext) -> Escala
 
 def _own_reasons(plan: ActionPlan) -> list[str]:
     agent, tool, tier = plan.agent, plan.tool, plan.tier
-    found = [] if tool is not None else [_unregistered(plan)]
+    found = [] if tool is not None else [_name_unregistered(plan)]
     if agent is not None and agent.tools is not None and tool is not None and tool.id not in agent.tools:
         found.append(f"tool_not_granted: {tool.id}")
     if agent is not None and tier > agent.tier:
@@ -312,5 +312,5 @@ def _own_reasons(plan: ActionPlan) -> list[str]:
     return found
 
 
-def _unregistered(plan: ActionPlan) -> str:
+def _name_unregistered(plan: ActionPlan) -> str:
     return f"unregistered_tool: {plan.tool_name}"

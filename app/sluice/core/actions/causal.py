@@ -70,7 +70,7 @@ class CausalPolicy(AnalysisPart):
     most_characters: Characters = 16_000
 
     @model_validator(mode="after")
-    def _rising(self) -> Self:
+    def _check_order(self) -> Self:
         if self.escalate_at > self.block_at:
             raise ValueError("escalate_at is above block_at")
         return self
@@ -179,7 +179,7 @@ class Causal(Gate):
             return PASSED
         if needs_no_asking(context, policy.ask):
             return NOT_IN_DOUBT
-        return _asking(policy, context, agent.system_prompt or "", agent.constraints)
+        return _prepare_question(policy, context, agent.system_prompt or "", agent.constraints)
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle does not ask for it or the agent has neither a prompt nor constraints."""
@@ -191,7 +191,7 @@ def _applies(policy: CausalPolicy, agent: Agent) -> bool:
     return policy.enabled and not (agent.constraints is None and agent.system_prompt is None)
 
 
-def _asking(
+def _prepare_question(
     policy: CausalPolicy, context: ActionContext, prompt: str, constraints: Sequence[str] | None
 ) -> Asking:
     extracted = constraints is None
@@ -218,11 +218,11 @@ def _asking(
     checked = check_proof(context, port, judgement)
     if checked.why is not None:
         return StageResult("escalate", checked.why, entries=checked.entries)
-    result = _judged(policy, judgement, constraints, shown, extracted=extracted)
-    return result._replace(entries=checked.entries, detail={**result.detail, **known.recorded()})
+    result = _judge(policy, judgement, constraints, shown, extracted=extracted)
+    return result._replace(entries=checked.entries, detail={**result.detail, **known.make_fields()})
 
 
-def _judged(
+def _judge(
     policy: CausalPolicy,
     judgement: Judgement,
     constraints: Sequence[str],

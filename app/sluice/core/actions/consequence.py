@@ -93,7 +93,7 @@ class Consequence(StrictModel):
     ]
 
     @model_validator(mode="after")
-    def _rising(self) -> Self:
+    def _check_order(self) -> Self:
         rows = [step.from_rows for step in self.row_steps]
         scores = [step.score for step in self.row_steps]
         if rows[0] != 0 or rows != sorted(set(rows)) or scores != sorted(scores):

@@ -32,7 +32,7 @@ from sluice.core.registry.loading import HIGHEST_TIER
 from sluice.core.state.remembered import GateMemory
 from sluice.core.state.seen_values import NO_VALUES_SEEN, SeenUse, ValuesSeen
 from sluice.core.state.usual import Lesson, UsualName
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice_topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records.inputs import ActionType  # noqa: TC001 - as above
 from sluice_topics.relaxations import Members, Scale, StricterWhen
@@ -345,8 +345,8 @@ def _find_uses(
             count, entry = uses.get(name), plan.registry.agents.get(user)
             if count is None or entry is None:
                 continue
-            left = count.since(entry.usual_since_ms)
-            left = left if user == agent.id else left.without_answer()
+            left = count.drop_before(entry.usual_since_ms)
+            left = left if user == agent.id else left.drop_answer()
             if not left.is_forgotten:
                 bounds = left.times, left.days, left.last_ms, left.revision
                 use = SeenUse(user, *name[3:], *bounds, left.answered_ms, left.until_ms)
@@ -595,7 +595,9 @@ class Destinations(RememberingGate):
         detail: dict[str, Any] = {"origins": origins, "values": values}
         sentence = _describe_sentence(worst, context)
         if len(values) > 1:
-            sentence += f"; {counted(len(values) - 1, 'other value is', 'other values are')} asked about too"
+            sentence += (
+                f"; {count_noun(len(values) - 1, 'other value is', 'other values are')} asked about too"
+            )
         if worst.answer == "advise":
             return StageResult("pass", None, {**detail, "advice": sentence})
         outcome: Literal["block", "escalate"] = "block" if worst.answer == "deny" else "escalate"

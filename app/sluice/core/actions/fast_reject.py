@@ -61,17 +61,17 @@ class FastReject(Gate):
 
         Escalates with `suspicious_pattern` (only warnings) or `inconclusive` (a bound of reading was passed).
         """
-        inspection = context.reading()
+        inspection = context.inspect()
         forbidden = context.plan.org.forbidden
-        targets = forbidden.matches(_joined(inspection.texts)) if forbidden.names else None
+        targets = forbidden.matches(_join(inspection.texts)) if forbidden.names else None
         if targets:
             return StageResult("block", f"forbidden_target: {targets[0]}", {"targets": targets})
         if context.plan.reversible is not True and context.rows > _threshold(context):
             return _too_many_rows(context)
-        return _judged(inspection) if inspection.hits or inspection.inconclusive is not None else PASSED
+        return _judge(inspection) if inspection.hits or inspection.inconclusive is not None else PASSED
 
 
-def _judged(inspection: Inspection) -> StageResult:
+def _judge(inspection: Inspection) -> StageResult:
     critical = next((hit for hit in inspection.hits if hit.severity == "critical"), None)
     if critical is not None:
         return StageResult("block", f"forbidden_pattern: {critical.id}", _detail(inspection))
@@ -83,7 +83,7 @@ def _judged(inspection: Inspection) -> StageResult:
     return StageResult("pass", detail=_detail(inspection))
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join(texts: Iterable[str]) -> str:
     """Each text ends with a mark that no target matches, so that none is found across two of them."""
     return _TEXT_END.join((*texts, "")).casefold()
 
@@ -100,7 +100,7 @@ def _too_many_rows(context: ActionContext) -> StageResult:
 
 
 def _detail(inspection: Inspection) -> dict[str, Any]:
-    detail: dict[str, Any] = {"patterns": [_named(hit) for hit in inspection.hits[:LISTED_HITS]]}
+    detail: dict[str, Any] = {"patterns": [_name_hit(hit) for hit in inspection.hits[:LISTED_HITS]]}
     if len(inspection.hits) > LISTED_HITS:
         detail["hits"] = len(inspection.hits)
     if inspection.inconclusive is not None:
@@ -108,5 +108,5 @@ def _detail(inspection: Inspection) -> dict[str, Any]:
     return detail
 
 
-def _named(hit: Hit) -> dict[str, str]:
+def _name_hit(hit: Hit) -> dict[str, str]:
     return hit._asdict()

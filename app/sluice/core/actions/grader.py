@@ -105,7 +105,7 @@ class Qualitative(NamedTuple):
     conditions: RuleSet
     at: tuple[int, ...]
 
-    def asked(self, context: ActionContext) -> list[QualitativeRule]:
+    def select_rules(self, context: ActionContext) -> list[QualitativeRule]:
         """The rules that concern this action. If it may be of several types, one type is enough."""
         rules = self.policy.rules
         if not self.at:
@@ -151,10 +151,10 @@ class Grader(RememberingGate):
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """Asks about the rules in the bundle's order until one is broken: a denial beats an escalation."""
         compiled: Qualitative = context.plan.bundle.parts[self.name]
-        rules = compiled.asked(context)
+        rules = compiled.select_rules(context)
         if rules and needs_no_asking(context, compiled.policy.ask):
             return NOT_IN_DOUBT
-        return _graded(compiled.policy, rules, context) if rules else PASSED
+        return _prepare_grading(compiled.policy, rules, context) if rules else PASSED
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle has no qualitative rule."""
@@ -172,7 +172,7 @@ class Grader(RememberingGate):
         return GateMemory(context.now_ms + LASTS_MS, {"state": "governed"})
 
 
-def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionContext) -> Asking:
+def _prepare_grading(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionContext) -> Asking:
     listed: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     outcome: Literal["pass", "block", "escalate"] = "pass"
@@ -199,7 +199,7 @@ def _graded(policy: GraderPolicy, rules: list[QualitativeRule], context: ActionC
             break
         if passed is None and outcome == "pass":
             outcome, reason = "escalate", f"{INCONCLUSIVE}: rule {rule.id}: {rule.reason}"
-    detail = {"rules": listed, "state": find_grading(context).state, **known.recorded()}
+    detail = {"rules": listed, "state": find_grading(context).state, **known.make_fields()}
     result = StageResult(outcome, reason, detail, rules=tuple(results), entries=entries)
     return join_missing(result, missed)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, Field
 
 from sluice.core.actions.model_questions import UNTRUSTED, put_in_context, scope_of, show_action
-from sluice.core.actions.pipeline import INCONCLUSIVE, unanswered
+from sluice.core.actions.pipeline import INCONCLUSIVE, judge_unanswered
 from sluice.core.foundation.prompts import ModelAnswer, Prompt, Share
 from sluice.core.foundation.requests import Request
 
@@ -233,7 +233,7 @@ def grade_once(
 ) -> Generator[Request, Answer, Grades]:
     """Ask about a criterion that nobody else judges by, without the agent's own account: no second look, and
     the grader's state stays what it is. Passed only if the whole action was shown."""
-    shown = show_action(context, by.most_characters).without_account()
+    shown = show_action(context, by.most_characters).drop_account()
     question = {"criterion": criterion, **shown.fields(), **by.known.fields()}
     asked = yield from _ask(context, rule, question, by)
     if isinstance(asked, Grades):
@@ -253,7 +253,7 @@ def _ask(
     request = Request(port, {"scope": scope_of(context, rule), "question": question}, by.budget_ms)
     answer = yield request
     if answer.status != "answered":
-        missed = unanswered(by.gate, request, answer, context.plan.mode)
+        missed = judge_unanswered(by.gate, request, answer, context.plan.mode)
         return Grades(None, missed.reason or "", {}, missed)
     read = GRADE.read(answer.payload)
     if read is None:

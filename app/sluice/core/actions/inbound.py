@@ -29,7 +29,7 @@ from sluice.core.actions.outbound import (
     Mode,
     make_replacement,
 )
-from sluice.core.actions.pipeline import INCONCLUSIVE, MILDEST_FIRST, unanswered
+from sluice.core.actions.pipeline import INCONCLUSIVE, MILDEST_FIRST, judge_unanswered
 from sluice.core.actions.question_context import find_context
 from sluice.core.actions.stage import PASSED, ROOT, ContentGate, Detail, StageResult
 from sluice.core.foundation.content_judge import OFTENER, PORT, PROMPT, UNTRUSTED, JudgeWhen, show_texts
@@ -76,7 +76,7 @@ class InboundPolicy(StrictModel):
     most_characters: Characters = 16_000
 
     @model_validator(mode="after")
-    def _rising(self) -> Self:
+    def _check_order(self) -> Self:
         if self.block_below > self.escalate_below:
             raise ValueError("block_below is above escalate_below")
         return self
@@ -168,13 +168,13 @@ class Inbound(ContentGate):
         policy: InboundPolicy = context.plan.bundle.parts[self.name]
         if policy.mode == "off":
             return PASSED
-        read = _detected(context.plan.bundle.inspector, context.texts())
+        read = _detect(context.plan.bundle.inspector, context.texts())
         if read is NO_OPINION and policy.judge == "off":
             return _CLEAR
         texts = [one for one in context.texts() if not _is_number(one[1])]
         if texts and _asks(policy, context, read):
-            return _asking(policy, context, texts, read)
-        return _concluded(policy, context, read)
+            return _prepare_question(policy, context, texts, read)
+        return _conclude(policy, context, read)
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where nothing is read."""
@@ -190,7 +190,7 @@ def _is_number(text: str) -> bool:
 _TEXT = itemgetter(1)
 
 
-def _detected(inspector: ContentInspector, texts: list[tuple[str, str]]) -> _Opinion:
+def _detect(inspector: ContentInspector, texts: list[tuple[str, str]]) -> _Opinion:
     """All texts are read as one, so that an order in pieces is found; then each, to know which one it is and
     so that no text is excused by the words of another."""
     left, unread = MOST_CHARACTERS, 0
@@ -234,7 +234,7 @@ def _asks(policy: InboundPolicy, context: ActionContext, read: _Opinion) -> bool
     return read.outcome == "pass" and (bool(read.detail) or read.unjudged is not None or resembles)
 
 
-def _asking(
+def _prepare_question(
     policy: InboundPolicy, context: ActionContext, texts: list[tuple[str, str]], read: _Opinion
 ) -> Asking:
     tool = context.action.tool_name
@@ -247,15 +247,15 @@ def _asking(
     request = Request(PORT_IN_CONTEXT if known.is_known else PORT, payload, policy.budget_ms)
     answer = yield request
     if answer.status != "answered":
-        missed = unanswered(Inbound.name, request, answer, context.plan.mode)
+        missed = judge_unanswered(Inbound.name, request, answer, context.plan.mode)
         silent = _silent(f"the model gave no answer: {answer.status}")
-        return _concluded(policy, context, read, silent, missed)
-    judged = _judged(policy, answer, texts, shown.omitted)
-    judged = judged._replace(detail={**judged.detail, **known.recorded()})
-    return _concluded(policy, context, read, judged)
+        return _conclude(policy, context, read, silent, missed)
+    judged = _judge(policy, answer, texts, shown.omitted)
+    judged = judged._replace(detail={**judged.detail, **known.make_fields()})
+    return _conclude(policy, context, read, judged)
 
 
-def _judged(policy: InboundPolicy, answer: Answer, texts: list[tuple[str, str]], omitted: int) -> _Opinion:
+def _judge(policy: InboundPolicy, answer: Answer, texts: list[tuple[str, str]], omitted: int) -> _Opinion:
     """Of a number that no text has the place is not known; the trust counts all the same."""
     said = PROMPT.read(answer.payload)
     if said is None:
@@ -279,7 +279,7 @@ def _judged(policy: InboundPolicy, answer: Answer, texts: list[tuple[str, str]],
     return _Opinion(outcome, reason, concerned, unjudged, {"judged": detail})
 
 
-def _concluded(
+def _conclude(
     policy: InboundPolicy,
     context: ActionContext,
     read: _Opinion,
@@ -309,9 +309,9 @@ def _concluded(
 
 
 def _replacement(mode: Mode, context: ActionContext, concerned: frozenset[str]) -> dict[str, Any]:
-    def changed(text: str) -> str:
+    def normalise(text: str) -> str:
         if text not in concerned:
             return text
         return f"{text} {WARNING}" if mode == "nudge" else REMOVED
 
-    return make_replacement(context, mode, changed, lambda name: REMOVED if name in concerned else name)
+    return make_replacement(context, mode, normalise, lambda name: REMOVED if name in concerned else name)

@@ -254,7 +254,7 @@ def _list_uses(context: ActionContext) -> dict[str, Any]:
     return uses
 
 
-class _Places(NamedTuple):
+class _NamedPlaces(NamedTuple):
     """By a mandate's digest the place of its tool that has the action and is counted, of those that do not
     object; and the first objection."""
 
@@ -262,7 +262,7 @@ class _Places(NamedTuple):
     objection: _Objection | None
 
 
-def _find_places(context: ActionContext, uses: Mapping[str, Any]) -> _Places:
+def _find_places(context: ActionContext, uses: Mapping[str, Any]) -> _NamedPlaces:
     """By which tools of its own and of the mandates above it an action lies within its mandate. `uses`: as
     `_list_uses` gives it."""
     mandate: Mapping[str, Any] = context.seen.mandate or {"scopes": ()}
@@ -280,7 +280,7 @@ def _find_places(context: ActionContext, uses: Mapping[str, Any]) -> _Places:
             objections.append(found)
         elif found is not None:
             places[digest] = found
-    return _Places(places, objections[0] if objections else None)
+    return _NamedPlaces(places, objections[0] if objections else None)
 
 
 def _find_place(

@@ -50,7 +50,7 @@ class ShownAction(NamedTuple):
         told = {"session_has_read": self.read} if self.read else {}
         return {"action": self.action, **told}
 
-    def without_account(self) -> ShownAction:
+    def drop_account(self) -> ShownAction:
         """The same without the texts that the agent writes about its action."""
         left = {name: one for name, one in self.action.items() if name not in ACCOUNT}
         return self._replace(action=left)
@@ -96,7 +96,7 @@ class QuestionContext(NamedTuple):
             said["task"] = {"hash": self.task_hash} if self.task is None else {"text": self.task}
         return {**said, "origins": [*self.origins]} if self.origins else said
 
-    def recorded(self) -> dict[str, Any]:
+    def make_fields(self) -> dict[str, Any]:
         """The member `shown` of a gate's detail; empty where there was nothing."""
         said: dict[str, Any] = {}
         if self.task_hash is not None:

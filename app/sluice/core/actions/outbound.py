@@ -102,7 +102,7 @@ class Outbound(ContentGate):
             findings += ({"kind": one.kind, "path": path} for one in scan.find(read))
         if not findings:
             return StageResult("pass", None, _unread("observed" if unread else "pass", unread))
-        return _found(policy.mode, scan, context, findings, unread)
+        return _judge_findings(policy.mode, scan, context, findings, unread)
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where nothing is read, and for what is not sent out."""
@@ -111,12 +111,12 @@ class Outbound(ContentGate):
         return None if read else PASSED
 
 
-def _found(
+def _judge_findings(
     mode: Mode, scan: SensitiveScan, context: ActionContext, findings: list[dict[str, str]], unread: int
 ) -> StageResult:
     detail = {**_unread(STATES[mode], unread), "findings": findings[:MOST_FINDINGS]}
     if not unread:
-        change = partial(_warned, scan) if mode == "nudge" else scan.redact
+        change = partial(_warn, scan) if mode == "nudge" else scan.redact
         detail |= make_replacement(context, mode, change, scan.redact)
     if mode != "enforce":
         return StageResult("pass", None, detail)
@@ -128,7 +128,7 @@ def _unread(state: str, unread: int) -> dict[str, Any]:
     return {"back": state, "unread_characters": unread} if unread else {"back": state}
 
 
-def _warned(scan: SensitiveScan, text: str) -> str:
+def _warn(scan: SensitiveScan, text: str) -> str:
     kinds = ", ".join(dict.fromkeys(one.kind for one in scan.find(text)))
     return f"{text} [warning: contains {kinds}]" if kinds else text
 
@@ -142,16 +142,16 @@ def make_replacement(context: ActionContext, mode: Mode, text: Change, name: Cha
     shown = wire_safe(context.action.parameters)
     if mode == "observe" or len(canonical(shown)) > MOST_REPLACED_BYTES:
         return {}
-    changed = _changed(context.replacement or shown, text, name)
+    changed = _redact(context.replacement or shown, text, name)
     context.replacement = changed
     return {"replacement": changed}
 
 
-def _changed(value: Any, text: Change, name: Change) -> Any:
+def _redact(value: Any, text: Change, name: Change) -> Any:
     if isinstance(value, dict):
-        return {name(key): _changed(one, text, name) for key, one in value.items()}
+        return {name(key): _redact(one, text, name) for key, one in value.items()}
     if isinstance(value, list):
-        return [_changed(one, text, name) for one in value]
+        return [_redact(one, text, name) for one in value]
     written = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
     if not isinstance(written, str):
         return value

@@ -14,7 +14,7 @@ from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.input_record import outcome_id
-from sluice.core.foundation.refusals import Objection, refused
+from sluice.core.foundation.refusals import Objection, refuse
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
 from sluice.core.registry.keys import is_signed
 from sluice.core.state.decision import Decision
@@ -61,7 +61,7 @@ def evaluate(
     view, signature = SessionView(state, parts.limits, input_record.timestamp_ms), input_record.signature
     if signature is not None and signature.refusal is not None:
         unsigned = Objection(UNSIGNED_AGENT, signature.refusal)
-        return Decision((), [_refused(view, outcome, input_record.coordinates(), unsigned)])
+        return Decision((), [_refuse(view, outcome, input_record.coordinates(), unsigned)])
     records = make_time_records(view)
     signed = is_signed(parts.policy.registry, outcome)
     why = _unbound(input_record, outcome) if signed else None
@@ -73,7 +73,7 @@ def evaluate(
         known = [found for tenant in tenants for found in find_meant(view, tenant, report)]
         why = _spent(view, parts, outcome, report, known)
     if why is not None:
-        records.append(_refused(view, outcome, input_record.coordinates(), why))
+        records.append(_refuse(view, outcome, input_record.coordinates(), why))
         return Decision(view.changes(), records)
     if report.tenant is not None:
         keep_nonce(view, who(report.tenant, outcome.reported_by), input_record)
@@ -137,9 +137,9 @@ def settle_early(
             told = one._replace(action_id=action_id)
             records += _settle(parts, view, told, (owner, known), 0, early=True)
         elif known is not None:
-            records.append(_refused(view, one, one.coordinates(), USED if one.signed else SETTLED))
+            records.append(_refuse(view, one, one.coordinates(), USED if one.signed else SETTLED))
         elif one.offset is not None and one.offset <= offset:
-            records.append(_refused(view, one, one.coordinates(), OF_ANOTHER))
+            records.append(_refuse(view, one, one.coordinates(), OF_ANOTHER))
         else:
             continue
         view.answer(one)
@@ -202,14 +202,14 @@ def _spent(
     return None if may_wait(view, report, parts.limits) else FULL
 
 
-def _refused(
+def _refuse(
     view: SessionView,
     outcome: ActionOutcome | EarlyOutcome,
     coordinates: dict[str, Any],
     why: Objection,
 ) -> OutRecord:
     session_id = view.state.session_id
-    return refused(coordinates, view.now, session_id, outcome.action_id, why)
+    return refuse(coordinates, view.now, session_id, outcome.action_id, why)
 
 
 def _settle(
@@ -224,14 +224,14 @@ def _settle(
     """The settlement of an action, and an alarm where nothing claimed too much for it before."""
     owner, known = found
     settlement = settle(view, owner, known, report)
-    records = [_settled_record(view, report, settlement, place, early=early)]
+    records = [_record_settlement(view, report, settlement, place, early=early)]
     if settlement.new:
         recipient = parts.policy.default.outcomes.alarm_recipient
         records.append(_alarm(view, report, settlement, place, recipient))
     return records
 
 
-def _settled_record(
+def _record_settlement(
     view: SessionView, report: EarlyOutcome, settlement: Settlement, place: int, *, early: bool
 ) -> OutRecord:
     """ReservationSettled; `place` counts the accounts that one outcome settles."""

@@ -109,15 +109,15 @@ def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Reque
             step = evaluate(context)
         if not isinstance(step, StageResult):
             found = (
-                _unasked(step)
+                _decide_unasked(step)
                 if waits
-                else (yield from _answered(step, gate, context, done, _Clock(context, stopwatch)))
+                else (yield from _ask(step, gate, context, done, _Clock(context, stopwatch)))
             )
             if found is None:
                 continue
             step = found
         if step.outcome in _WOULD:
-            step = _under(mode, name, step, done)
+            step = _apply_mode(mode, name, step, done)
         outcome, reason, detail = step[:3]
         done.gates.append(
             {"gate": name, "passed": outcome == "pass", "failureReason": reason, "detail": detail}
@@ -147,7 +147,7 @@ def _join_reasons(earlier: str | None, stage: Stage, reason: str) -> str:
     return f"{earlier}; {reason}" if _speaks(stage) else earlier
 
 
-def _unasked(asking: Asking) -> StageResult | None:
+def _decide_unasked(asking: Asking) -> StageResult | None:
     """What the stage comes to without asking; None where it needs an answer."""
     try:
         next(asking)
@@ -168,7 +168,7 @@ class _Clock:
         self._now_ns = stopwatch
         self._began_ns = stopwatch()
 
-    def bound(self, request: Request) -> Request:
+    def limit_request(self, request: Request) -> Request:
         """The question with the time that is left for it."""
         if request.apart:
             return replace(request, asker=self._asker)
@@ -182,13 +182,13 @@ class _Clock:
     ) -> Generator[Request, Answer, Answer]:
         """Ask as `requests.ask` does, within the time that is left."""
         began_ns = self._now_ns()
-        answer = yield from ask(gate, self.bound(request), outputs)
+        answer = yield from ask(gate, self.limit_request(request), outputs)
         spent_ns = self._now_ns() - began_ns
         self._began_ns += spent_ns if request.apart else min(spent_ns, answer.queued_ms * _MILLISECOND_NS)
         return answer
 
 
-def _answered(
+def _ask(
     asking: Asking, planned: PlannedGate, context: ActionContext, done: Evaluation, clock: _Clock
 ) -> Generator[Request, Answer, StageResult]:
     """What the stage comes to; its requests are handed on, and what they were answered is kept."""
@@ -201,13 +201,13 @@ def _answered(
             answer = yield from clock.ask(gate, request, done.model_outputs)
             if answer.status != "answered" and not decides:
                 asking.close()
-                result = unanswered(gate, request, answer, context.plan.mode)
+                result = judge_unanswered(gate, request, answer, context.plan.mode)
                 break
             request = asking.send(answer)
     except StopIteration as ended:
         result = ended.value
     if result.outcome == "skip" and "port" in result.detail:
-        done.advisories.append(_skipped(gate, result))
+        done.advisories.append(_record_skipped(gate, result))
     if analyses:
         objects = mode != "enforce" and result.outcome != "pass"
         judged = "status" not in result.detail and _JUDGED & result.detail.keys()
@@ -219,7 +219,7 @@ _STATES = {"observe": "observed", "nudge": "nudged"}
 _WOULD = {"block": "would deny this action", "escalate": "would ask a person"}
 
 
-def _under(mode: str, gate: str, found: StageResult, done: Evaluation) -> StageResult:
+def _apply_mode(mode: str, gate: str, found: StageResult, done: Evaluation) -> StageResult:
     """What an objection comes to under the gate's mode in the bundle: only `enforce` holds an action up. The
     others let it pass, with an advisory; `nudge` also says to the agent what to mind. A missing answer is
     an objection too, of which the detail says all."""
@@ -237,7 +237,7 @@ def _under(mode: str, gate: str, found: StageResult, done: Evaluation) -> StageR
     return found._replace(outcome="pass", reason=None, detail=detail)
 
 
-def unanswered(gate: str, request: Request, answer: Answer, mode: str) -> StageResult:
+def judge_unanswered(gate: str, request: Request, answer: Answer, mode: str) -> StageResult:
     """What a gate comes to that got no answer (docs/decisions/0015-over-budget.md).
 
     A person decides where there is none to be had. Where the operator's budget is over, `standard` goes on
@@ -266,7 +266,7 @@ def join_missing(found: StageResult, missed: StageResult | None) -> StageResult:
     )
 
 
-def _skipped(gate: str, result: StageResult) -> dict[str, Any]:
+def _record_skipped(gate: str, result: StageResult) -> dict[str, Any]:
     port, budget_ms = result.detail["port"], result.detail["budget_ms"]
     text = f"{gate} was skipped: {port} took over {budget_ms} ms"
     return {"source": f"sluice.{gate}", "text": text, "severity": "warn"}

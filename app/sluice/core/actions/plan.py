@@ -55,7 +55,7 @@ class _Key(NamedTuple):
     mode: Mode
 
 
-def in_order(names: Iterable[str], stages: Iterable[Stage]) -> tuple[Stage, ...]:
+def sort_stages(names: Iterable[str], stages: Iterable[Stage]) -> tuple[Stage, ...]:
     """The stages of these names, in the names' order. Raises UnknownStageError."""
     known = {stage.name: stage for stage in stages}
     for name in names:
@@ -155,14 +155,14 @@ def _plan(
         replace(plan, tier=lowered, type_tier=tier, told={**told, "tier": lowered})
         for lowered in _find_lower_tiers(plan)
     ]
-    by_tier = {one.tier: _with_gates(one, stages) for one in lower}
-    return replace(_with_gates(plan, stages), by_tier=by_tier)
+    by_tier = {one.tier: _add_gates(one, stages) for one in lower}
+    return replace(_add_gates(plan, stages), by_tier=by_tier)
 
 
-def _with_gates(plan: ActionPlan, stages: Sequence[Stage]) -> ActionPlan:
+def _add_gates(plan: ActionPlan, stages: Sequence[Stage]) -> ActionPlan:
     judges = judges_destinations(plan)
     plan = replace(plan, looks_up_values=judges is not None, judges_destinations=judges or False)
-    return replace(plan, gates=tuple(_planned(one, plan) for one in stages))
+    return replace(plan, gates=tuple(_plan_gate(one, plan) for one in stages))
 
 
 def _find_lower_tiers(plan: ActionPlan) -> set[str]:
@@ -175,7 +175,7 @@ def _find_lower_tiers(plan: ActionPlan) -> set[str]:
     return {tier for tier in (tiers.reads, max(tiers.reads, tiers.own)) if tier < plan.tier}
 
 
-def _planned(stage: Stage, plan: ActionPlan) -> PlannedGate:
+def _plan_gate(stage: Stage, plan: ActionPlan) -> PlannedGate:
     mode = plan.bundle.modes.get(stage.name, "enforce")
     if not isinstance(stage, Gate):
         pauses = getattr(stage, "pauses", False)

@@ -20,7 +20,7 @@ from sluice.core.actions.closest import NamedTexts, ask_for_closest, read_closes
 from sluice.core.actions.grader import LASTS_MS, GraderMemory
 from sluice.core.actions.grading import GradedBy, find_grading, grade, may_grade
 from sluice.core.actions.model_questions import BudgetMs, Characters, ShownContext, show_action
-from sluice.core.actions.pipeline import INCONCLUSIVE, join_missing, unanswered
+from sluice.core.actions.pipeline import INCONCLUSIVE, join_missing, judge_unanswered
 from sluice.core.actions.question_context import find_context
 from sluice.core.actions.rules import evaluate_by_type
 from sluice.core.actions.stage import PASSED, Decided, ObjectionDetail, RememberingGate, StageResult
@@ -208,8 +208,8 @@ class Policies(RememberingGate):
         found, evaluated = _explicit(index, context)
         semantic = [one for one in index.semantic if _names(one, context.action.tool_name)]
         if not (semantic or index.library.ids) or any(_blocks(one, state) for one, state in found):
-            return _judged([(one, _entry(one, state)) for one, state in found], evaluated)
-        return _asking(index, context, found, semantic, evaluated)
+            return _judge([(one, _entry(one, state)) for one, state in found], evaluated)
+        return _prepare_question(index, context, found, semantic, evaluated)
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle has no policy of prose."""
@@ -255,7 +255,7 @@ def _entry(policy: PolicyPassage, state: Outcome, **more: Any) -> dict[str, Any]
     return {**told, "document": source.document, "place": source.place, **more}
 
 
-def _asking(
+def _prepare_question(
     index: PolicyIndex, context: ActionContext, found: Found, semantic: list[PolicyPassage], evaluated: int
 ) -> Asking:
     part = index.part
@@ -265,8 +265,8 @@ def _asking(
         text = canonical(show_action(context, part.most_characters).action).decode()
         answer = yield (request := ask_for_closest(text, index.library, part.closest, part.budget_ms))
         if answer.status != "answered":
-            unsearched = unanswered(Policies.name, request, answer, context.plan.mode)
-            return join_missing(_judged(listed, evaluated), unsearched)
+            unsearched = judge_unanswered(Policies.name, request, answer, context.plan.mode)
+            return join_missing(_judge(listed, evaluated), unsearched)
         near = read_closest(answer.payload, index.library)
         if near is None:
             detail = {"policies": [one for _, one in listed], "evaluated": evaluated}
@@ -292,12 +292,12 @@ def _asking(
         listed.append((policy, _entry(policy, state, **told)))
         if _blocks(policy, state):
             break
-    judged = _judged(listed, evaluated)
-    judged = judged._replace(entries=entries, detail={**judged.detail, **known.recorded()})
+    judged = _judge(listed, evaluated)
+    judged = judged._replace(entries=entries, detail={**judged.detail, **known.make_fields()})
     return join_missing(judged, missed)
 
 
-def _judged(listed: list[tuple[PolicyPassage, dict[str, Any]]], evaluated: int) -> StageResult:
+def _judge(listed: list[tuple[PolicyPassage, dict[str, Any]]], evaluated: int) -> StageResult:
     told = [one for _, one in listed]
     detail = {"policies": told, "evaluated": evaluated}
     failed = [(policy, one) for policy, one in listed if one["outcome"] == "failed"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.actions.assessment import object_to, object_to_lateness, unregistered
+from sluice.core.actions.assessment import evaluate_unregistered, object_to, object_to_lateness
 from sluice.core.actions.authority import OBLIGATIONS, make_escalation
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.destinations import (
@@ -51,8 +51,8 @@ from sluice.core.actions.verdict import (
     make_usage,
     make_verdict_record,
     read_recorded_seen,
-    repeated,
     rule,
+    rule_again,
 )
 from sluice.core.foundation.canonical import extract_hex
 from sluice.core.foundation.input_record import REPLAYED, escalation_id, verdict_id
@@ -62,7 +62,7 @@ from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.book import GrantKept
 from sluice.core.state.decision import Decision
-from sluice.core.state.escalation_records import open_in, opened
+from sluice.core.state.escalation_records import open_in, record_opened
 from sluice.core.state.expiry import make_time_records
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.reservations import count
@@ -122,7 +122,7 @@ class Lookups(NamedTuple):
     see_limits: Callable[[], Mapping[str, LimitSeen]]
 
 
-def seen_by(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
+def select_seen(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
     """What was seen, with only what these gates remember."""
     remembered = {name: one for name, one in seen.remembered.items() if name in gates}
     return seen._replace(remembered=remembered)
@@ -132,7 +132,7 @@ def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_a
     """The context of an action, on what was seen of its session: of what gates remember, only what the
     bundle's own do."""
     if seen.remembered:
-        seen = seen_by(seen, plan.bundle.stages)
+        seen = select_seen(seen, plan.bundle.stages)
     inspection, most = None, plan.rows_upper_bound
     rows = count_rows(plan.tool, action.rows_affected, most)
     registry = plan.registry
@@ -235,10 +235,10 @@ def judge(
     refusal = (
         None
         if input_record.signature is None
-        else _unsigned_because(input_record.signature, input_record, seen.known)
+        else _find_refusal(input_record.signature, input_record, seen.known)
     )
     if refusal is not None:
-        return _unsigned(input_record, action, plan, refusal)
+        return _deny_unsigned(input_record, action, plan, refusal)
     context = assess(plan, action, seen, input_record.timestamp_ms)
     if action.deadline_ms is not None:
         _set_deadline(context, input_record, began)
@@ -250,14 +250,14 @@ def judge(
         return _decide(input_record, context, Evaluation("BLOCK", ACTION_ID_CONFLICT))
     if not seen.room:
         return _decide(input_record, context, Evaluation("BLOCK", SESSION_CAPACITY))
-    evaluation, used = yield from _evaluated(parts, context, find)
+    evaluation, used = yield from _evaluate(parts, context, find)
     while (used is not None or plan.limits) and _is_overtaken(context, evaluation, used, lookups):
         seen = seen._replace(limits=lookups.see_limits() if plan.limits else None)
         context = assess(plan, action, seen, input_record.timestamp_ms)
         _set_deadline(context, input_record, began)
-        evaluation, used = yield from _evaluated(parts, context, find)
+        evaluation, used = yield from _evaluate(parts, context, find)
     if action.deadline_ms is not None:
-        input_record = _waited(parts, input_record, began)
+        input_record = _note_wait(parts, input_record, began)
     if action.deadline_ms is not None or not plan.accepted:
         object_to(context, evaluation, input_record.waited_ms)
     return _decide(input_record, context, evaluation, used and find())
@@ -279,12 +279,12 @@ def _set_deadline(context: ActionContext, input_record: InputRecord, began_ns: i
         context.due_ns = began_ns + (deadline_ms - input_record.waited_ms) * _MILLISECOND_NS
 
 
-def _evaluated(
+def _evaluate(
     parts: PointParts, context: ActionContext, find: Callable[[], StandingGrant | None]
 ) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
     """What the stages make of an action, and the standing grant by which it needs no person. `find`: the one
     of its scope, which sessions may share."""
-    seen, evaluation = context.seen, None if context.plan.accepted else unregistered(context)
+    seen, evaluation = context.seen, None if context.plan.accepted else evaluate_unregistered(context)
     if evaluation is None:
         context.pauses = parts.pauses
         gates = run if context.action.governance_context is None else run_proven
@@ -305,7 +305,7 @@ def _may_count(input_record: InputRecord) -> bool:
     return input_record.signature is None or input_record.signature.is_new
 
 
-def _unsigned_because(
+def _find_refusal(
     signature: InputSignature, input_record: InputRecord, known: RecentAction | None
 ) -> str | None:
     """Why an action does not count as its agent's. A signed one that comes again is answered from memory as
@@ -315,7 +315,7 @@ def _unsigned_because(
     return None if known is not None and known.digest == extract_hex(input_record.digest) else REPLAYED
 
 
-def _unsigned(
+def _deny_unsigned(
     input_record: InputRecord, action: ProposedAction, plan: ActionPlan, refusal: str
 ) -> RuledAction:
     """Deny an action that its agent did not sign, in every mode and under shadow too: it is not the agent's.
@@ -330,7 +330,7 @@ def _unsigned(
     return RuledAction((verdict,), ruling, None, apart=True)
 
 
-def _waited(parts: PointParts, input_record: InputRecord, began_ns: int) -> InputRecord:
+def _note_wait(parts: PointParts, input_record: InputRecord, began_ns: int) -> InputRecord:
     """With the time that the stages took; a rerun's stopwatch stands still."""
     return replace(
         input_record, waited_ms=input_record.waited_ms + (parts.stopwatch() - began_ns) // _MILLISECOND_NS
@@ -360,10 +360,10 @@ def _decide(
     records: tuple[OutRecord, ...] = (verdict,)
     if waits is not None:
         noted = list_noted_values(evaluation.gates)
-        records = (verdict, opened(input_record, waits, evaluation.reason or "", noted))
+        records = (verdict, record_opened(input_record, waits, evaluation.reason or "", noted))
     after = None
     if grant is not None and ruling.carried:
-        after = grant.used()
+        after = grant.use()
         records = (*records, make_used_record(after, input_record, action.action_id))
     room, kept = seen.room and plan.agent is not None, NOTHING_REMEMBERED
     if plan.agent is not None and (plan.remembers or seen.remembered) and (room or ruling.carried):
@@ -378,7 +378,7 @@ def _decide(
 
 
 def _repeat(input_record: InputRecord, context: ActionContext, known: RecentAction) -> RuledAction:
-    ruling = repeated(known.mark, context.plan.mode)
+    ruling = rule_again(known.mark, context.plan.mode)
     evaluation = Evaluation(ruling.real)
     object_to_lateness(context, evaluation, input_record.waited_ms)
     if evaluation.outcome != ruling.real:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.actions.assessment import object_to, unregistered
+from sluice.core.actions.assessment import evaluate_unregistered, object_to
 from sluice.core.actions.authority import OBLIGATIONS, find_required_role
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.destinations import choose_lesson, look_up_values
@@ -26,12 +26,12 @@ from sluice.core.actions.verdict import (
     make_usage,
     make_verdict_record,
     read_recorded_seen,
-    repeated,
     rule,
+    rule_again,
 )
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
-from sluice.core.foundation.input_record import resolved_id
+from sluice.core.foundation.input_record import make_resolved_id
 from sluice.core.foundation.requests import take_input
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
 from sluice.core.state.reservations import count, expect_results
@@ -111,7 +111,7 @@ def read_resolving(
         place = escalation.partition, view.now, escalation.offset
         counted = fingerprint_counted(parts, plan, action, seen.values)
         seen = seen._replace(limits=look_at_limits(parts, shared.book, plan, counted, place))
-    others_counted = known is not None and known.shared and not repeated(known.mark, plan.mode).carried
+    others_counted = known is not None and known.shared and not rule_again(known.mark, plan.mode).carried
     if known is None or not own or known.carried == 0 or others_counted:
         return SeenAtApproval(seen, counted=False)
     claimed = known.counted if known.peak > 0 and not known.signed else None
@@ -214,7 +214,7 @@ def resolve(
         **{one.entry: one.entry_hash for one in votes},
         **{one.delegate.entry: one.delegate.entry_hash for one in votes if one.delegate is not None},
     }
-    about |= _told(input_record, approval, resolving)
+    about |= _describe_resolution(input_record, approval, resolving)
     if missing:
         _describe_missing(about, resolving, missing)
     form = FORM if narrowed is None else NARROWED
@@ -223,7 +223,7 @@ def resolve(
     decided = Decided(ruling.real, ruling.carried, known=True)
     kept = collect_gate_memories(context, decided, room=seen.room) if seen.room or ruling.carried else {}
     terms, tier = plan.bundle.approvals, plan.tier
-    demanding = escalation.raised_to(
+    demanding = escalation.raise_to(
         tier, find_required_role(tier), terms.count_needed(tier), own_key=terms.demands_own_key(tier)
     )
     lesson = charge = None
@@ -241,7 +241,7 @@ def _run_approved(
     """What the gates make of an action to which a person has agreed."""
     context = assess(plan, action, seen, input_record.timestamp_ms)
     context.approved = True
-    evaluation = unregistered(context)
+    evaluation = evaluate_unregistered(context)
     if evaluation is None:
         evaluation = yield from run_proven(context, parts.stopwatch)
     return context, evaluation
@@ -288,12 +288,14 @@ def _describe_missing(about: dict[str, Any], resolving: SeenAtApproval, missing:
     about["escalation"]["claimed"] = wire_int(resolving.claimed or 0)
 
 
-def _told(input_record: InputRecord, approval: Approval, resolving: SeenAtApproval) -> dict[str, Any]:
+def _describe_resolution(
+    input_record: InputRecord, approval: Approval, resolving: SeenAtApproval
+) -> dict[str, Any]:
     """The fields of a resolved verdict that a verdict does not have."""
     escalation, votes, narrowed, _ = approval
     told: dict[str, Any] = {
         "schema": SCHEMA,
-        "verdict_id": resolved_id(input_record.decision_id),
+        "verdict_id": make_resolved_id(input_record.decision_id),
         "escalationId": escalation.escalation_id,
         "resolves": escalation.verdict_id,
         "action": {
@@ -310,14 +312,14 @@ def _told(input_record: InputRecord, approval: Approval, resolving: SeenAtApprov
             "quorum": escalation.quorum,
             "opened_at": rfc3339(escalation.opened_ms),
             "expires_at": rfc3339(escalation.expires_ms),
-            "votes": [one.told() for one in escalation.votes],
+            "votes": [one.make_fields() for one in escalation.votes],
             "counted": resolving.counted,
             "parameters_digest": escalation.parameters,
         },
-        "approvals": [one.told() for one in votes],
+        "approvals": [one.make_fields() for one in votes],
     }
     if escalation.route is not None:
-        told["escalation"]["route"] = escalation.route.told()
+        told["escalation"]["route"] = escalation.route.make_fields()
     if escalation.own_key:
         told["escalation"]["own_key"] = True
     if escalation.votes:

@@ -56,16 +56,16 @@ class CompiledRules:
         """The result of all rules. Most actions come to one of a few results, which are kept."""
         rules = self.rules
         if context.plan.types != (context.plan.action_type,):
-            return _judged(_worst(evaluate_by_type(context, rules)))
+            return _judge(_worst(evaluate_by_type(context, rules)))
         variables = collect_variables(context, rules.variables)
         codes = rules.codes(variables)
         if codes is None:
-            return _judged(rules.evaluate(variables, _cited(context)))
+            return _judge(rules.evaluate(variables, _cite(context)))
         return self.by_codes.get(codes) or self.note(codes, rules.results_of(codes))
 
     def note(self, codes: Any, results: Sequence[RuleResult]) -> StageResult:
         """The result of all rules, kept by the codes that it follows from."""
-        found = _judged(results)
+        found = _judge(results)
         if len(self.by_codes) < MOST_KEPT:
             self.by_codes[codes] = found
         return found
@@ -138,7 +138,7 @@ class _Planned(NamedTuple):
     plan: ActionPlan
 
 
-def _judged(results: Sequence[RuleResult]) -> StageResult:
+def _judge(results: Sequence[RuleResult]) -> StageResult:
     listed = tuple([one.entry for one in results])
     telling = [one for one in results if one.passed is not True or one.facts]
     if not telling:
@@ -162,7 +162,7 @@ def evaluate_by_type(
 ) -> list[list[RuleResult]]:
     """Every rule's result, once for each type that the action may be of. `given`: the values of some
     variables, in place of the action's."""
-    cited = _cited(context)
+    cited = _cite(context)
     values = collect_variables(context, rules.variables)
     values.update((name, one) for name, one in given.items() if name in values)
     if context.plan.types == (context.plan.action_type,):
@@ -173,7 +173,7 @@ def evaluate_by_type(
     ]
 
 
-def _cited(context: ActionContext) -> Cited:
+def _cite(context: ActionContext) -> Cited:
     return Cited(context.plan.registry.facts, context.plan.tenant, context.now_ms)
 
 

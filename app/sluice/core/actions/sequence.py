@@ -198,7 +198,7 @@ class SequenceGate(RememberingGate):
             return StageResult("block", reason, {"frozen_until_ms": until, "denials": so_many})
         if not known["firsts"]:
             return PASSED
-        return _judged([*_violations(sequences, context, known["firsts"])])
+        return _judge([*_violations(sequences, context, known["firsts"])])
 
     def may_remember(self, bundle: Bundle) -> bool:
         """Whether the bundle has a rule of two actions, or freezes after denials."""
@@ -248,7 +248,7 @@ def _violations(
         yield "escalate" if undecided else rule.outcome, rule, {**told, "undecided": undecided}
 
 
-def _judged(found: list[tuple[str, SequenceRule, dict[str, Any]]]) -> StageResult:
+def _judge(found: list[tuple[str, SequenceRule, dict[str, Any]]]) -> StageResult:
     if not found:
         return PASSED
     outcome, rule, told = next((one for one in found if one[0] == "block"), found[0])

@@ -169,7 +169,7 @@ class ActionContext:
     asks_destination: Literal["person", "model"] | None = None
     pauses: bool = False
 
-    def reading(self) -> Inspection:
+    def inspect(self) -> Inspection:
         """Everything that is found in the action's parameters, read once for all that ask."""
         if self.inspection is None:
             plan, action = self.plan, self.action

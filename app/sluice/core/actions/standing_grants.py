@@ -103,14 +103,14 @@ def find_grant(
     if own is not None:
         return own
     for entry in registry.agent_grants.get((tenant, action.agent_id, action.tool_name), ()):
-        grant = _of_partition(entry, registry, action, input_record.partition, parts.limits.partitions)
+        grant = _split_grant(entry, registry, action, input_record.partition, parts.limits.partitions)
         grant = grant and book.grants.get(grant.scope, grant)._replace(session_id=action.session_id)
         if grant is not None and grant.uses > 0 and input_record.timestamp_ms < grant.until_ms:
             return grant
     return None
 
 
-def _of_partition(
+def _split_grant(
     entry: AgentGrant, registry: Registry, action: ProposedAction, partition: int, partitions: int
 ) -> StandingGrant | None:
     """A grant for all sessions as a partition has it before its first use; None without its approver."""

@@ -20,7 +20,7 @@ from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.input_record import mandate_event_id
-from sluice.core.foundation.refusals import Objection, refused
+from sluice.core.foundation.refusals import Objection, refuse
 from sluice.core.policy.kind import AnswerKind, Kind
 from sluice.core.registry.agent_keys import find_key
 from sluice.core.registry.keys import digest_mandate, is_mandate_of
@@ -75,7 +75,7 @@ class _Scope(NamedTuple):
     until_ms: int
     entries: tuple[Entry, ...]
 
-    def as_seen(self) -> dict[str, Any]:
+    def make_fields(self) -> dict[str, Any]:
         """The fields of a ScopeSeen."""
         seen: dict[str, Any] = {
             "digest": self.digest,
@@ -116,7 +116,7 @@ def record_mandate(
     if agent is None or why is not None:
         told = why or Objection(UNKNOWN_AGENT, "")
         session = mandate.session_id
-        records.append(refused(input_record.coordinates(), view.now, session, mandate.mandate_id, told))
+        records.append(refuse(input_record.coordinates(), view.now, session, mandate.mandate_id, told))
         return Decision(view.changes(), records)
     body = {
         "schema": SCHEMA,
@@ -141,8 +141,8 @@ def _describe(scopes: Sequence[_Scope]) -> dict[str, Any]:
     if own.task is not None:
         seen["task"] = own.task
     entries = collect_hashes(*(entry for one in scopes for entry in one.entries))
-    ends = [{**one.as_seen(), "until_ms": one.until_ms} for one in above]
-    return {**seen, "scopes": [own.as_seen(), *ends], "entries": entries}
+    ends = [{**one.make_fields(), "until_ms": one.until_ms} for one in above]
+    return {**seen, "scopes": [own.make_fields(), *ends], "entries": entries}
 
 
 def _read_chain(registry: Registry, mandate: TaskMandate, tenant: str, now_ms: int) -> list[_Scope]:

@@ -21,7 +21,7 @@ from sluice.core.foundation.input_record import verdict_id
 from sluice.core.registry.registry_entries import ToolReturns, collect_hashes
 from sluice.core.state.acknowledgement import advisory, read_flags
 from sluice.core.state.limit_usage import LimitSeen
-from sluice.core.state.recent_retrieval import ReadSoFar
+from sluice.core.state.recent_retrieval import ReadTally
 from sluice.core.state.remembered import make_known_action
 from sluice.core.state.reservations import ActionUsage
 from sluice.core.state.seen_values import read_recorded_values
@@ -68,7 +68,7 @@ def rule(real: str, plan: ActionPlan) -> Ruling:
     return find_ruling(real, None, plan.mode)
 
 
-def repeated(mark: str, mode: str) -> Ruling:
+def rule_again(mark: str, mode: str) -> Ruling:
     """The ruling that a repeat of a remembered action gets again."""
     outcome, _, shadow = mark.partition(_MARK_SEPARATOR)
     return find_ruling(outcome, shadow or None, mode)
@@ -109,7 +109,7 @@ def make_usage(context: ActionContext, digest: str, offset: int) -> ActionUsage:
 def _is_query(context: ActionContext) -> bool:
     """Whether a call that changes a database may answer with what stands there."""
     writes = "DATABASE_WRITE" in context.plan.types
-    return writes and any(map(_ANSWERS.search, context.reading().texts))
+    return writes and any(map(_ANSWERS.search, context.inspect().texts))
 
 
 _ANSWERS = re.compile(
@@ -239,7 +239,7 @@ def make_verdict_record(
     for number, one in enumerate(advisories):
         advisories[number] = {"id": f"advisory:{decision_id}:{number}", **one}
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
-    if input_record.signature is not None and (signature := input_record.signature.recorded()) is not None:
+    if input_record.signature is not None and (signature := input_record.signature.make_fields()) is not None:
         body["signature"] = signature
         values += (signature,)
     if form.hashed:
@@ -312,7 +312,7 @@ def describe_action(input_record: InputRecord, context: ActionContext, counted: 
         **plan.told,
         "registry_hashes": _entries_used(input_record, context) if more else plan.entries,
         "advisories": _NO_REMARKS if plain else remarks(context),
-        "session": recorded(context.seen, context.flags, counted),
+        "session": record_session(context.seen, context.flags, counted),
         "rows_reserved": reserved if reserved <= MAX_SAFE_INTEGER else str(reserved),
     }
     if action.deadline_ms is not None:
@@ -354,7 +354,7 @@ def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:
     return {"source": "sluice.session", "text": text, "severity": "warn"}
 
 
-def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> dict[str, Any]:
+def record_session(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> dict[str, Any]:
     """The verdict's `session`. `flags` are those seen, parted by what the action acknowledges.
 
     The totals after follow from those before: an action that is carried out adds its `counted` rows and
@@ -390,9 +390,9 @@ def recorded(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> d
     if seen.read:
         values["read"] = {kind: one._asdict() for kind, one in seen.read.items()}
     if seen.values is not None:
-        values["values"] = seen.values.recorded()
+        values["values"] = seen.values.make_fields()
     if seen.limits is not None:
-        values["limits"] = {limit: one.recorded() for limit, one in seen.limits.items()}
+        values["limits"] = {limit: one.make_fields() for limit, one in seen.limits.items()}
     return values
 
 
@@ -410,7 +410,7 @@ def read_recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
         read_flags(session["flags"]),
         session.get("disputed"),
         session.get("remembered") or NOTHING_REMEMBERED,
-        {kind: ReadSoFar(**one) for kind, one in (session.get("read") or {}).items()},
+        {kind: ReadTally(**one) for kind, one in (session.get("read") or {}).items()},
         session.get("mandate"),
         session.get("mandates") or 0,
         None if session.get("values") is None else read_recorded_values(session["values"]),

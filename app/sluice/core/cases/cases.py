@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.action_similarity import ActionSimilarity, SimilarityPolicy
-from sluice.core.actions.plan import in_order
+from sluice.core.actions.plan import sort_stages
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.cases.case_failure import CaseFailure, add_places, describe_decision, make_unusable
 from sluice.core.cases.quality_cases import run_quality_cases
@@ -62,7 +62,7 @@ def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[Ca
     Raises UnknownStageError.
     """
     known = list_shipped_stages() if stages is None else tuple(stages)
-    order = in_order(bundle.stages, known)
+    order = sort_stages(bundle.stages, known)
     return add_places(_find_failures(bundle, order, case) for case in bundle.cases)
 
 

@@ -65,14 +65,14 @@ class WorkBound(NamedTuple):
         """Whether it is the same for all sizes, as that of most conditions is."""
         return len(self.terms) == 1 and not self.patterns
 
-    def bound(self, size: Size) -> int:
+    def limit_cost(self, size: Size) -> int:
         """The most that it costs when what all mentions show has this size together."""
         items = max(size.items, self.items, 1) * self.joins
         text = (size.text + self.text) * self.joins
         passed = (size.nodes + self.items) * self.joins * ITEM_PASS + text * TEXT_PASS
         measures = {"one": 1, "pass": passed, "text": text, "pairs": text * text}
         terms: int = sum(by * items**loops * measures[measure] for (loops, measure), by in self.terms.items())
-        return terms + sum(pattern.bound(items, text) for pattern in self.patterns)
+        return terms + sum(pattern.limit_cost(items, text) for pattern in self.patterns)
 
 
 def sum_works(works: Iterable[WorkBound]) -> WorkBound:
@@ -190,7 +190,7 @@ class PatternWork(NamedTuple):
     calls: int
     loops: int
 
-    def bound(self, items: int, text: int) -> int:
+    def limit_cost(self, items: int, text: int) -> int:
         """Picoseconds at most, over this many characters in macros over this many items."""
         calls: int = items**self.calls
         passed: int = text * items**self.loops

@@ -68,9 +68,9 @@ class Values:
         """A path that was left out and that one of these would see; None when all is there."""
         if not self.left_out:
             return None
-        return next((gone for gone in map(self._hidden, reads) if gone is not None), None)
+        return next((gone for gone in map(self._hide, reads) if gone is not None), None)
 
-    def _hidden(self, read: Path) -> Path | None:
+    def _hide(self, read: Path) -> Path | None:
         above = (read[:length] for length in range(1, len(read)))
         return next((path for path in above if path in self.left_out), self._above_left_out.get(read))
 

@@ -38,24 +38,24 @@ class WorkBudget:
         self.enough = enough
         self._coarse = sum_coarsely(one.work for one in expressions)
         self.safe = next(
-            (size for size in _list_halves() if self._coarse.bound(size) <= enough), _NOTHING_IS_SAFE
+            (size for size in _list_halves() if self._coarse.limit_cost(size) <= enough), _NOTHING_IS_SAFE
         )
-        self._by_reads = _by_reads(expressions)
+        self._by_reads = _group_by_reads(expressions)
 
     def covers(self, size: Size) -> bool:
         """Whether values of this size make no more work than is enough: larger values never make less."""
         safe = self.safe
         return size.text <= safe.text and size.nodes <= safe.nodes and size.items <= safe.items
 
-    def bound(self, values: Values) -> int:
+    def limit_cost(self, values: Values) -> int:
         """Picoseconds at most on these values: all of the sum where that is more than enough."""
         size = values.whole
         if self.covers(size):
             return self.enough
-        work = self._coarse.bound(size)
+        work = self._coarse.limit_cost(size)
         if work <= self.enough:
             return work
-        return min(work, sum(one.bound(values.measure_shown(reads)) for reads, one in self._by_reads))
+        return min(work, sum(one.limit_cost(values.measure_shown(reads)) for reads, one in self._by_reads))
 
 
 def _list_halves() -> Iterable[Size]:
@@ -64,7 +64,7 @@ def _list_halves() -> Iterable[Size]:
     return (Size(MAX_ITEMS >> by, MAX_ALL_ITEMS >> by, MAX_ALL_TEXT >> by) for by in halvings)
 
 
-def _by_reads(expressions: Iterable[Expression]) -> list[tuple[tuple[Path, ...], WorkBound]]:
+def _group_by_reads(expressions: Iterable[Expression]) -> list[tuple[tuple[Path, ...], WorkBound]]:
     """The sums of those that look at the same; what they look at does not matter to the steady ones."""
     works: dict[tuple[Path, ...], list[WorkBound]] = defaultdict(list)
     for one in expressions:
@@ -88,7 +88,7 @@ class Activation:
         """`together`: of all expressions that may be asked for; `bounded` as in Values."""
         self._values = Values(variables, bounded)
         self._activation = language.make_activation(self._values.variables)
-        work = together.bound(self._values)
+        work = together.limit_cost(self._values)
         self.roomy = work <= together.enough and not self._values.left_out
         """Whether there is enough room, and every value is there to be seen."""
         self._counting = work > MAX_WORK
@@ -110,7 +110,7 @@ class Activation:
     def _is_affordable(self, expression: Expression) -> bool:
         work = expression.steady
         if work is None:
-            work = expression.work.bound(self._values.measure_shown(expression.reads))
+            work = expression.work.limit_cost(self._values.measure_shown(expression.reads))
         if work > self._left:
             return False
         self._left -= work
@@ -211,7 +211,7 @@ class Language:
             raise ExpressionError(f"yields {result}, not {' or '.join(results)}")
         mentions = tuple(list_reads(tree))
         work = measure_work(tree, len(mentions))
-        steady = work.bound(NOTHING) if work.steady else None
+        steady = work.limit_cost(NOTHING) if work.steady else None
         expression = Expression(source, result, mentions, work, steady, program)
         expression.evaluate(
             self.make_activation({})

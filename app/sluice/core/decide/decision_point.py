@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.plan import in_order, plans
+from sluice.core.actions.plan import plans, sort_stages
 from sluice.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.refusals import (
@@ -22,7 +22,7 @@ from sluice.core.foundation.refusals import (
     escape_surrogates,
     ids_in,
     make_dead_letter,
-    refused,
+    refuse,
 )
 from sluice.core.memory import reviews
 from sluice.core.memory.plan import plan_writes
@@ -73,7 +73,7 @@ class DecisionPoint:
 
         Raises UnknownStageError for a bundle that names another stage.
         """
-        ordered = {one.hash: in_order(one.stages, stages) for one in policy.bundles.values()}
+        ordered = {one.hash: sort_stages(one.stages, stages) for one in policy.bundles.values()}
         self._parts = PointParts(
             policy,
             limits,
@@ -106,10 +106,10 @@ class DecisionPoint:
         if kind.signer is not None:
             agent = self._parts.policy.registry.agents.get(getattr(message, kind.signer))
             if agent is not None and agent.keys is not None:
-                input_record = checked(self._parts, input_record, agent.id, state)
+                input_record = attach_signature(self._parts, input_record, agent.id, state)
         parts = self._pausing if pauses else self._parts
         step = kind.evaluate(parts, input_record, message, state, shared)
-        return _asking_nobody(step) if isinstance(step, Decision) else step
+        return _run_unasked(step) if isinstance(step, Decision) else step
 
     def unreadable(self, input_record: InputRecord, error: Unreadable) -> Decision:
         """An input that could not be read: a dead letter, and no session is touched."""
@@ -128,7 +128,7 @@ class DecisionPoint:
         """
         kind = None if message is None else BY_MODEL[type(message)]
         if kind is not None and kind.signer is not None:
-            input_record = checked(self._parts, input_record, getattr(message, kind.signer), state)
+            input_record = attach_signature(self._parts, input_record, getattr(message, kind.signer), state)
         return fault(self._parts, input_record, message, state, reason)
 
     def expire(self, key: bytes, state: SessionState, now_ms: int) -> Decision | None:
@@ -138,7 +138,10 @@ class DecisionPoint:
     def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
         """What time alone does to a partition's quarantine and open escalations at `now_ms`, `limit` of each;
         None when nothing is due."""
-        found = (reviews.expire_due(book, now_ms, limit), escalation_records.expired(book, now_ms, limit))
+        found = (
+            reviews.expire_due(book, now_ms, limit),
+            escalation_records.expire_escalations(book, now_ms, limit),
+        )
         due = [one for one in found if one is not None]
         if not due:
             return None
@@ -149,7 +152,7 @@ class DecisionPoint:
         self, input_record: InputRecord, message: Message, recorded: Mapping[str, Any]
     ) -> Generator[Request, Answer, list[OutRecord]]:
         """A recorded decision again, from what it says that was seen of state."""
-        input_record = checked_again(self._parts, input_record, message, recorded)
+        input_record = check_again(self._parts, input_record, message, recorded)
         step = DECISIONS[recorded["schema"]].judge_again(self._parts, input_record, message, recorded)
         return [step if isinstance(step, OutRecord) else (yield from step)]
 
@@ -157,7 +160,7 @@ class DecisionPoint:
         self, input_record: InputRecord, message: Message, recorded: Mapping[str, Any], reason: str
     ) -> list[OutRecord]:
         """The answer where the core raised on that."""
-        input_record = checked_again(self._parts, input_record, message, recorded)
+        input_record = check_again(self._parts, input_record, message, recorded)
         return fault_again(self._parts, input_record, message, recorded, reason).records
 
     def alarms(self, book: Book, now_ms: int) -> Decision | None:
@@ -165,29 +168,33 @@ class DecisionPoint:
         return alarms.raise_alarms(self._parts.policy.quality.values(), book, now_ms)
 
 
-def checked(parts: PointParts, input_record: InputRecord, signer: str, state: SessionState) -> InputRecord:
+def attach_signature(
+    parts: PointParts, input_record: InputRecord, signer: str, state: SessionState
+) -> InputRecord:
     """The input with what came of its signature; unchanged where the agent that it names does not sign."""
-    agent = parts.policy.registry.signing_agent(signer)
+    agent = parts.policy.registry.find_signing_agent(signer)
     if agent is None:
         return input_record
     signature = _signature_of(parts, agent, input_record)
     if signature.refusal is None:
         view, owner = SessionView(state, parts.limits, input_record.timestamp_ms), who(agent.tenant, agent.id)
-        signature = signature.known_as(find_novelty(view, owner, input_record, signature, parts.limits))
-    return input_record.checked(signature)
+        signature = signature.replace_novelty(
+            find_novelty(view, owner, input_record, signature, parts.limits)
+        )
+    return input_record.replace_signature(signature)
 
 
-def checked_again(
+def check_again(
     parts: PointParts, input_record: InputRecord, message: Message, recorded: Mapping[str, Any]
 ) -> InputRecord:
     """The input with what came of its signature, where a record says whether the session knew the nonce."""
     kind = BY_MODEL[type(message)]
-    agent = parts.policy.registry.signing_agent(getattr(message, kind.signer)) if kind.signer else None
+    agent = parts.policy.registry.find_signing_agent(getattr(message, kind.signer)) if kind.signer else None
     if agent is None:
         return input_record
     signature = _signature_of(parts, agent, input_record)
     said = recorded.get("signature")
-    return input_record.checked(signature.known_as(said["novelty"]) if said else signature)
+    return input_record.replace_signature(signature.replace_novelty(said["novelty"]) if said else signature)
 
 
 def _signature_of(parts: PointParts, agent: Agent, input_record: InputRecord) -> InputSignature:
@@ -198,7 +205,7 @@ def _signature_of(parts: PointParts, agent: Agent, input_record: InputRecord) ->
     )
 
 
-def _asking_nobody(decision: Decision) -> Generator[Request, Answer, Decision]:
+def _run_unasked(decision: Decision) -> Generator[Request, Answer, Decision]:
     yield from ()
     return decision
 
@@ -213,7 +220,7 @@ def unread(parts: PointParts, input_record: InputRecord, reason: str = CRASHED) 
         BY_TOPIC[input_record.topic].unread,
     )
     if deny is None:
-        return Decision((), [_refused(input_record, None, None, reason), dead_letter])
+        return Decision((), [_refuse(input_record, None, None, reason), dead_letter])
     return deny(parts, input_record, dead_letter)
 
 
@@ -232,7 +239,7 @@ def fault(
         return unread(parts, input_record, reason)
     dead_letter, kind = make_dead_letter(input_record, INTERNAL_ERROR, "$", reason), BY_MODEL[type(message)]
     if kind.fault is None:
-        refusal = _refused(input_record, kind.session_of(message), kind.subject_of(message), reason)
+        refusal = _refuse(input_record, kind.session_of(message), kind.subject_of(message), reason)
         return Decision((), [refusal, dead_letter])
     return kind.fault(parts, input_record, message, state, dead_letter)
 
@@ -245,11 +252,9 @@ def fault_again(
     return DECISIONS[recorded["schema"]].fault_again(parts, input_record, message, recorded, dead_letter)
 
 
-def _refused(
-    input_record: InputRecord, session_id: str | None, subject: str | None, reason: str
-) -> OutRecord:
+def _refuse(input_record: InputRecord, session_id: str | None, subject: str | None, reason: str) -> OutRecord:
     now = input_record.timestamp_ms
-    return refused(input_record.coordinates(), now, session_id, subject, Objection(INTERNAL_ERROR, reason))
+    return refuse(input_record.coordinates(), now, session_id, subject, Objection(INTERNAL_ERROR, reason))
 
 
 def unreadable(input_record: InputRecord, error: Unreadable) -> Decision:

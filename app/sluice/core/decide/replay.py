@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sluice.core.decide.decision_point import NOTHING_SHARED
 from sluice.core.decide.kinds import read_input_message
-from sluice.core.foundation.errors import guarded
+from sluice.core.foundation.errors import run_guarded
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import Answer, next_request
 from sluice.core.state.book import Book, UseCounted
@@ -63,12 +63,12 @@ def decide(
     """The decision on an input as a worker makes it. It changes neither `state` nor `shared`; `answer` must
     not raise."""
     unread: Callable[[str], Message | Unreadable | None] = lambda _: None  # noqa: E731 - typed for guarded
-    message = guarded(partial(read_input_message, input_record), unread)
+    message = run_guarded(partial(read_input_message, input_record), unread)
     if message is None:
         return point.unread(input_record)
     if isinstance(message, Unreadable):
         return point.unreadable(input_record, message)
-    return guarded(
+    return run_guarded(
         lambda: drive(point.evaluate(input_record, message, state, shared), answer),
         partial(point.fault, input_record, message, state),
     )
@@ -114,7 +114,7 @@ class Replay:
         gone = self.point.expire_held(self.book, input_record.timestamp_ms, most)
         if gone is not None:
             self.book.apply(gone.book)
-        decision = self._decided(input_record)
+        decision = self._decide(input_record)
         if gone is not None:
             decision.records = [*gone.records, *decision.records]
         return decision
@@ -123,7 +123,7 @@ class Replay:
         """The session of this Kafka key as it is now."""
         return self._sessions.get(KEY_PREFIX + key) or SessionState(KEY_PREFIX + key)
 
-    def _decided(self, input_record: InputRecord) -> Decision:
+    def _decide(self, input_record: InputRecord) -> Decision:
         key = KEY_PREFIX + (input_record.key or b"")
         state = self._sessions.get(key) or SessionState(key)
         shared = Shared(self.book, self._histories, uses=self._uses)
@@ -146,7 +146,7 @@ class Replay:
         body = record.body
         name = SourceName(body["tenant_id"], body["source_id"])
         known = self._histories.get(name, UNSEEN)
-        self._histories[name] = known.folded(body["type"], body["verdict"])
+        self._histories[name] = known.add(body["type"], body["verdict"])
         return True
 
     def _count_use(self, record: OutRecord) -> None:

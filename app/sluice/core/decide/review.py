@@ -9,7 +9,7 @@ from sluice.core.actions import approvals, revocation
 from sluice.core.actions.resolution import FORM
 from sluice.core.actions.standing_grants import GRANT_PREFIX
 from sluice.core.actions.verdict import RERUN_FIELDS
-from sluice.core.foundation.input_record import escalation_id, resolved_id
+from sluice.core.foundation.input_record import escalation_id, make_resolved_id
 from sluice.core.memory import reviews
 from sluice.core.policy.kind import AnswerKind, DecisionKind, Kind
 from sluice.core.state.decision import Decision
@@ -52,7 +52,7 @@ def _fault_again(
     return Decision((), [dead_letter])
 
 
-def _kept_no_answers(recorded: Mapping[str, Any]) -> bool:
+def _lacks_answers(recorded: Mapping[str, Any]) -> bool:
     del recorded
     return False
 
@@ -75,12 +75,12 @@ REVIEW = Kind(
             "resolved_verdict",
             "resolved verdict",
             "resolved verdicts",
-            resolved_id,
+            make_resolved_id,
             "action_id",
             (*RERUN_FIELDS, *FORM.hashed),
             approvals.judge_again,
             _fault_again,
-            _kept_no_answers,
+            _lacks_answers,
         ),
     ),
 )

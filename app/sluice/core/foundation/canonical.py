@@ -79,7 +79,7 @@ def write_alike(value: Any) -> bytes:
         return _slow(value)
 
 
-def in_order(value: Any) -> bytes:
+def encode_ordered(value: Any) -> bytes:
     """The canonical form of a value that was built for it: its keys are in order by code point, and
     `is_odd_float` is false for each number. Only characters that sort differently are searched for.
     """

@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.canonical import canonical, digest, in_order, write_alike
+from sluice.core.foundation.canonical import canonical, digest, encode_ordered, write_alike
 from sluice.core.foundation.errors import CanonicalError
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ PLACE: tuple[str, ...] = ("decider_version", "partition", "prev_hash", "sequence
 
 _write_finite = partial(canonical, finite=True)
 _WRITERS: dict[tuple[bool, bool], Callable[[Any], bytes]] = {
-    (True, True): in_order,
-    (True, False): in_order,
+    (True, True): encode_ordered,
+    (True, False): encode_ordered,
     (False, True): write_alike,
     (False, False): _write_finite,
 }

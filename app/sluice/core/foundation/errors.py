@@ -40,7 +40,7 @@ class CanonicalError(CoreError):
 T = TypeVar("T")
 
 
-def guarded(
+def run_guarded(
     attempt: Callable[[], T], answer: Callable[[str], T], notice: Callable[[Exception], None] | None = None
 ) -> T:
     """Return `attempt()`, or `answer(reason)` if the core raises: a fault in one input must not stop the

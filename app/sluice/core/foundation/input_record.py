@@ -20,7 +20,7 @@ def verdict_id(decision_id: str) -> str:
     return "verdict:" + decision_id
 
 
-def resolved_id(decision_id: str) -> str:
+def make_resolved_id(decision_id: str) -> str:
     """The resolved verdict that an approver's review leads to; of the review's coordinates."""
     return "resolved:" + decision_id
 
@@ -55,7 +55,7 @@ def quality_id(decision_id: str, place: int = 0) -> str:
     return f"quality:{decision_id}" if place == 0 else f"quality:{decision_id}:{place + 1}"
 
 
-def served_id(decision_id: str) -> str:
+def make_served_id(decision_id: str) -> str:
     """The id of the record of what an agent may see of a retrieval."""
     return "served:" + decision_id
 
@@ -120,7 +120,7 @@ class InputSignature(NamedTuple):
     novelty: Novelty = "new"
     delegate: SignedFor | None = None
 
-    def known_as(self, novelty: Novelty) -> InputSignature:
+    def replace_novelty(self, novelty: Novelty) -> InputSignature:
         """With what the session says. A forgotten one counts no more; a replayed one where its kind of input
         does not answer repeats."""
         if novelty == self.novelty:
@@ -134,11 +134,11 @@ class InputSignature(NamedTuple):
         """Whether it is valid, and of a record that did not come before."""
         return self.refusal is None and self.novelty == "new"
 
-    def unanswered(self) -> str | None:
+    def find_refusal(self) -> str | None:
         """Why it does not count where no repeat of it is known: the refusal, or that it came before."""
         return self.refusal or (REPLAYED if self.novelty == "replayed" else None)
 
-    def recorded(self) -> dict[str, Any] | None:
+    def make_fields(self) -> dict[str, Any] | None:
         """The `signature` of a decision; None where no valid one was found."""
         if self.key_id is None:
             return None
@@ -186,7 +186,7 @@ class InputRecord:
     agent_header: str | None = None
     _digest: str = field(init=False, default="", repr=False, compare=False)
 
-    def checked(self, signature: InputSignature) -> InputRecord:
+    def replace_signature(self, signature: InputSignature) -> InputRecord:
         """The input record with what came of its signature."""
         return InputRecord(
             self.topic,

@@ -59,17 +59,17 @@ class Prompt(Generic[Told]):
         except ValidationError:
             return None
 
-    def answered(self, model: object, said: Mapping[str, Any]) -> Told | None:
+    def read_answer(self, model: object, said: Mapping[str, Any]) -> Told | None:
         """What a model said, as the port answers it; None where it is not what was asked for. Texts are on
         one line, cut, and without characters that could steer a terminal or hide text."""
-        shown = {name: self._shown(value) for name, value in said.items()}
+        shown = {name: self._show(value) for name, value in said.items()}
         return self.read({**shown, "model": model, "prompt_version": self.version})
 
-    def _shown(self, value: Any) -> Any:
+    def _show(self, value: Any) -> Any:
         if isinstance(value, str):
             plain = "".join(character if character.isprintable() else " " for character in value)
             return " ".join(plain.split())[: self.longest]
-        return [self._shown(one) for one in value] if isinstance(value, list) else value
+        return [self._show(one) for one in value] if isinstance(value, list) else value
 
 
 _INVISIBLE = re.compile(
@@ -80,8 +80,8 @@ _INVISIBLE = re.compile(
 
 def user_turn(question: object) -> str:
     """The user's message for a JSON value: ASCII control and invisible characters escaped."""
-    return _INVISIBLE.sub(_escaped, json.dumps(question, ensure_ascii=False))
+    return _INVISIBLE.sub(_escape, json.dumps(question, ensure_ascii=False))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return json.dumps(match[0])[1:-1]

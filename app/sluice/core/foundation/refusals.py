@@ -98,7 +98,7 @@ class Objection(NamedTuple):
     message: str
 
 
-def refused(
+def refuse(
     coordinates: dict[str, Any],
     now_ms: int,
     session_id: str | None,
@@ -124,6 +124,6 @@ def refused(
 
 def refuse_review(input_record: InputRecord, review: ReviewDecision, why: Objection) -> OutRecord:
     """The record of the refusal of a review; what it is about stays as it is."""
-    return refused(
+    return refuse(
         input_record.coordinates(), input_record.timestamp_ms, review.session_id, review.subject_id, why
     )

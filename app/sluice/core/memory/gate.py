@@ -111,7 +111,7 @@ def _read_beside_content(context: WriteContext) -> tuple[tuple[Finding, ...], tu
     """What is found in all that is released with the content, and the field that passed a bound, if one did:
     in each field, in all of them, and where they and the content meet."""
     reader, content = context.plan.bundle.inspector.names, context.write.content
-    read = reader.read(list_names(context.write, context.released_quality()))
+    read = reader.read(list_names(context.write, context.make_released_quality()))
     if read is NOTHING:
         return (), ()
     findings = read.findings
@@ -120,9 +120,9 @@ def _read_beside_content(context: WriteContext) -> tuple[tuple[Finding, ...], tu
     for one in read.words:
         (first if one.field in FIELDS_BEFORE else rest).append(one)
     if first:
-        findings += reader.before(first, content, "content")
+        findings += reader.find_before(first, content, "content")
     if rest:
-        findings += reader.after(content, rest, "content")
+        findings += reader.find_after(content, rest, "content")
     return findings, () if read.inconclusive is None else (read.inconclusive,)
 
 

@@ -147,7 +147,7 @@ def fold_feedback(
     full = shared.book.histories[feedback.tenant_id] >= parts.limits.max_source_histories
     if feedback.verdict == "seen" and (full or before.type is not None):
         return Decision(())
-    after = before.folded(feedback.type, feedback.verdict)
+    after = before.add(feedback.type, feedback.verdict)
     return Decision(
         (), [history_record(name, after, input_record.timestamp_ms)], (HistoryReduced(name, after),)
     )

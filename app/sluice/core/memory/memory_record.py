@@ -11,7 +11,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.input_record import memory_id
 from sluice.core.memory.plan import NOTHING_SEEN, Parent, RememberedWrite, WriteSeen
 from sluice.core.state.history import History
-from sluice.detection.text_inspection import finding_fields
+from sluice.detection.text_inspection import make_finding_fields
 from sluice_topics.catalog import MEMORY_DECISIONS
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def record_decision(
         "shadowAction": shadow,
         "reason": judged.reason,
         "trustScore": None if judged.scored is None else judged.scored.fields,
-        "findings": list(map(finding_fields, judged.findings)),
+        "findings": list(map(make_finding_fields, judged.findings)),
         "quality_faults": [{"field": one.field, "problem": one.problem} for one in judged.faults]
         if judged.faults
         else [],
@@ -142,7 +142,7 @@ def record_decision(
         "input": input_record.coordinates(),
         **plan.fields,
     }
-    signature = None if input_record.signature is None else input_record.signature.recorded()
+    signature = None if input_record.signature is None else input_record.signature.make_fields()
     if signature is not None:
         body[SIGNATURE] = signature
     alike = put_rerun_hash(body)
@@ -174,7 +174,7 @@ def record_unread(input_record: InputRecord, bundle_hash: str, reason: str, subj
         "decided_at": rfc3339(input_record.timestamp_ms),
         "input": input_record.coordinates(),
     }
-    signature = None if input_record.signature is None else input_record.signature.recorded()
+    signature = None if input_record.signature is None else input_record.signature.make_fields()
     if signature is not None:
         body[SIGNATURE] = signature
     return OutRecord(MEMORY_DECISIONS, "MemoryDecision", add_rerun_hash(body), subject)

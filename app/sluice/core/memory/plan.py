@@ -119,7 +119,7 @@ class WriteContext:
     now_ms: int
     quality: dict[str, Any] | None = None
 
-    def released_quality(self) -> dict[str, Any]:
+    def make_released_quality(self) -> dict[str, Any]:
         """The quality fields as they are released; read at the first call."""
         if self.quality is None:
             self.quality = release_quality(self.write, is_valid=False)

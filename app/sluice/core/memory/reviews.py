@@ -21,7 +21,7 @@ from sluice.core.registry.review_signing import make_signer_fields, object_to_si
 from sluice.core.state.book import Entered, Left
 from sluice.core.state.decision import Decision
 from sluice.core.state.expiry import make_time_records
-from sluice.core.state.history import reviewed as feedback
+from sluice.core.state.history import record_review as feedback
 from sluice.core.state.quarantined import QuarantinedMemory
 from sluice.core.state.session import who
 from sluice.core.state.session_view import SessionView
@@ -75,7 +75,7 @@ def enter(
 ) -> tuple[list[OutRecord], list[Change]]:
     """The records and changes of a memory that goes into quarantine. While it is full, the agent that holds
     the most loses its oldest."""
-    evicted = book.crowding(max(0, len(book) + 1 - most))
+    evicted = book.select_crowding(max(0, len(book) + 1 - most))
     records = [
         _record_event(
             "QuarantineEvicted", one, held.entered_ms, input_record, reason=EVICTED, by=held.memory_id
@@ -145,7 +145,7 @@ def evaluate(
 ) -> Generator[Request, Answer, Decision]:
     """Decide on a review."""
     view = SessionView(state, parts.limits, input_record.timestamp_ms)
-    held = shared.book.held(review.subject_id)
+    held = shared.book.find_quarantined(review.subject_id)
     wrong = _find_objection(parts.policy.registry, input_record, review, held)
     if wrong is not None or held is None:
         return _refuse(input_record, review, view, wrong or _object_to_unknown(review))
@@ -154,7 +154,7 @@ def evaluate(
     write: ProposedMemoryWrite | None = None
     if review.decision == APPROVE:
         answer = yield ask_for_input(held.topic, held.partition, held.offset)
-        if shared.book.held(review.subject_id) is None:
+        if shared.book.find_quarantined(review.subject_id) is None:
             return _refuse(input_record, review, view, _object_to_unknown(review))
         write = _read_content(answer, held)
         if write is None:

@@ -108,10 +108,10 @@ def split_windows(text: str, settings: WindowSettings) -> Windows:
 
 
 def _window(text: str, start: int, end: int) -> str:
-    return text[_left(text, start) : _right(text, end)]
+    return text[_find_word_start(text, start) : _right(text, end)]
 
 
-def _left(text: str, start: int) -> int:
+def _find_word_start(text: str, start: int) -> int:
     """The beginning of the word that `start` is in."""
     for at in range(start, max(0, start - LONGEST_WORD), -1):
         if text[at - 1].isspace():

@@ -17,7 +17,7 @@ from sluice.core.registry.registry_entries import STRANGERS, UNREGISTERED
 from sluice.core.state.book import WriteDecided
 from sluice.core.state.decision import Decision
 from sluice.core.state.expiry import make_time_records
-from sluice.core.state.history import seen as seen_first
+from sluice.core.state.history import record_seen as seen_first
 from sluice.core.state.nonces import keep_nonce
 from sluice.core.state.remembered import RecentWrite
 from sluice.core.state.session_view import SessionView
@@ -167,7 +167,7 @@ def _release(context: WriteContext, judged: WriteJudgement, record: OutRecord) -
         context.content_digest,
         judged.total or 0,
         record.body["input"],
-        context.released_quality(),
+        context.make_released_quality(),
     )
     return release_memory(context.write, memory, context.now_ms)
 

@@ -78,7 +78,7 @@ def _self_reference(parts: SplitResult, host: str, own_ids: Collection[str]) -> 
     behind = _plain(f"/{parts.path}?{parts.query}#{parts.fragment}")
     whole = _plain(host).rstrip(".")
     for own in sorted(own_ids):
-        name = _folded(own)
+        name = _fold(own)
         if _is_telling(name) and (name == whole or _is_component(name, behind)):
             return f"refers to itself: {own}"
     return None
@@ -103,10 +103,10 @@ def _is_component(name: str, text: str) -> bool:
 def _plain(text: str) -> str:
     for _ in range(_DECODINGS if "%" in text else 0):
         text = unquote(text)
-    return _folded(text)
+    return _fold(text)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return text.casefold().replace("+", " ")
 
 
@@ -149,22 +149,22 @@ class Spelling(NamedTuple):
 
 def spell(uri: str) -> Spelling:
     """The parts of a reference; they are cached for recent references that are not too long."""
-    return _cached_spelling(uri) if len(uri) <= LONGEST_CACHED else _spelling(uri)
+    return _cached_spelling(uri) if len(uri) <= LONGEST_CACHED else _read_spelling(uri)
 
 
 def find_form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> ProvenanceState | None:
     """Why a reference can lead only to the item itself; None if it can lead elsewhere."""
     if not isinstance(uri, str):
-        return unverified("provenance_uri is not a string")
+        return make_unverified("provenance_uri is not a string")
     if len(uri) > MAX_URI_CHARACTERS:
-        return unverified(f"provenance_uri has over {MAX_URI_CHARACTERS} characters")
+        return make_unverified(f"provenance_uri has over {MAX_URI_CHARACTERS} characters")
     if spell(uri).is_usual(schemes, (item_id,)):
         return None
     scheme = read_scheme(uri)
     if scheme and scheme not in schemes:
-        return _unregistered(uri, scheme, item_id)
+        return _judge_unregistered(uri, scheme, item_id)
     fault = find_fault(uri, schemes, (item_id,))
-    return None if fault is None else unverified(fault)
+    return None if fault is None else make_unverified(fault)
 
 
 def read_scheme(uri: str) -> str:
@@ -173,27 +173,27 @@ def read_scheme(uri: str) -> str:
     return "" if found is None else found[1].lower()
 
 
-def unverified(detail: str) -> ProvenanceState:
+def make_unverified(detail: str) -> ProvenanceState:
     """The state of a reference that is present but not verified, and why."""
     return ProvenanceState("unverified", detail)
 
 
-def _spelling(uri: str) -> Spelling:
+def _read_spelling(uri: str) -> Spelling:
     usual = _USUAL.fullmatch(uri) is not None
     return Spelling(read_scheme(uri), normal_uri(uri), uri.casefold() if usual else None)
 
 
-_cached_spelling = lru_cache(maxsize=_CACHED)(_spelling)
+_cached_spelling = lru_cache(maxsize=_CACHED)(_read_spelling)
 
 
-def _unregistered(uri: str, scheme: str, item_id: str) -> ProvenanceState:
+def _judge_unregistered(uri: str, scheme: str, item_id: str) -> ProvenanceState:
     """The state of a reference with an unregistered scheme. A reference to the item itself is the graver
     fault, whatever the scheme: it can never be resolved. A host is inserted, because other schemes have
     other forms."""
     behind = uri[len(scheme) + 1 :].lstrip("/")
     fault = find_fault(f"{GATE_SOURCE}://elsewhere.example/{behind}", (GATE_SOURCE,), (item_id,))
     if fault is not None:
-        return unverified(fault)
+        return make_unverified(fault)
     return ProvenanceState("unregistered_scheme", f"nobody registered the scheme {scheme}")
 
 

@@ -119,7 +119,7 @@ class ActionLibrary:
         """The library in a file's bytes. Raises BundleError with the line that is refused."""
         return cls(_read_lines(raw))
 
-    def without(self, *sources: str) -> ActionLibrary:
+    def exclude_sources(self, *sources: str) -> ActionLibrary:
         """The library less what comes from these sources: to judge actions of these sources.
 
         Raises BundleError when a side is empty then.

@@ -24,7 +24,7 @@ class ContentActions(StrictModel):
     definite: Annotated[QualityOutcome, ON_FINDING]
 
     @model_validator(mode="after")
-    def _rising(self) -> Self:
+    def _check_order(self) -> Self:
         if is_milder(self.definite, self.strong):
             raise ValueError("a definite finding is milder than a strong one")
         return self
@@ -77,7 +77,7 @@ class ContentJudge(StrictModel):
     ] = "strong"
 
     @model_validator(mode="after")
-    def _rising(self) -> Self:
+    def _check_order(self) -> Self:
         if self.definite_below > self.strong_below:
             raise ValueError("definite_below is above strong_below")
         return self

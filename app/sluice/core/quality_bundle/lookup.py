@@ -97,7 +97,7 @@ class Lookup:
         self.tables = tables
         self.classes = tables.classes()
         self.cells = {(tier, name): self._cell(tier, name) for tier, name in self._places()}
-        self._strictest = {tier: self._unnamed(tier) for tier in {*TIERS, *tables.action_matrix}}
+        self._strictest = {tier: self._make_unnamed(tier) for tier in {*TIERS, *tables.action_matrix}}
         self.tool_limits = {
             (tool, name): _make_limit(ttl, f"{name} for {tool}")
             for tool, by_class in tables.ttl_by_tool.items()
@@ -127,7 +127,7 @@ class Lookup:
         tiers = {*TIERS, *self.tables.action_matrix}
         return ((tier, name) for tier in sorted(tiers) for name in sorted(self.classes))
 
-    def _unnamed(self, tier: str) -> Cell:
+    def _make_unnamed(self, tier: str) -> Cell:
         """The cell of a class that no table names: per dimension the severest outcome of all named classes,
         or the fallback if no class is named (product.md, "Retrievals")."""
         named = [self.cells[(tier, name)] for name in self.classes] or [self._cell(tier, "")]

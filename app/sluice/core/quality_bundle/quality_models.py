@@ -139,7 +139,7 @@ class Rollout(StrictModel):
 
     @field_validator("since")
     @classmethod
-    def _counted(cls, value: str) -> str:
+    def _check_counted(cls, value: str) -> str:
         if read_milliseconds(value) < 0:
             raise ValueError("before 1970")
         return value

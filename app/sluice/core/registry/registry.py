@@ -96,7 +96,7 @@ class Registry:
         keys."""
         return tuple(one for one in self.limits.get(agent.tenant, ()) if one.is_about(agent, tool, types))
 
-    def signing_agent(self, name: str) -> Agent | None:
+    def find_signing_agent(self, name: str) -> Agent | None:
         """The agent of this name, if its inputs need a signature."""
         agent = self.agents.get(name)
         return None if agent is None or agent.keys is None else agent

@@ -76,7 +76,7 @@ class DestinationQuestions:
             count.approved += ended["decision"] == "approve"
             count.denied += ended["decision"] == "deny"
 
-    def asked_a_day(self, count: QuestionCount) -> float:
+    def count_a_day(self, count: QuestionCount) -> float:
         """Questions a day, over the days that have verdicts."""
         return count.asked / max(1, len(self.days))
 

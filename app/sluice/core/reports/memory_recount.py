@@ -41,14 +41,14 @@ class StatisticsRecount:
         if self._is_within(one) and one.duplicate_of is None:
             known = one.tenant_id is not None
             whose = Whose(one.tenant_id or UNREGISTERED, (one.agent_id or "") if known else "")
-            self._put(one.partition, whose, self._get_statistics(one.partition, whose).decided(one.action))
+            self._put(one.partition, whose, self._get_statistics(one.partition, whose).add(one.action))
 
     def count_event(self, one: Event) -> None:
         """What entered and did not leave is in quarantine."""
         if self._is_within(one):
             whose = Whose(one.tenant_id, one.agent_id)
             by = 1 if isinstance(one, QuarantineEntered) else -1
-            self._put(one.partition, whose, self._get_statistics(one.partition, whose).resized(by))
+            self._put(one.partition, whose, self._get_statistics(one.partition, whose).resize(by))
 
     def _is_within(self, one: MemoryDecision | Event) -> bool:
         if one.sequence <= self._until.get(one.partition, 0):
@@ -113,7 +113,7 @@ class LiveCounts:
     def take(self, partition: int, key: bytes, value: bytes | None) -> None:
         """An entry of the table; those that are no statistics are left out."""
         if key.startswith(KEY_PREFIX) and value is not None:
-            self._uncommitted[partition, Whose.of_key(key)] = Statistics(*orjson.loads(value))
+            self._uncommitted[partition, Whose.parse_key(key)] = Statistics(*orjson.loads(value))
 
     def commit(self, partition: int, sequence: int) -> None:
         """The partition's own record: what came before it is whole, up to this sequence of its ledger."""

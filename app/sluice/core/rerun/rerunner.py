@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS, read_input_message
 from sluice.core.decide.replay import drive
-from sluice.core.foundation.errors import BundleError, RegistryError, guarded
+from sluice.core.foundation.errors import BundleError, RegistryError, run_guarded
 from sluice.core.rerun.evidence import Gone, PointsOfThen, RecordedAnswers
 from sluice.core.rerun.rerun_result import Difference, Rerun, compare_records
 from sluice_topics.audience import UNNAMED, Audience
@@ -157,7 +157,7 @@ def _decide_again(
         return point.unreadable(input_record, message).records
     if message is None or BY_MODEL[type(message)].answer is not ANSWERS[schema]:
         return point.unread(input_record).records
-    return guarded(
+    return run_guarded(
         lambda: drive(point.judge_again(input_record, message, recorded), answers.next),
         lambda reason: point.fault_again(input_record, message, recorded, reason),
     )
@@ -165,7 +165,7 @@ def _decide_again(
 
 @lru_cache(maxsize=REMEMBERED_INPUTS)
 def _read(input_record: InputRecord) -> Message | Unreadable | None:
-    return guarded(lambda: read_input_message(input_record), lambda _: None)
+    return run_guarded(lambda: read_input_message(input_record), lambda _: None)
 
 
 def _compare(

@@ -80,7 +80,7 @@ def _due(
 ) -> Iterator[tuple[QualityBundle, Overdue]]:
     for bundle in bundles:
         for one in list_overdue(bundle, now_ms):
-            last_ms = book.alarmed(name_of(bundle, one))
+            last_ms = book.find_alarm_end(name_of(bundle, one))
             if last_ms < one.ended_ms or last_ms > now_ms:
                 yield bundle, one
 

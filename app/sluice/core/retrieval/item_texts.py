@@ -199,7 +199,7 @@ def read_names(
 
 def read_meeting(reader: Names, own: Read, text: str) -> tuple[Finding, ...]:
     """What is found where an item's names and its body meet."""
-    return reader.before(own.words, text, "body") if own.words else ()
+    return reader.find_before(own.words, text, "body") if own.words else ()
 
 
 def record_class(given: Any) -> str | None:

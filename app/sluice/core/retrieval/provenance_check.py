@@ -26,8 +26,8 @@ from sluice.core.metadata.provenance import (
     RESOLVABLE,
     ProvenanceState,
     find_form_fault,
+    make_unverified,
     spell,
-    unverified,
 )
 from sluice.core.registry.registry_entries import STRANGERS, Source
 
@@ -151,10 +151,10 @@ def check_provenance(
         spelling = spell(uri)
     given = item.provenance_hash
     if given is None or given == "":
-        return _fail_without_lookup(item, unverified("provenance_hash is missing"))
+        return _fail_without_lookup(item, make_unverified("provenance_hash is missing"))
     if not isinstance(given, str) or _HASH.fullmatch(given) is None:
         return _fail_without_lookup(
-            item, unverified("provenance_hash is not sha256: and 64 lower-case hex digits")
+            item, make_unverified("provenance_hash is not sha256: and 64 lower-case hex digits")
         )
     reference = _Reference(tenant, uri, spelling.name, spelling.scheme, given, item.freshness_assertion)
     if reference.scheme in (GATE_SOURCE, GATE_FEED):
@@ -169,9 +169,9 @@ def _check_by_source(reference: _Reference, registry: Registry) -> ProvenanceChe
     name = unquote(urlsplit(reference.uri).netloc)
     source = registry.sources.get((reference.tenant, name))
     if source is None:
-        return _mark_unsigned(reference, ProvenanceCheck(unverified(f"no registered source {name}")))
+        return _mark_unsigned(reference, ProvenanceCheck(make_unverified(f"no registered source {name}")))
     known = _check_by_registry(reference, registry) or ProvenanceCheck(
-        unverified(f"neither the registry's hash nor a signature of source {name} stands behind it")
+        make_unverified(f"neither the registry's hash nor a signature of source {name} stands behind it")
     )
     known = known._replace(entries=(source, *known.entries))
     return _check_signature(reference, source, known) if isinstance(reference.assertion, dict) else known
@@ -180,7 +180,7 @@ def _check_by_source(reference: _Reference, registry: Registry) -> ProvenanceChe
 def _check_signature(reference: _Reference, source: Source, known: ProvenanceCheck) -> ProvenanceCheck:
     problem = find_form_problem(reference.assertion) or _find_signature_problem(reference, source)
     if problem is not None:
-        return known._replace(state=unverified(problem), verified=False, assertion_problem=problem)
+        return known._replace(state=make_unverified(problem), verified=False, assertion_problem=problem)
     asserted_ms = parse_time(reference.assertion["asserted_at"])
     if known.verified or len(known.entries) > 1:
         return known._replace(asserted_ms=asserted_ms)
@@ -211,18 +211,20 @@ def _check_by_record(
 ) -> ProvenanceCheck:
     """By the newest recorded resolution, as long as it is young enough to rely on."""
     if reference.scheme not in RESOLVABLE:
-        return ProvenanceCheck(unverified(f"nothing resolves {reference.scheme}"))
+        return ProvenanceCheck(make_unverified(f"nothing resolves {reference.scheme}"))
     seen = recorded.get((reference.tenant, reference.name))
     if seen is None:
-        return ProvenanceCheck(unverified(NOT_RESOLVED_YET), wanted=len(reference.name) <= MAX_URI_CHARACTERS)
+        return ProvenanceCheck(
+            make_unverified(NOT_RESOLVED_YET), wanted=len(reference.name) <= MAX_URI_CHARACTERS
+        )
     old = bundle.wants_again(seen, now_ms)
     if seen.status != "resolved":
-        return ProvenanceCheck(unverified(f"unresolvable: {seen.detail}"), False, seen, wanted=old)
+        return ProvenanceCheck(make_unverified(f"unresolvable: {seen.detail}"), False, seen, wanted=old)
     if bundle.is_too_old(seen, now_ms):
-        state = unverified(f"resolved {(now_ms - seen.seen_ms) / _MS:.0f} s ago, which is too long")
+        state = make_unverified(f"resolved {(now_ms - seen.seen_ms) / _MS:.0f} s ago, which is too long")
         return ProvenanceCheck(state, False, seen, wanted=True)
     if seen.hash != reference.hash:
-        return ProvenanceCheck(unverified("wrong hash: the source has another"), False, seen, wanted=old)
+        return ProvenanceCheck(make_unverified("wrong hash: the source has another"), False, seen, wanted=old)
     return ProvenanceCheck(_VERIFIED_BY_RECORD, True, seen, (), old)
 
 
@@ -238,5 +240,5 @@ def _mark_unsigned(reference: _Reference, check: ProvenanceCheck) -> ProvenanceC
 
 _MISSING = ProvenanceState("missing", "no provenance_uri")
 _VERIFIED_BY_REGISTRY = ProvenanceState("verified", "the registry has this hash")
-_WRONG_BY_REGISTRY = unverified("wrong hash: the registry has another")
+_WRONG_BY_REGISTRY = make_unverified("wrong hash: the registry has another")
 _VERIFIED_BY_RECORD = ProvenanceState("verified", "the source had this hash when it was resolved")

@@ -11,7 +11,7 @@ from hashlib import sha256
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.core.foundation.canonical import canonical, digest, in_order, is_odd_float
+from sluice.core.foundation.canonical import canonical, digest, encode_ordered, is_odd_float
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.input_record import quality_id
@@ -19,7 +19,7 @@ from sluice.core.metadata.provenance import Resolution
 from sluice.core.registry.registry_entries import UNREGISTERED
 from sluice.core.retrieval.dimensions import NUMBERS
 from sluice.core.retrieval.item_texts import record_class, record_uri
-from sluice.detection.text_inspection import finding_fields
+from sluice.detection.text_inspection import make_finding_fields
 from sluice.text.places import normal_uri
 from sluice_topics.catalog import QUALITY_DECISIONS
 from sluice_topics.records import QualityDecision
@@ -92,7 +92,7 @@ class Common(NamedTuple):
             values += (body[SIGNATURE],)
         if OUTPUTS in body:
             values += (body[OUTPUTS],)
-        rest = in_order(values) if ordered else canonical(values, finite=True)
+        rest = encode_ordered(values) if ordered else canonical(values, finite=True)
         going = self.begun.copy()
         going.update(b"," + rest[1:])
         return "sha256:" + str(going.hexdigest())
@@ -129,8 +129,8 @@ def share_fields(context: RetrievalContext) -> Common:
         },
         **context.plan.fields,
     }
-    begun = in_order(_of_the_request(fields))
-    signature = None if input_record.signature is None else input_record.signature.recorded()
+    begun = encode_ordered(_of_the_request(fields))
+    signature = None if input_record.signature is None else input_record.signature.make_fields()
     if signature is not None:
         fields = dict(sorted({**fields, SIGNATURE: signature}.items()))
     return Common(decision_id, fields, sha256(begun[:-1]))
@@ -164,7 +164,9 @@ def record_decision(
         "would_have_been": judged.real if hidden else None,
         "stages": judged.stages,
         "dimensions": judged.dimensions,
-        "findings": [dict(sorted(finding_fields(one).items())) for one in _select_gravest(judged.findings)]
+        "findings": [
+            dict(sorted(make_finding_fields(one).items())) for one in _select_gravest(judged.findings)
+        ]
         if judged.findings
         else [],
         "override": None if judged.override is None else _record_override(judged.override),

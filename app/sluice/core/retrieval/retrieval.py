@@ -109,7 +109,7 @@ def evaluate(
     approved = shared.book.approval_of(retrieval.session_id, input_record.digest)
     approval = None if approved is None else _find_approval(plan, approved, input_record.timestamp_ms)
     context = assess(plan, input_record, retrieval, shared.provenance, approval)
-    refusal = None if input_record.signature is None else input_record.signature.unanswered()
+    refusal = None if input_record.signature is None else input_record.signature.find_refusal()
     if refusal is not None:
         denied = [_deny_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
         return Decision((), _record_all(context, denied, find_escalation(context, denied)))
@@ -165,7 +165,7 @@ def judge_again(
     plan, place = parts.plan_retrieval(retrieval), decision["place"]
     approval = _read_approval(plan, decision["override"], input_record.timestamp_ms)
     context = assess(plan, input_record, retrieval, read_resolutions(decision), approval)
-    refusal = None if input_record.signature is None else input_record.signature.unanswered()
+    refusal = None if input_record.signature is None else input_record.signature.find_refusal()
     one = judge(context, place) if refusal is None else _deny_unsigned(context, place, refusal)
     yield from ask_about(context, [one])
     escalation = find_escalation(context, [one])

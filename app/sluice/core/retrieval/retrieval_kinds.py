@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.foundation.errors import guarded
+from sluice.core.foundation.errors import run_guarded
 from sluice.core.foundation.input_record import quality_id, report_event_id
 from sluice.core.foundation.refusals import INTERNAL_ERROR as REASON
 from sluice.core.foundation.refusals import subject_of
@@ -95,7 +95,7 @@ def deny_fault(
     ]
     principal = parts.policy.find_principal(retrieval.agent_id)
     denied = [record.body for record in records]
-    names = guarded(partial(_read_names, retrieval, principal), lambda _: None)
+    names = run_guarded(partial(_read_names, retrieval, principal), lambda _: None)
     nothing = record_nothing_served(input_record, retrieval, principal.tenant_id, denied, names)
     return Decision((), [*records, nothing, dead_letter])
 
@@ -141,7 +141,7 @@ def _name_item(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> d
 
 def _deny(parts: PointParts, input_record: InputRecord, place: int) -> dict[str, Any]:
     moment = rfc3339(input_record.timestamp_ms)
-    signature = None if input_record.signature is None else input_record.signature.recorded()
+    signature = None if input_record.signature is None else input_record.signature.make_fields()
     return {
         **({} if signature is None else {SIGNATURE: signature}),
         **dict.fromkeys(UNKNOWN),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.foundation.input_record import served_id
+from sluice.core.foundation.input_record import make_served_id
 from sluice.core.quality_bundle.severity import SEVERITY
 from sluice.core.retrieval.item_texts import ITEM_FIELDS, NO_FIELDS, REQUEST_FIELDS, withhold_id
 from sluice.core.retrieval.judgement import choose_content_outcome
@@ -43,7 +43,7 @@ def record_served(
     for body, one in zip(bodies, judged, strict=True):
         unsafe = context.names.items[one.place].unsafe
         if one.outcome == "deny":
-            denied.append(_named(withhold(body), unsafe))
+            denied.append(_describe_item(withhold(body), unsafe))
         else:
             items.append(_item(body, one, unsafe))
     shared = common.fields
@@ -64,7 +64,7 @@ def record_nothing_served(
     None: they could not be read, and none is released."""
     every = frozenset(ITEM_FIELDS)
     unsafe = [every] * len(denied) if names is None else [one.unsafe for one in names.items]
-    items = [_named(withhold(record), among) for record, among in zip(denied, unsafe, strict=True)]
+    items = [_describe_item(withhold(record), among) for record, among in zip(denied, unsafe, strict=True)]
     of_request = frozenset(REQUEST_FIELDS) if names is None else names.unsafe
     shared = {
         "request_id": retrieval.request_id,
@@ -100,7 +100,7 @@ def _record(
     """`shared`: the fields that it has in common with the items' decisions, and more."""
     body: dict[str, Any] = {
         "schema": SCHEMA,
-        "served_id": served_id(decision_id),
+        "served_id": make_served_id(decision_id),
         "request_id": shared["request_id"],
         "agent_id": shared["agent_id"],
         "session_id": shared["session_id"],
@@ -141,10 +141,10 @@ def _item(record: dict[str, Any], judged: Judged, unsafe: frozenset[str]) -> dic
     }
     if judged.unjudged is not None:
         item["unjudged"] = judged.unjudged
-    return _named(item, unsafe) if unsafe and judged.outcome == "downgrade" else item
+    return _describe_item(item, unsafe) if unsafe and judged.outcome == "downgrade" else item
 
 
-def _named(item: dict[str, Any], unsafe: frozenset[str]) -> dict[str, Any]:
+def _describe_item(item: dict[str, Any], unsafe: frozenset[str]) -> dict[str, Any]:
     """The item without what may not be read of it: its id as a digest, another text not at all."""
     for field in unsafe & item.keys():
         item[field] = withhold_id(item[field]) if field == "item_id" else None

@@ -104,12 +104,12 @@ class CompiledRule:
         result = self._passed
         if self._when is not None:
             applies = _answer(self._when, asked, resolved)
-            result = self._citing(resolved, self._when.aliases)
+            result = self._cite(resolved, self._when.aliases)
             if applies is not True:
                 return replace(result, applies=False) if applies is False else _unknown(result, applies)
         holds = _answer(self._condition, asked, resolved)
         if self._condition.aliases:
-            result = self._citing(resolved, [alias for one in self._conditions() for alias in one.aliases])
+            result = self._cite(resolved, [alias for one in self._conditions() for alias in one.aliases])
         if isinstance(holds, Failure):
             return _unknown(result, holds)
         return result if holds is not (self.rule.type == "forbidden") else replace(result, passed=False)
@@ -117,7 +117,7 @@ class CompiledRule:
     def _conditions(self) -> tuple[Condition, ...]:
         return (self._condition,) if self._when is None else (self._when, self._condition)
 
-    def _citing(self, resolved: Resolved, aliases: Iterable[str]) -> RuleResult:
+    def _cite(self, resolved: Resolved, aliases: Iterable[str]) -> RuleResult:
         used = {alias: resolved.facts[alias] for alias in aliases if alias in resolved.facts}
         return replace(self._passed, facts=used) if used else self._passed
 

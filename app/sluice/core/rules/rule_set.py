@@ -20,7 +20,7 @@ from sluice.core.rules.variables import (
     Citations,
     citation,
     collect_variables,
-    known_as,
+    select_variables,
 )
 
 if TYPE_CHECKING:
@@ -109,16 +109,17 @@ class RuleSet:
         aliases = {f"{FACTS}{alias}": cel.Type.DYN for rule in rules for alias in rule.facts}
         self._language = Language(types | aliases)
         self._rules = [
-            _placed(index, partial(CompiledRule, self._language, rule)) for index, rule in enumerate(rules)
+            _prefix_error(index, partial(CompiledRule, self._language, rule))
+            for index, rule in enumerate(rules)
         ]
         expressions = [one for rule in self._rules for one in rule.expressions]
-        if sum_coarsely(one.work for one in expressions).bound(NOTHING) > MAX_WORK:
+        if sum_coarsely(one.work for one in expressions).limit_cost(NOTHING) > MAX_WORK:
             raise BundleError("$.rules: too many to be decided together in time")
         self._group = Group(self._language, [rule for rule in self._rules if not rule.cites])
         self._listing = None if any(rule.cites for rule in self._rules) else self._group.listing
         self._together = WorkBudget(expressions, self._group.enough)
         read = {path[0] for one in (*expressions, *self._citations.expressions) for path in one.reads}
-        self.variables = known_as(read)
+        self.variables = select_variables(read)
         """The variables that some rule reads: all that `evaluate` needs."""
 
     def __len__(self) -> int:
@@ -233,18 +234,18 @@ def _citations(language: Language, rules: list[Rule]) -> Citations:
     known: dict[str, Citation] = {}
     for index, rule in enumerate(rules):
         for alias, reference in rule.facts.items():
-            known[alias] = _placed(index, partial(citation, language, alias, reference))
+            known[alias] = _prefix_error(index, partial(citation, language, alias, reference))
     return Citations(language, known)
 
 
-def _placed(index: int, step: Callable[[], Made]) -> Made:
+def _prefix_error(index: int, step: Callable[[], Made]) -> Made:
     try:
         return step()
     except ExpressionError as error:
-        raise _refused(index, error.message) from None
+        raise _refuse(index, error.message) from None
 
 
-def _refused(index: int, message: str) -> BundleError:
+def _refuse(index: int, message: str) -> BundleError:
     return BundleError(f"$.rules[{index}].{message}")
 
 
@@ -253,8 +254,8 @@ def _check_together(rules: list[Rule]) -> None:
     meant: dict[str, FactReference] = {}
     for index, rule in enumerate(rules):
         if rule.id in ids:
-            raise _refused(index, f"id: another rule is called {rule.id} too")
+            raise _refuse(index, f"id: another rule is called {rule.id} too")
         ids.add(rule.id)
         for alias, reference in rule.facts.items():
             if meant.setdefault(alias, reference) != reference:
-                raise _refused(index, f"facts.{alias}: the alias names another fact in another rule")
+                raise _refuse(index, f"facts.{alias}: the alias names another fact in another rule")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sluice.core.rules.rule import FactReference
     from sluice.core.state.acknowledgement import Acknowledgement
     from sluice.core.state.limit_usage import LimitSeen
-    from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
+    from sluice.core.state.recent_retrieval import ReadKind, ReadTally
     from sluice.detection.call_inspection import Inspection
     from sluice_topics.records import ProposedAction
 
@@ -61,7 +61,7 @@ class SessionInput(Protocol):
     """What a rule can see of an action's session."""
 
     @property
-    def read(self) -> Mapping[str, ReadSoFar]: ...
+    def read(self) -> Mapping[str, ReadTally]: ...
     @property
     def mandate(self) -> Mapping[str, Any] | None: ...
     @property
@@ -86,7 +86,7 @@ class ActionInput(Protocol):
     flags: Acknowledgement
     now_ms: int
 
-    def reading(self) -> Inspection:
+    def inspect(self) -> Inspection:
         """What Gate 1 finds in its parameters."""
 
 
@@ -132,7 +132,7 @@ def find_mandate_in_force(context: ActionInput) -> Mapping[str, Any] | None:
     return mandate
 
 
-def _of_own_scope(context: ActionInput, name: str, default: Any) -> Any:
+def _read_own_scope(context: ActionInput, name: str, default: Any) -> Any:
     mandate = find_mandate_in_force(context)
     return default if mandate is None else mandate["scopes"][0].get(name, default)
 
@@ -154,7 +154,7 @@ def _show_limits(context: ActionInput) -> dict[str, dict[str, float]]:
     return shown
 
 
-def _planned(of_type: cel.Type, name: str) -> Variable:
+def _plan_variable(of_type: cel.Type, name: str) -> Variable:
     return Variable(of_type, attrgetter(f"plan.{name}"), planned=True)
 
 
@@ -166,23 +166,23 @@ LIMITS = "limits"
 MANDATE_DESTINATIONS, MANDATE_VALUES = "mandate.destinations", "mandate.values"
 VARIABLES: dict[str, Variable] = {
     "action.id": Variable(_TEXT, attrgetter("action.action_id")),
-    "action.tool": _planned(_TEXT, "tool_name"),
+    "action.tool": _plan_variable(_TEXT, "tool_name"),
     "action.tool_description": Variable(_ANY, attrgetter("action.tool_description")),
-    ACTION_TYPE: _planned(_TEXT, "action_type"),
-    "action.tier": _planned(_TEXT, "tier"),
-    "action.mode": _planned(_TEXT, "mode"),
+    ACTION_TYPE: _plan_variable(_TEXT, "action_type"),
+    "action.tier": _plan_variable(_TEXT, "tier"),
+    "action.mode": _plan_variable(_TEXT, "mode"),
     "action.rows": Variable(_INT, lambda it: min(it.rows, _MOST)),
-    "action.reversible": _planned(_ANY, "reversible"),
+    "action.reversible": _plan_variable(_ANY, "reversible"),
     "action.reasoning": Variable(_ANY, attrgetter("action.reasoning")),
     "action.delegate_to": Variable(_ANY, attrgetter("action.delegate_to")),
     "action.acknowledged_flags": Variable(_TEXTS, lambda it: it.action.acknowledged_flags or []),
     "action.governanceContext": Variable(_OBJECT, _governance),
-    "agent.id": _planned(_TEXT, "agent_id"),
-    "agent.tenant": _planned(_TEXT, "tenant"),
+    "agent.id": _plan_variable(_TEXT, "agent_id"),
+    "agent.tenant": _plan_variable(_TEXT, "tenant"),
     "agent.tier": Variable(
         _ANY, lambda it: None if it.plan.agent is None else it.plan.agent.tier, planned=True
     ),
-    "tool.destinations_judged": _planned(_BOOL, "judges_destinations"),
+    "tool.destinations_judged": _plan_variable(_BOOL, "judges_destinations"),
     "tool.registered": Variable(_BOOL, lambda it: it.plan.tool is not None, planned=True),
     "session.id": Variable(_TEXT, attrgetter("action.session_id")),
     "session.aggregateRowsAffected": Variable(
@@ -199,17 +199,17 @@ VARIABLES: dict[str, Variable] = {
     "mandate.present": Variable(_BOOL, lambda it: find_mandate_in_force(it) is not None),
     "mandate.task_hash": Variable(_ANY, lambda it: (find_mandate_in_force(it) or {}).get("task_hash")),
     "now": Variable(cel.Type.TIMESTAMP, lambda it: moment(it.now_ms)),
-    "reading.patterns": Variable(_TEXTS, lambda it: sorted({hit.id for hit in it.reading().hits})),
-    "reading.complete": Variable(_BOOL, lambda it: it.reading().inconclusive is None),
+    "reading.patterns": Variable(_TEXTS, lambda it: sorted({hit.id for hit in it.inspect().hits})),
+    "reading.complete": Variable(_BOOL, lambda it: it.inspect().inconclusive is None),
     LIMITS: Variable(_OBJECT, _show_limits),
-    MANDATE_DESTINATIONS: Variable(_TEXTS, lambda it: _of_own_scope(it, "destinations", [])),
-    MANDATE_VALUES: Variable(_OBJECT, lambda it: _of_own_scope(it, "values", {})),
+    MANDATE_DESTINATIONS: Variable(_TEXTS, lambda it: _read_own_scope(it, "destinations", [])),
+    MANDATE_VALUES: Variable(_OBJECT, lambda it: _read_own_scope(it, "values", {})),
     "action.parameters": Variable(_OBJECT, attrgetter("action.parameters")),
 }
 """In the order in which they take their share of the bounds: what a caller can fill at will comes last."""
 
 
-def known_as(names: Collection[str]) -> dict[str, Variable]:
+def select_variables(names: Collection[str]) -> dict[str, Variable]:
     """These variables, in the order of the bounds."""
     return {name: known for name, known in VARIABLES.items() if name in names}
 
@@ -260,14 +260,12 @@ def citation(language: Language, alias: str, reference: FactReference) -> Citati
     moment = None if reference.valid_at_from is None else f"timestamp({reference.valid_at_from}\n)"
     return Citation(
         reference.id,
-        _compiled(language, f"facts.{alias}.id_from", reference.id_from, ("STRING", "DYN")),
-        _compiled(language, f"facts.{alias}.valid_at_from", moment, ("TIMESTAMP",)),
+        _compile(language, f"facts.{alias}.id_from", reference.id_from, ("STRING", "DYN")),
+        _compile(language, f"facts.{alias}.valid_at_from", moment, ("TIMESTAMP",)),
     )
 
 
-def _compiled(
-    language: Language, field: str, source: str | None, types: tuple[str, ...]
-) -> Expression | None:
+def _compile(language: Language, field: str, source: str | None, types: tuple[str, ...]) -> Expression | None:
     if source is None:
         return None
     try:

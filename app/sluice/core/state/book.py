@@ -120,7 +120,7 @@ class Book:
         self._held = WaitingRoom(read_quarantined(table))
         known = decode_escalations(table)
         self.open = WaitingRoom(one for one in known if one.is_pending)
-        ended = sorted((one for one in known if not one.is_pending), key=_ending)
+        ended = sorted((one for one in known if not one.is_pending), key=_order_by_end)
         self._ended = {one.escalation_id: one for one in ended}
         self._usable = {_request(one): one for one in ended if _is_usable(one)}
         self.grants = {one.scope: one for one in read_grants(table)}
@@ -146,7 +146,7 @@ class Book:
         """Memories in quarantine."""
         return len(self._held)
 
-    def held(self, memory_id: str) -> QuarantinedMemory | None:
+    def find_quarantined(self, memory_id: str) -> QuarantinedMemory | None:
         """The memory in quarantine under this id."""
         return self._held.get(memory_id)
 
@@ -160,9 +160,9 @@ class Book:
         """Everything in quarantine, the oldest first by its input's offset."""
         return self._held.oldest_first()
 
-    def crowding(self, count: int) -> list[QuarantinedMemory]:
+    def select_crowding(self, count: int) -> list[QuarantinedMemory]:
         """Up to `count` held memories that must make room; see `Waiting.crowding`."""
-        return self._held.crowding(count)
+        return self._held.select_crowding(count)
 
     def due(self, now_ms: int, limit: int) -> list[QuarantinedMemory]:
         """Up to `limit` held memories whose time is over, the earliest first."""
@@ -191,7 +191,7 @@ class Book:
         known = self._histories.get(name)
         return known or History.decode(self._table.get(HISTORY_PREFIX + name.key().encode()))
 
-    def alarmed(self, name: tuple[str, str, int]) -> int:
+    def find_alarm_end(self, name: tuple[str, str, int]) -> int:
         """The end of the window of the last alarm, ms; 0 if there was none."""
         return self._alarmed.get(name, 0)
 
@@ -200,7 +200,7 @@ class Book:
         for change in changes:
             match change:
                 case WriteDecided(whose, action):
-                    self._count(whose, self.statistics.get(whose, NOTHING).decided(action))
+                    self._count(whose, self.statistics.get(whose, NOTHING).add(action))
                 case Entered(held):
                     self._enter(held)
                 case Left(held):
@@ -294,7 +294,7 @@ class Book:
 
     def _resize(self, held: QuarantinedMemory, by: int) -> None:
         whose = Whose(held.tenant, held.agent_id)
-        self._count(whose, self.statistics.get(whose, NOTHING).resized(by))
+        self._count(whose, self.statistics.get(whose, NOTHING).resize(by))
 
     def _count(self, whose: Whose, statistics: Statistics) -> None:
         self.statistics[whose] = statistics
@@ -315,5 +315,5 @@ def _request(escalation: Escalation) -> tuple[str, str]:
     return escalation.session_id, escalation.digest
 
 
-def _ending(escalation: Escalation) -> tuple[int, str]:
+def _order_by_end(escalation: Escalation) -> tuple[int, str]:
     return escalation.ended_ms, escalation.escalation_id

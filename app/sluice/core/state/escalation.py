@@ -47,7 +47,7 @@ class Vote(NamedTuple):
     review: str
     delegate: AnswerDelegate | None = None
 
-    def told(self) -> dict[str, Any]:
+    def make_fields(self) -> dict[str, Any]:
         """The fields in a resolved verdict."""
         told = self._asdict()
         if self.delegate is None:
@@ -61,7 +61,7 @@ class Vote(NamedTuple):
         return cls(**{**told, "delegate": None if delegate is None else AnswerDelegate(**delegate)})
 
     @classmethod
-    def decoded(cls, stored: list[Any]) -> Vote:
+    def decode(cls, stored: list[Any]) -> Vote:
         """From the table."""
         vote = cls(*stored)
         return vote if vote.delegate is None else vote._replace(delegate=AnswerDelegate(*vote.delegate))
@@ -83,7 +83,7 @@ class Route(NamedTuple):
     remind_after_ms: int | None
     next_after_ms: int | None
 
-    def told(self) -> dict[str, Any]:
+    def make_fields(self) -> dict[str, Any]:
         """The fields in a resolved verdict."""
         return {**self._asdict(), "groups": list(self.groups)}
 
@@ -107,7 +107,7 @@ class Route(NamedTuple):
                 steps.append(RouteStep("reminder", place, got_ms + self.remind_after_ms))
         return steps
 
-    def reached(self, opened_ms: int, at_ms: int) -> tuple[str, ...]:
+    def list_reached(self, opened_ms: int, at_ms: int) -> tuple[str, ...]:
         """The groups that have got such an escalation by this time: each of them may answer."""
         count = sum(self.got_ms(place, opened_ms) <= at_ms for place in range(1, len(self.groups)))
         return self.groups[: 1 + count]
@@ -190,13 +190,13 @@ class Escalation(NamedTuple):
 
     def has_reached(self, groups: frozenset[str], at_ms: int) -> bool:
         """Whether it has got to one of these groups by this broker time, ms; without a route, to everyone."""
-        return self.route is None or not groups.isdisjoint(self.route.reached(self.opened_ms, at_ms))
+        return self.route is None or not groups.isdisjoint(self.route.list_reached(self.opened_ms, at_ms))
 
     def votes_with(self, parameters: str) -> tuple[Vote, ...]:
         """The votes that count together with one for the parameters of this digest: those for the same."""
         return self.votes if self.votes_for == parameters else ()
 
-    def raised_to(self, tier: str, role: str, quorum: int, *, own_key: bool) -> Escalation:
+    def raise_to(self, tier: str, role: str, quorum: int, *, own_key: bool) -> Escalation:
         """With what the policy demands now where it is stricter: while it waits, a demand only rises."""
         if tier <= self.tier:
             tier, role = self.tier, self.role
@@ -204,7 +204,7 @@ class Escalation(NamedTuple):
             tier=tier, role=role, quorum=max(quorum, self.quorum), own_key=own_key or self.own_key
         )
 
-    def after(self, event: Event, at_ms: int, **changed: Any) -> Escalation:
+    def advance(self, event: Event, at_ms: int, **changed: Any) -> Escalation:
         """The escalation after an event. Raises ValueError where TRANSITIONS has none."""
         status = TRANSITIONS.get((self.status, event))
         if status is None:
@@ -220,13 +220,13 @@ class Escalation(NamedTuple):
     def decode(cls, stored: bytes) -> Escalation:
         """What `encode` wrote."""
         fields = cls(*orjson.loads(stored))
-        votes = tuple(Vote.decoded([*one]) for one in fields.votes)
+        votes = tuple(Vote.decode([*one]) for one in fields.votes)
         if fields.route is None:
             return fields._replace(votes=votes)
         groups, *times = fields.route
         return fields._replace(votes=votes, route=Route(tuple(groups), *times))
 
-    def told(self) -> str:
+    def describe_end(self) -> str:
         """How it ended, for a person whose answer came later."""
         how = "" if self.outcome is None else f", and what waited came to {self.outcome}"
         return f"it ended {self.status} at {rfc3339(self.ended_ms)}{how}"

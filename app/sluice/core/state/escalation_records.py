@@ -39,7 +39,7 @@ _SCHEMAS = {
 }
 
 
-def opened(
+def record_opened(
     input_record: InputRecord, escalation: Escalation, reason: str, values: Sequence[Mapping[str, Any]] = ()
 ) -> OutRecord:
     """EscalationOpened. `values`: the looked-up values that did not simply pass."""
@@ -84,7 +84,7 @@ def take_steps(
         if step is None or step.at_ms > now_ms:
             break
         records.append(_step_record(escalation, escalation.route, step, now_ms, input_record))
-        escalation = escalation.after(step.event, now_ms, steps_done=escalation.steps_done + 1)
+        escalation = escalation.advance(step.event, now_ms, steps_done=escalation.steps_done + 1)
     return records, escalation
 
 
@@ -175,7 +175,7 @@ def expire(
         "approvals": len(escalation.votes),
         "expired_at": rfc3339(now_ms),
     }
-    after = escalation.after("eviction" if evicted else "time", now_ms, outcome="BLOCK")
+    after = escalation.advance("eviction" if evicted else "time", now_ms, outcome="BLOCK")
     return event("EscalationExpired", told, escalation, now_ms, input_record), EscalationKept(after)
 
 
@@ -185,13 +185,13 @@ def open_in(
     """The records and changes with which an escalation opens, but for the record of the opening. Where `most`
     are open, the agent that has the most loses its oldest one."""
     over = len(book.open) + 1 - most
-    crowding = book.open.crowding(over) if over > 0 else ()
+    crowding = book.open.select_crowding(over) if over > 0 else ()
     evicted = [expire(one, escalation.opened_ms, evicted=True) for one in crowding]
     changes = (*(change for _, change in evicted), EscalationKept(escalation))
     return [record for record, _ in evicted], changes
 
 
-def expired(book: Book, now_ms: int, limit: int) -> Decision | None:
+def expire_escalations(book: Book, now_ms: int, limit: int) -> Decision | None:
     """What time does to a partition's open escalations, `limit` at most: each takes the steps of its route
     that are due, and ends when its time is over. None: nothing is due."""
     records: list[OutRecord] = []

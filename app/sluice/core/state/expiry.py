@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
-from sluice.core.foundation.refusals import Objection, refused
+from sluice.core.foundation.refusals import Objection, refuse
 from sluice.core.state.decision import Decision
 from sluice.core.state.session import totals
 from sluice.core.state.session_view import SessionView
@@ -35,12 +35,12 @@ def make_time_records(view: SessionView) -> list[OutRecord]:
         return []
     session_id = view.state.session_id
     records = [
-        refused(one.coordinates(), view.now, session_id, one.action_id, NEVER_CAME) for one in view.refused
+        refuse(one.coordinates(), view.now, session_id, one.action_id, NEVER_CAME) for one in view.refused
     ]
-    return [*records, _folded(view)] if view.restarted else records
+    return [*records, _expire_session(view)] if view.restarted else records
 
 
-def _folded(view: SessionView) -> OutRecord:
+def _expire_session(view: SessionView) -> OutRecord:
     state = view.state
     body = {
         "schema": SCHEMA_FOLDED,

@@ -46,7 +46,7 @@ class StandingGrant(NamedTuple):
         session = f"{OF_AGENT}{self.grant_id}" if self.of_agent else self.session_id
         return self.tenant, self.agent_id, session, self.tool
 
-    def used(self) -> StandingGrant:
+    def use(self) -> StandingGrant:
         """The grant after one more use."""
         return self._replace(uses=self.uses - 1)
 

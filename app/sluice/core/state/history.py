@@ -62,7 +62,7 @@ class History:
         """The history that `encode` wrote; for None the history of an unseen source."""
         return UNSEEN if stored is None else cls(*orjson.loads(stored))
 
-    def folded(self, claimed_type: str, verdict: str) -> History:
+    def add(self, claimed_type: str, verdict: str) -> History:
         """This history with one more piece of feedback. The type stays as first seen."""
         return History(
             self.type or claimed_type,
@@ -75,12 +75,12 @@ class History:
 UNSEEN = History(None, 0, 0, 0)
 
 
-def seen(name: SourceName, claimed_type: str, memory_id: str, now_ms: int) -> OutRecord:
+def record_seen(name: SourceName, claimed_type: str, memory_id: str, now_ms: int) -> OutRecord:
     """Feedback: a source wrote in a session for the first time."""
     return _feedback(name, claimed_type, "seen", memory_id, now_ms)
 
 
-def reviewed(held: QuarantinedMemory, *, approved: bool, now_ms: int) -> OutRecord:
+def record_review(held: QuarantinedMemory, *, approved: bool, now_ms: int) -> OutRecord:
     """Feedback: a person judged one of the source's memories."""
     name = SourceName(held.tenant, held.source_id)
     return _feedback(name, held.source_type, "positive" if approved else "negative", held.memory_id, now_ms)

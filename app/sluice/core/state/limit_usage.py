@@ -112,7 +112,7 @@ class LimitSeen(NamedTuple):
     new: int | None = None
     values: tuple[str, ...] = ()
 
-    def recorded(self) -> dict[str, int | None]:
+    def make_fields(self) -> dict[str, int | None]:
         """The fields in a verdict."""
         seen = {"used": self.used, "share": self.share}
         return seen if self.new is None else {**seen, "new": self.new}

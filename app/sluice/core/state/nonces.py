@@ -31,7 +31,7 @@ def find_novelty(
     counts that may have come before the last fold."""
     if view.now >= signature.signed_at_ms - signature.window_ms + limits.idle_timeout_ms:
         return "forgotten"
-    known = _known(view, owner, input_record.topic)
+    known = _find(view, owner, input_record.topic)
     if known is None:
         return "new"
     if signature.nonce in known["seen"]:
@@ -44,7 +44,7 @@ def keep_nonce(view: SessionView, owner: Who, input_record: InputRecord) -> None
     signature = input_record.signature
     if signature is None or signature.novelty != "new":
         return
-    known = _known(view, owner, input_record.topic) or {"floor": 0, "seen": {}}
+    known = _find(view, owner, input_record.topic) or {"floor": 0, "seen": {}}
     floor, seen = known["floor"], {**known["seen"], signature.nonce: signature.signed_at_ms}
     over = input_record.timestamp_ms - signature.window_ms
     while len(seen) > MOST_NONCES or seen[next(iter(seen))] < over:
@@ -55,9 +55,9 @@ def keep_nonce(view: SessionView, owner: Who, input_record: InputRecord) -> None
     )
 
 
-def _known(view: SessionView, owner: Who, topic: str) -> Any:
+def _find(view: SessionView, owner: Who, topic: str) -> Any:
     account = view.account(owner.tenant)
-    return None if account is None else view.remembered_by_gates(owner, account).get(_name(topic))
+    return None if account is None else view.read_gate_memory(owner, account).get(_name(topic))
 
 
 def _name(topic: str) -> str:

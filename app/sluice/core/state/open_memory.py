@@ -120,7 +120,7 @@ class OpenMemory:
         else:
             if not stored.gates:
                 return
-        for name, table in stored.over(cut_ms):
+        for name, table in stored.list_expired(cut_ms):
             self.table(table).drop(name)
 
     def table(self, table: Table) -> OpenTable:

@@ -37,7 +37,7 @@ class RecentRetrieval(NamedTuple):
         """How many items."""
         return len(self.items) // MARK_DIGITS
 
-    def joined(self, later: RecentRetrieval, most: int) -> RecentRetrieval:
+    def join(self, later: RecentRetrieval, most: int) -> RecentRetrieval:
         """This retrieval joined with a later one of the same id: the last `most` items of both."""
         marks = dict.fromkeys([*_marks(self.items), *_marks(later.items)])
         return later._replace(items="".join([*marks][-most:]))
@@ -57,7 +57,7 @@ ReadKind = Literal["external", "flagged", "held"]
 memories that the gate held or rejected for what they say."""
 
 
-class ReadSoFar(NamedTuple):
+class ReadTally(NamedTuple):
     """What came of one kind into a session: how many times, when the last input of it came (ms), and what
     that was: an item's, a write's or a tool's id, a long one by its digest."""
 
@@ -66,21 +66,21 @@ class ReadSoFar(NamedTuple):
     last: str
 
 
-NOTHING_READ: Mapping[str, ReadSoFar] = {}
+NOTHING_READ: Mapping[str, ReadTally] = {}
 
 
 def add_read(known: Any, times: int, last: str, at_ms: int) -> tuple[Any, ...]:
-    """The stored ReadSoFar after what came in at a moment, `last` as states keep ids. `known`: the one
+    """The stored ReadTally after what came in at a moment, `last` as states keep ids. `known`: the one
     before; None for none."""
-    return tuple(ReadSoFar((known[0] if known else 0) + times, at_ms, last))
+    return tuple(ReadTally((known[0] if known else 0) + times, at_ms, last))
 
 
-def read_by_all(kept: Iterable[Mapping[str, Any]]) -> Mapping[str, ReadSoFar]:
+def read_by_all(kept: Iterable[Mapping[str, Any]]) -> Mapping[str, ReadTally]:
     """What several agents have read, together: one may act on what another has read."""
-    found: dict[str, ReadSoFar] = {}
+    found: dict[str, ReadTally] = {}
     for one in kept:
         for kind, stored in one.items():
-            mine, known = ReadSoFar(*stored), found.get(kind)
+            mine, known = ReadTally(*stored), found.get(kind)
             if known is not None:
                 latest = max(mine, known, key=lambda read: read[1:])
                 mine = latest._replace(times=mine.times + known.times)
@@ -92,7 +92,7 @@ def join_all(known: list[RecentRetrieval]) -> RecentRetrieval | None:
     """One memory of all requests under one id, in the order of their inputs; None for none."""
     known.sort(key=lambda one: (one.at_ms, one.offset))
     items = sum(one.size for one in known)
-    return reduce(lambda one, later: one.joined(later, items), known) if known else None
+    return reduce(lambda one, later: one.join(later, items), known) if known else None
 
 
 def flags_in(kept: Mapping[str, Any], after_ms: int) -> dict[str, list[str]]:

@@ -73,7 +73,7 @@ class RecentAction(NamedTuple):
     signed: bool = False
     disputed: bool = False
 
-    def stored(self) -> tuple[Any, ...]:
+    def encode(self) -> tuple[Any, ...]:
         """The form in states: counts as records write them, and of the fields after `most` only those that
         are true."""
         kept = self
@@ -136,7 +136,7 @@ class GateMemory(NamedTuple):
     until_ms: int
     value: Any
 
-    def stored(self) -> tuple[int, Any, int]:
+    def encode(self) -> tuple[int, Any, int]:
         """The form in states: with the bytes that the value takes."""
         return self.until_ms, self.value, len(orjson.dumps(self.value))
 

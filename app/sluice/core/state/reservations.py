@@ -39,9 +39,9 @@ def find_meant(view: SessionView, tenant: str, report: EarlyOutcome) -> list[tup
     account = view.account(tenant)
     if account is None:
         return []
-    found = [pair for pair in _under_id(view, tenant, report.action_id) if report.means(pair[1])]
+    found = [pair for pair in _find_by_id(view, tenant, report.action_id) if report.means(pair[1])]
     if not found and report.offset is not None:
-        disputed = account.disputed_at(report.offset, report.action_id)
+        disputed = account.find_disputed(report.offset, report.action_id)
         if disputed is not None and report.means(disputed[1]):
             found = [(Who(tenant, disputed[0]), disputed[1])]
     return found
@@ -49,7 +49,7 @@ def find_meant(view: SessionView, tenant: str, report: EarlyOutcome) -> list[tup
 
 def is_past(view: SessionView, report: EarlyOutcome, offset: int) -> bool:
     """Whether an action with the outcome's id has arrived at this offset or a later one."""
-    found = _under_id(view, report.tenant or "", report.action_id)
+    found = _find_by_id(view, report.tenant or "", report.action_id)
     return any(one.offset >= offset for _, one in found)
 
 
@@ -70,11 +70,11 @@ def may_wait(view: SessionView, report: EarlyOutcome, limits: SessionLimits) -> 
     return own < most and (report.signed or len(alike) < REPORTERS_THAT_WAIT * most)
 
 
-def _under_id(view: SessionView, tenant: str, action_id: str) -> list[tuple[Who, RecentAction]]:
+def _find_by_id(view: SessionView, tenant: str, action_id: str) -> list[tuple[Who, RecentAction]]:
     account = view.account(tenant)
     agents = {} if account is None else account.agents
     found = [(Who(tenant, agent), memory.action(action_id)) for agent, memory in agents.items()]
-    return [(owner, one) for owner, one in found if one is not None and view.in_window(one.at_ms)]
+    return [(owner, one) for owner, one in found if one is not None and view.is_in_window(one.at_ms)]
 
 
 class ActionUsage(NamedTuple):

@@ -79,7 +79,7 @@ class SeenValue(NamedTuple):
     at_ms: int
     written: bool = False
 
-    def recorded(self) -> dict[str, Any]:
+    def make_fields(self) -> dict[str, Any]:
         """The fields in a verdict."""
         origin = {"trusted": self.trusted, "source": self.source, "at_ms": self.at_ms}
         return {**origin, "written": True} if self.written else origin
@@ -100,7 +100,7 @@ class SeenUse(NamedTuple):
     answered_ms: int = 0
     until_ms: int = 0
 
-    def recorded(self) -> dict[str, Any]:
+    def make_fields(self) -> dict[str, Any]:
         """The fields in a verdict."""
         fields = self._asdict()
         if not self.until_ms:
@@ -127,16 +127,16 @@ class ValuesSeen(NamedTuple):
     named: Any = None
     untainted: bool = False
 
-    def recorded(self) -> dict[str, Any]:
+    def make_fields(self) -> dict[str, Any]:
         """The fields in a verdict."""
         seen: dict[str, Any] = {
             "complete": self.complete,
-            "values": {path: one.recorded() for path, one in self.values.items()},
+            "values": {path: one.make_fields() for path, one in self.values.items()},
         }
         if self.untainted:
             seen["untainted"] = True
         if self.uses:
-            seen["uses"] = {path: one.recorded() for path, one in self.uses.items()}
+            seen["uses"] = {path: one.make_fields() for path, one in self.uses.items()}
         return seen
 
 

@@ -109,7 +109,7 @@ class Remembered:
     oldest first, `writes` write id to a stored RecentWrite, `sources` a memory source's id to its type and
     last write (ms), `retrievals` a request's id to a stored RecentRetrieval, `flagged` an item's id to a
     stored Flagged, `gates` a gate's name to what it remembers: until_ms, the value and its bytes, `read` a
-    kind of untrusted content to a stored ReadSoFar, `values` an input's name to a stored SeenEntry, `lessons`
+    kind of untrusted content to a stored ReadTally, `values` an input's name to a stored SeenEntry, `lessons`
     an action's offset to a stored Lesson, which its outcome will teach.
 
     `size`: bytes that it takes at most in the stored form. `settled`: the names of those in `recent` that a
@@ -177,7 +177,7 @@ class Remembered:
         """What gates remember, by the gate's name, without what is over."""
         return {name: kept[1] for name, kept in self.gates.items() if kept[0] > cut_ms}
 
-    def over(self, cut_ms: int) -> Iterator[tuple[str, Table]]:
+    def list_expired(self, cut_ms: int) -> Iterator[tuple[str, Table]]:
         """The names of the entries of this time or before, with their tables."""
         for table in TIMED:
             for name, stored in getattr(self, table).items():
@@ -202,7 +202,7 @@ class Remembered:
                 return False
         return timed or bool(self.gates) or not (self.sources or self.read or self.values)
 
-    def lasting(self) -> Remembered | None:
+    def drop_timed(self) -> Remembered | None:
         """What is left of it when everything with a time is over."""
         if not (self.sources or self.read or self.values):
             return None
@@ -283,7 +283,7 @@ class Pages:
         heapq.heappush(self._free, slot)
         self._marked.add(slot // PAGE)
 
-    def marked(self) -> list[int]:
+    def take_marked(self) -> list[int]:
         """The pages that changed since the last time."""
         marked, self._marked = self._marked, set()
         return sorted(marked)
@@ -347,7 +347,7 @@ class Account:
         """Dispute an action no longer. Raises KeyError where it is not disputed."""
         self.disputes[self.disputed.pop(offset)[1]] -= 1
 
-    def disputed_at(self, offset: int, action_id: str) -> tuple[str, RecentAction] | None:
+    def find_disputed(self, offset: int, action_id: str) -> tuple[str, RecentAction] | None:
         """The agent and the disputed action of this offset and id."""
         stored = self.disputed.get(str(offset))
         if stored is None or stored[0] != shorten_id(action_id):
@@ -408,7 +408,7 @@ class SessionState:
     def flush(self) -> dict[bytes, bytes | None]:
         """The table's entries that changed since the last time, by key, the head always; None deletes one."""
         changed: dict[bytes, bytes | None] = {}
-        for page in self.pages.marked():
+        for page in self.pages.take_marked():
             if page:
                 changed[page_key(self.key, page)] = self.pages.encode(page)
         changed[self.key] = self._head() if self.accounts or self.early else None
@@ -559,7 +559,7 @@ class AgentExpired(NamedTuple):
             return
         for entry in memory.names((*TIMED, "gates")):
             state.pages.drop((self.tenant, self.agent, *entry))
-        left = memory.lasting()
+        left = memory.drop_timed()
         if left is not None:
             agents[self.agent] = left
         else:

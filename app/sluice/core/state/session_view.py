@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.state.limit_usage import LimitsCorrected, LimitSeen
-    from sluice.core.state.recent_retrieval import ReadKind, ReadSoFar
+    from sluice.core.state.recent_retrieval import ReadKind, ReadTally
     from sluice.core.state.remembered import RecentAction, Table
     from sluice.core.state.seen_values import ValuesSeen
     from sluice.core.state.session import Account, EarlyOutcome, Remembered, SessionChange, SessionState
@@ -116,7 +116,7 @@ class ActionSeen(NamedTuple):
     flags: Mapping[str, Sequence[str]]
     dispute: str | None
     remembered: Mapping[str, Any] = NOTHING_REMEMBERED
-    read: Mapping[str, ReadSoFar] = NOTHING_READ
+    read: Mapping[str, ReadTally] = NOTHING_READ
     mandate: Mapping[str, Any] | None = None
     mandates: int = 0
     values: ValuesSeen | None = None
@@ -183,7 +183,7 @@ class SessionView:
             self.refused.append(one)
             self.answer(one)
 
-    def in_window(self, at_ms: int) -> bool:
+    def is_in_window(self, at_ms: int) -> bool:
         """Whether an input of this time is still remembered."""
         return at_ms > self._cut_ms
 
@@ -230,7 +230,7 @@ class SessionView:
         memory = self._memories.get(owner)
         if memory is not None:
             return memory.table(table).get(name)
-        return getattr(self._stored(owner), table).get(name)
+        return getattr(self._read_stored(owner), table).get(name)
 
     def changes(self, *, touched: bool = True) -> tuple[SessionChange, ...]:
         """The events of this input. `touched` False: only time acted, so the session is not marked as
@@ -272,10 +272,10 @@ class SessionView:
         for agent, one in self._base[tenant].agents.items():
             recent = one.recent
             if not (recent and recent[next(reversed(recent))][2] > cut_ms) and one.is_over(cut_ms):
-                self._left[Who(tenant, agent)] = one.lasting()
+                self._left[Who(tenant, agent)] = one.drop_timed()
                 self._changes.append(AgentExpired(tenant, agent))
 
-    def _stored(self, owner: Who) -> Remembered:
+    def _read_stored(self, owner: Who) -> Remembered:
         """An agent's memory as the session has it."""
         if owner in self._left:
             return self._left[owner] or NOTHING
@@ -288,7 +288,7 @@ class SessionView:
         if memory is None:
             if owner.tenant not in self._totals:
                 self._open(owner.tenant)
-            memory = OpenMemory(self._stored(owner), owner, self._changes, self._cut_ms)
+            memory = OpenMemory(self._read_stored(owner), owner, self._changes, self._cut_ms)
             self._memories[owner] = memory
         return memory
 
@@ -307,7 +307,7 @@ class SessionView:
 
     def _takes(self, owner: Who, table: Table, most: int, size: int) -> bool:
         memory = self._memories.get(owner)
-        count = len(getattr(self._stored(owner), table)) if memory is None else memory.count(table)
+        count = len(getattr(self._read_stored(owner), table)) if memory is None else memory.count(table)
         return count < most and self.fits(owner, size)
 
     def fits(self, owner: Who, size: int) -> bool:
@@ -323,10 +323,10 @@ class SessionView:
             filled -= self._base[one.tenant].agents[one.agent].size - (0 if left is None else left.size)
             agents -= left is None
         for one, opened in self._memories.items():
-            stored = self._stored(one)
+            stored = self._read_stored(one)
             filled += opened.size - (0 if stored is NOTHING else stored.size)
             agents += stored is NOTHING
-        own = self._memories.get(owner) or self._stored(owner)
+        own = self._memories.get(owner) or self._read_stored(owner)
         agents += own is NOTHING
         return own.size + size <= most // agents and filled + size <= SHARES_IN_ALL * most
 
@@ -338,8 +338,8 @@ class SessionView:
     def remember(self, owner: Who, action_id: str, action: RecentAction) -> None:
         """Keep an action for its window, or replace what is kept of it."""
         self._open(owner.tenant)
-        kept, stored = shorten_id(action_id), action.stored()
-        if self.in_window(action.at_ms):
+        kept, stored = shorten_id(action_id), action.encode()
+        if self.is_in_window(action.at_ms):
             self._memory(owner).table("recent").put(kept, stored)
         disputed = owner.tenant, str(action.offset)
         if action.disputed:
@@ -366,19 +366,23 @@ class SessionView:
         account = self._base.get(owner.tenant)
         if account is not None and account.disputed:
             most -= account.disputes[owner.agent]
-        if not self._memories and len(self._stored(owner).recent) < most and self.fits(owner, ACTION_BYTES):
+        if (
+            not self._memories
+            and len(self._read_stored(owner).recent) < most
+            and self.fits(owner, ACTION_BYTES)
+        ):
             return True
         return self._finds_room(owner, "recent", most, ACTION_BYTES)
 
     def write(self, owner: Who, write_id: str) -> RecentWrite | None:
         """What is remembered of a memory write's id; None outside its window."""
         stored = self.entry(owner, "writes", shorten_id(write_id))
-        return None if stored is None or not self.in_window(stored[2]) else RecentWrite(*stored)
+        return None if stored is None or not self.is_in_window(stored[2]) else RecentWrite(*stored)
 
     def writes(self, tenant: str) -> list[RecentWrite]:
         """All that is remembered of writes of a tenant's agents."""
-        found = [RecentWrite(*kept) for one in self._of_tenant(tenant) for kept in one.writes.values()]
-        return [one for one in found if self.in_window(one.at_ms)]
+        found = [RecentWrite(*kept) for one in self._list_tenant(tenant) for kept in one.writes.values()]
+        return [one for one in found if self.is_in_window(one.at_ms)]
 
     def remember_write(self, owner: Who, write_id: str, write: RecentWrite) -> None:
         """Keep a memory write for its window, or replace what is kept of it."""
@@ -388,7 +392,7 @@ class SessionView:
         """The type of a memory source and the time of its last write in this session, ms, by any agent of the
         tenant; None if nothing is kept."""
         kept = shorten_id(source_id)
-        entries = [one.sources[kept] for one in self._of_tenant(tenant) if kept in one.sources]
+        entries = [one.sources[kept] for one in self._list_tenant(tenant) if kept in one.sources]
         return (entries[0][0], max(one[1] for one in entries)) if entries else (None, None)
 
     def has_room_for_write(self, owner: Who) -> bool:
@@ -411,8 +415,8 @@ class SessionView:
     def retrieval(self, tenant: str, request_id: str) -> RecentRetrieval | None:
         """What is remembered under a request's id, for all agents of the tenant, with the tier of the last
         request; None outside its window."""
-        every = (memory.retrieval(request_id) for memory in self._of_tenant(tenant))
-        return join_all([one for one in every if one is not None and self.in_window(one.at_ms)])
+        every = (memory.retrieval(request_id) for memory in self._list_tenant(tenant))
+        return join_all([one for one in every if one is not None and self.is_in_window(one.at_ms)])
 
     def remember_retrieval(self, owner: Who, request_id: str, retrieval: RecentRetrieval) -> None:
         """Keep the decided items of a retrieval, together with what is kept under its id; of those for which
@@ -425,7 +429,7 @@ class SessionView:
         known = table.get(kept)
         table.drop(kept)
         if known is not None:
-            retrieval = RecentRetrieval(*known).joined(retrieval, limits.max_recent_items)
+            retrieval = RecentRetrieval(*known).join(retrieval, limits.max_recent_items)
         size, items = RETRIEVAL_BYTES + len(retrieval.items), memory.marks() + retrieval.size
 
         def has_room() -> bool:
@@ -459,7 +463,7 @@ class SessionView:
     def look_up_values(self, owner: Who, fingerprints: Mapping[str, bytes]) -> ValuesSeen:
         """What the session has seen of an action's values, whichever agent of the tenant it came to.
         `fingerprints`: by the argument's path."""
-        return look_up([one.values for one in self._of_tenant(owner.tenant) if one.values], fingerprints)
+        return look_up([one.values for one in self._list_tenant(owner.tenant) if one.values], fingerprints)
 
     def expect_values(self, owner: Who, name: str, tool: str, own: Sequence[bytes], *, trusted: bool) -> None:
         """Keep that a call whose results count is carried out, and that its values are not known yet. `own`:
@@ -529,7 +533,7 @@ class SessionView:
         later may only repeat what the call wrote. `key`: the tenant's, of fingerprints."""
         if owner.tenant == UNREGISTERED:
             return
-        tables = [one.values for one in self._of_tenant(owner.tenant) if one.values]
+        tables = [one.values for one in self._list_tenant(owner.tenant) if one.values]
         collected = collect_values(content)
         prints = {one.text: fingerprint(key, one) for one in collected.values}
         seen = look_up(tables, prints).values
@@ -631,7 +635,7 @@ class SessionView:
         """Whether the input's broker time is before the session's last."""
         return self._at_ms < self.now
 
-    def remembered_by_gates(self, owner: Who, account: Account) -> Mapping[str, Any]:
+    def read_gate_memory(self, owner: Who, account: Account) -> Mapping[str, Any]:
         """What gates remember of an agent, by the gate's name. `account`: the tenant's."""
         memory = account.agents.get(owner.agent, NOTHING)
         return memory.values_of_gates(self._cut_ms) if memory.gates else {}
@@ -643,13 +647,13 @@ class SessionView:
         gates = self._memory(owner).table("gates")
         gates.drop(gate)
         if kept is not None:
-            gates.put(gate, kept.stored())
+            gates.put(gate, kept.encode())
 
     def remember_mandate(self, owner: Who, mandate: Mapping[str, Any]) -> str | None:
         """Keep a mandate (MandateSeen) whose time is not over, in place of the same one. Returns why there is
         no room for it, else None."""
         name, kept = name_mandate(mandate["digest"]), GateMemory(mandate["until_ms"], mandate)
-        size, gates = kept.stored()[2], self._stored(owner).gates
+        size, gates = kept.encode()[2], self._read_stored(owner).gates
         if size > LARGEST_MANDATE:
             return f"it takes {size} bytes with the mandates above it, {LARGEST_MANDATE} is the most"
         for past in list_past(gates, self.now):
@@ -662,6 +666,6 @@ class SessionView:
         self.remember_for_gate(owner, name, kept)
         return None
 
-    def _of_tenant(self, tenant: str) -> list[Remembered]:
+    def _list_tenant(self, tenant: str) -> list[Remembered]:
         account = self._base.get(tenant)
         return [] if account is None else [*account.agents.values()]

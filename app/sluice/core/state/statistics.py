@@ -24,7 +24,7 @@ class Whose(NamedTuple):
         return KEY_PREFIX + orjson.dumps(list(self))
 
     @classmethod
-    def of_key(cls, key: bytes) -> Whose:
+    def parse_key(cls, key: bytes) -> Whose:
         """What `key` wrote."""
         return cls(*orjson.loads(key[len(KEY_PREFIX) :]))
 
@@ -38,7 +38,7 @@ class Statistics(NamedTuple):
     rejected: int = 0
     size: int = 0
 
-    def decided(self, action: str) -> Statistics:
+    def add(self, action: str) -> Statistics:
         """These counts with one more decision, as published: in shadow mode every write is allowed."""
         return self._replace(
             evaluated=self.evaluated + 1,
@@ -47,7 +47,7 @@ class Statistics(NamedTuple):
             rejected=self.rejected + (action == "reject"),
         )
 
-    def resized(self, by: int) -> Statistics:
+    def resize(self, by: int) -> Statistics:
         """These counts with this many more in quarantine."""
         return self._replace(size=self.size + by)
 
@@ -72,7 +72,7 @@ NOTHING = Statistics()
 def read_statistics(table: Mapping[bytes, bytes]) -> dict[Whose, Statistics]:
     """Every count of a partition's table."""
     return {
-        Whose.of_key(key): Statistics(*orjson.loads(value))
+        Whose.parse_key(key): Statistics(*orjson.loads(value))
         for key, value in table.items()
         if key.startswith(KEY_PREFIX)
     }

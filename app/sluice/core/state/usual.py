@@ -125,7 +125,7 @@ class UseCount(NamedTuple):
         """The form in the table."""
         return orjson.dumps([*self] if self.until_ms else [*self[:5]])
 
-    def after_use(self, at_ms: int) -> UseCount:
+    def add_use(self, at_ms: int) -> UseCount:
         """The count with one use more. Uses may come late."""
         answer = self.answered_ms, self.until_ms
         if not self.times:
@@ -134,18 +134,18 @@ class UseCount(NamedTuple):
         first, last = min(self.first_ms, at_ms), max(self.last_ms, at_ms)
         return UseCount(first, last, self.times + 1, self.days + new_day, self.revision + 1, *answer)
 
-    def after_answer(self, at_ms: int, until_ms: int) -> UseCount:
+    def add_answer(self, at_ms: int, until_ms: int) -> UseCount:
         """The count with a person's answer, the newest of which counts. Answers may come late."""
         if at_ms < self.answered_ms:
             return self._replace(revision=self.revision + 1)
         return self._replace(revision=self.revision + 1, answered_ms=at_ms, until_ms=until_ms)
 
-    def since(self, ms: int) -> UseCount:
+    def drop_before(self, ms: int) -> UseCount:
         """What is left of it where all before this time is forgotten."""
         left = self if self.last_ms >= ms else self._replace(first_ms=0, last_ms=0, times=0, days=0)
-        return left if left.answered_ms >= ms else left.without_answer()
+        return left if left.answered_ms >= ms else left.drop_answer()
 
-    def without_answer(self) -> UseCount:
+    def drop_answer(self) -> UseCount:
         """The count for others than the agent of the answer."""
         return self._replace(answered_ms=0, until_ms=0)
 
@@ -265,7 +265,7 @@ class UseChanges:
         gone = self._find_crowding(name) if before.is_forgotten else None
         if gone is not None:
             changes.append((gone, self._get(gone).forgotten()))
-        after = before.after_use(at_ms) if until_ms is None else before.after_answer(at_ms, until_ms)
+        after = before.add_use(at_ms) if until_ms is None else before.add_answer(at_ms, until_ms)
         changes.append((name, after))
         self._changed.update(changes)
         return changes

@@ -73,7 +73,7 @@ class WaitingRoom(Generic[W]):
         """Everything, by its input's offset."""
         return sorted(self._waits.values(), key=_offset)
 
-    def crowding(self, count: int) -> list[W]:
+    def select_crowding(self, count: int) -> list[W]:
         """Up to `count` entries that must make room: each is the oldest, by its input's offset, of the agent
         that holds the most at that point. So an agent cannot evict another agent's."""
         by_agent = {whose: sorted(held.values(), key=_offset) for whose, held in self._by_agent.items()}

@@ -13,7 +13,7 @@ from sluice.core.actions.stages import load_bundle
 from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.quality_cases import run_quality_cases
 from sluice.core.foundation.canonical import canonical
-from sluice.core.foundation.errors import BundleError, RegistryError, UnknownStageError, guarded
+from sluice.core.foundation.errors import BundleError, RegistryError, UnknownStageError, run_guarded
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import FACT, build_registry, merge_registries
 from sluice.core.registry.registry_entries import EntryFile
@@ -103,7 +103,7 @@ class CompileCache:
         """Where the second is less strict than the first, in sentences; if they cannot be compared, it is."""
         pair = (before.hash, after.hash)
         if pair not in self._relaxations:
-            self._relaxations[pair] = guarded(
+            self._relaxations[pair] = run_guarded(
                 lambda: list_sentences(find_relaxations(before.file, after.file)),
                 lambda fault: (f"comparing them failed: {fault}",),
             )
@@ -167,7 +167,7 @@ def _run_check(code: Code, check: Callable[[], Checked | Reason]) -> Checked | R
     A signature shows who wrote a record, not that it is harmless. A record that stopped the reduction would
     stop every worker at every start.
     """
-    return guarded(check, lambda fault: Reason(code, "$", f"checking it failed: {fault}"))
+    return run_guarded(check, lambda fault: Reason(code, "$", f"checking it failed: {fault}"))
 
 
 def _check_entry(said: Statement) -> Registry | Reason:

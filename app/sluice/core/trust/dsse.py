@@ -61,7 +61,7 @@ class Envelope:
     payload: bytes
     signatures: tuple[EnvelopeSignature, ...]
 
-    def written(self) -> bytes:
+    def encode(self) -> bytes:
         """The envelope as JSON on one line."""
         signatures = [{"keyid": one.keyid, "sig": _encode(one.value)} for one in self.signatures]
         body = {"payload": _encode(self.payload), "payloadType": self.payload_type, "signatures": signatures}

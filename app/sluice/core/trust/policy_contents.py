@@ -93,7 +93,7 @@ class PolicyContents:
     accepted: tuple[AcceptedLoss, ...] = ()
     used: Mapping[str, int] = field(default_factory=dict)
 
-    def following(self, before: PolicyContents | None) -> PolicyContents:
+    def follow(self, before: PolicyContents | None) -> PolicyContents:
         """These contents after `before`: what was used then stays used."""
         used = Counter(self.used) | Counter({} if before is None else before.used)
         return replace(self, used=dict(used))

@@ -39,14 +39,14 @@ def sign_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool =
     """The envelope of a whole bundle document. `is_loaded`: it was loaded before. Raises BundleError."""
     if not is_loaded:
         load_bundle(document)
-    return sign(PAYLOAD_TYPES[BUNDLES], document, signers).written()
+    return sign(PAYLOAD_TYPES[BUNDLES], document, signers).encode()
 
 
 def sign_quality_bundle(document: bytes, signers: Iterable[Signer], *, is_loaded: bool = False) -> bytes:
     """The envelope of a quality bundle's document. `is_loaded`: it was loaded before. Raises BundleError."""
     if not is_loaded:
         load_quality_bundle(document)
-    return sign(QUALITY_BUNDLE_TYPE, document, signers).written()
+    return sign(QUALITY_BUNDLE_TYPE, document, signers).encode()
 
 
 def cosign(value: bytes, signers: Iterable[Signer]) -> Envelope:
@@ -92,7 +92,7 @@ def sign_entries(entries: Sequence[EntryFile], signers: Sequence[Signer], *, sep
     rest = [one for one in entries if not separately and one.kind != APPROVER]
     bodies = [one.model_dump() for one in sorted(alone, key=lambda one: (one.kind != APPROVER, one.revision))]
     bodies += _join_change([one.model_dump() for one in rest])
-    return [sign(PAYLOAD_TYPES[REGISTRY], canonical(body), signers).written() for body in bodies]
+    return [sign(PAYLOAD_TYPES[REGISTRY], canonical(body), signers).encode() for body in bodies]
 
 
 def _join_change(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:

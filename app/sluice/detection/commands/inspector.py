@@ -165,14 +165,14 @@ class Inspector:
 
     def _judge_file(self, path: str, content: str | None, place: LeafPlace) -> None:
         """A file at that place: what its pattern says, and what it runs."""
-        placed = self._matchers.files.placed(path, content)
+        placed = self._matchers.files.judge(path, content)
         self._add_all(placed.found, place)
         if placed.reads and place.depth >= NESTED:
             self._doubt("languages are nested too deep to follow")
             return
         for reads in placed.reads:
             for text in run_by_itself(content or "", reads):
-                inner = place.within(reads)
+                inner = place.nest(reads)
                 if reads == "python":
                     self._python(text, inner)
                 else:
@@ -296,7 +296,7 @@ class Inspector:
     def _go_within(self, every: Iterable[Inner], place: LeafPlace) -> Iterator[tuple[Inner, LeafPlace]]:
         """Texts in another language with their places, as deep as languages are followed."""
         for nested in every:
-            inner = place.within(nested.how)
+            inner = place.nest(nested.how)
             if inner.depth > NESTED:
                 self._doubt("languages are nested too deep to follow")
             else:
@@ -309,7 +309,7 @@ class Inspector:
         if self._python(text, place):
             return
         for statement in sql_in_code(text):
-            self._sql(statement, place.within("code"))
+            self._sql(statement, place.nest("code"))
 
     def _python(self, text: str, place: LeafPlace) -> bool:
         """Whether it is Python, and then it is read as such, up to a bound on all of an action's code."""
@@ -319,7 +319,7 @@ class Inspector:
         self._code_left -= len(text)
         reading = read_python(text)
         self._doubt(reading.inconclusive)
-        self._commands(ShellReading(*reading[:3]), place.within("python"))
+        self._commands(ShellReading(*reading[:3]), place.nest("python"))
         return reading.parsed
 
     def _value(self, text: str, place: LeafPlace) -> None:

@@ -210,6 +210,6 @@ class LeafPlace(NamedTuple):
         """The leaf's JSON path."""
         return path_of(self.trail)
 
-    def within(self, how: str) -> LeafPlace:
+    def nest(self, how: str) -> LeafPlace:
         """The place of a text inside the one here."""
         return LeafPlace(self.trail, how if self.how == PLAIN else f"{self.how} > {how}", self.depth + 1)

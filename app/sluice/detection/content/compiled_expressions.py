@@ -121,7 +121,7 @@ class Expressions:
         self.written: dict[str, tuple[str, str]] = {} if kept is None else dict(kept)
         """What RE2 takes and what a text must hold, by the expression as it is written."""
         for name in classes if kept is None else ():
-            self._expanded(f"${name}", f"lexicon.{name}")
+            self._expand(f"${name}", f"lexicon.{name}")
 
     def add(self, expressions: list[str], path: str) -> tuple[int, ...]:
         """The places of these expressions. Raises LibraryError with the path of one that does not compile."""
@@ -154,11 +154,11 @@ class Expressions:
         return self._places[searched]
 
     def _new(self, expression: str, path: str) -> tuple[str, str]:
-        expanded = self._expanded(expression, path)
+        expanded = self._expand(expression, path)
         self.written[expression] = expanded.searched, expanded.requirement.text
         return self.written[expression]
 
-    def _expanded(self, expression: str, path: str) -> Expanded:
+    def _expand(self, expression: str, path: str) -> Expanded:
         try:
             return self._lexicon.expand(expression)
         except LexiconError as error:

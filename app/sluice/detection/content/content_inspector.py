@@ -112,11 +112,11 @@ class Detector:
         for hit in self._patterns.hits(text, seen):
             name = hit.pattern.id
             if name not in best or best[name][1]:
-                framed = hit.pattern.framed and frames.framed(hit)
+                framed = hit.pattern.framed and frames.is_framed(hit)
                 if name not in best or not framed:
                     best[name] = (hit, framed)
         for hit, framed in best.values():
-            yield _finding(hit, form.how, text, framed=framed)
+            yield _make_finding(hit, form.how, text, framed=framed)
 
 
 class _Lazy:
@@ -129,13 +129,13 @@ class _Lazy:
         self._text = text
         self._read: FramedText | None = None
 
-    def framed(self, hit: PatternPlace) -> bool:
+    def is_framed(self, hit: PatternPlace) -> bool:
         if self._read is None:
             self._read = self._reader.of(self._text)
-        return self._read.framed(hit.start, hit.end)
+        return self._read.is_framed(hit.start, hit.end)
 
 
-def _finding(hit: PatternPlace, how: str, text: Text, *, framed: bool) -> Finding:
+def _make_finding(hit: PatternPlace, how: str, text: Text, *, framed: bool) -> Finding:
     one = hit.pattern
     return Finding(
         one.id,

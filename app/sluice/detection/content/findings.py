@@ -59,7 +59,7 @@ class ContentInspection(NamedTuple):
     inconclusive: str | None
 
 
-def finding_fields(one: Finding) -> dict[str, Any]:
+def make_finding_fields(one: Finding) -> dict[str, Any]:
     """A finding as records carry it; one in the content names no field."""
     fields = {
         "id": one.id,

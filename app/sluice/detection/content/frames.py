@@ -86,7 +86,7 @@ class FrameReader:
 
     def of(self, text: Text) -> FramedText:
         """The frames of one text."""
-        met = (*self._prefilter.candidates(text.written()), *self._prefilter.always)
+        met = (*self._prefilter.candidates(text.encode()), *self._prefilter.always)
         candidates = {self._places[number] for number in met}
         markers = [
             one._replace(any=self._select_places(one.any, candidates))
@@ -126,7 +126,7 @@ class FramedText:
         self._attributes = attributes(text.text) if markers else []
         self._holds = bool(markers) and not self._is_withdrawn(withdrawn, unless)
 
-    def framed(self, start: int, end: int) -> bool:
+    def is_framed(self, start: int, end: int) -> bool:
         """Whether the bytes are talked about only."""
         if not self._holds:
             return False

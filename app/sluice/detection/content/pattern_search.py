@@ -80,7 +80,7 @@ class Patterns:
         """Each place of each pattern, those of sentences first; sentences that were seen are left out."""
         whole = (0, len(text.raw))
         looked_up = whole[1] <= LOOKED_UP_BYTES and text.raw.isascii()
-        met = self._words.met(text.raw) if looked_up and whole[1] <= SHORT_BYTES else None
+        met = self._words.find_met(text.raw) if looked_up and whole[1] <= SHORT_BYTES else None
         if met == 0 and not self._in_any:
             return
         by_words = (
@@ -117,18 +117,18 @@ class Patterns:
                 for one, place in self._of_sentences.begin_by(met, MOST_SEARCHED, folded):
                     yield from self._search_sentences(one, place, text, (start, end))
         met = words.requirements(clauses) >> self._of_sentences.count
-        return self._of_texts.begin_by(met, MOST_SEARCHED_FOR, text.folded())
+        return self._of_texts.begin_by(met, MOST_SEARCHED_FOR, text.fold())
 
     def _search_by_automata(self, text: Text, seen: set[bytes]) -> Generator[PatternPlace, None, _Begins]:
         """Search any text; of one that is not read as a whole, yield all places."""
         long = len(text.raw) > WHOLE_BYTES
         for start, end, folded in _new(text, seen):
             written = words_and_signs(folded)
-            for one, place in self._of_sentences.begun(written):
+            for one, place in self._of_sentences.begin(written):
                 yield from self._search_sentences(one, place, text, (start, end))
-            for one, place in self._of_texts.begun(written) if long else ():
+            for one, place in self._of_texts.begin(written) if long else ():
                 yield from self._search_scope(one, place, text, (start, end))
-        return [] if long else self._of_texts.begun(text.written())
+        return [] if long else self._of_texts.begin(text.encode())
 
     def _search_sentences(
         self, one: _Places, place: int, text: Text, part: tuple[int, int]
@@ -178,7 +178,7 @@ class _Begun:
         self.always = [self._begins[number] for number in self._prefilter.always]
         """The patterns that any text may hold, with the expression that begins them."""
 
-    def begun(self, written: bytes) -> _Begins:
+    def begin(self, written: bytes) -> _Begins:
         """The other patterns that a text may hold, which is written as the prefilter reads it."""
         return [self._begins[number] for number in self._prefilter.candidates(written)]
 
@@ -186,7 +186,7 @@ class _Begun:
         """The other patterns that a casefolded text of ASCII may hold, by the requirements that its words
         meet if these are few: of more, the automata leave fewer."""
         bits = met & ((1 << self.count) - 1)
-        return self.of(bits) if bits.bit_count() <= most else self.begun(words_and_signs(folded))
+        return self.of(bits) if bits.bit_count() <= most else self.begin(words_and_signs(folded))
 
     def of(self, bits: int) -> _Begins:
         """Those of them whose numbers' bits are set."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.detection.content.findings import ContentInspection, Finding
 from sluice.detection.content.wording import (
-    below_the_host,
+    cut_host,
+    normalise_wording,
     read_numbered_word,
     readings,
     says_something,
-    wording,
     write_as_words,
 )
 from sluice.detection.kept import ANSWERS, RememberedTexts
@@ -97,7 +97,7 @@ class Names:
         self._remembered = RememberedTexts[_Said]()
         self._joined = RememberedTexts[ContentInspection]()
         self._seams = RememberedTexts[tuple[Finding, ...]]()
-        self._known_wording = lru_cache(ANSWERS)(partial(wording, words=words))
+        self._known_wording = lru_cache(ANSWERS)(partial(normalise_wording, words=words))
         self._known_read = lru_cache(ANSWERS)(self._read_anew)
 
     def read(self, names: Sequence[Name]) -> Read:
@@ -107,7 +107,7 @@ class Names:
         for field, text in names:
             if len(text) > LONGEST_KEPT:
                 overlong = True
-                said.append((field, wording(text, self._words)))
+                said.append((field, normalise_wording(text, self._words)))
             else:
                 said.append((field, read_numbered_word(text) or self._known_wording(text)))
         return self._read_anew(tuple(said)) if overlong else self._known_read(tuple(said))
@@ -137,12 +137,12 @@ class Names:
                     inconclusive = inconclusive or f"{several}: {joint.inconclusive}"
         return Read(tuple(found), inconclusive, words) if words or found or inconclusive else NOTHING
 
-    def after(self, content: str, words: Sequence[Spoken], named: str) -> tuple[Finding, ...]:
+    def find_after(self, content: str, words: Sequence[Spoken], named: str) -> tuple[Finding, ...]:
         """What is in neither the content nor in what is read on from its end, and is where they meet."""
         texts = {" ".join(one.words for one in words), " ".join(one.text for one in words)}
         return self._across([(content, text) for text in sorted(texts)], f"{named} + {_fields(words)}")
 
-    def before(self, words: Sequence[Spoken], content: str, named: str) -> tuple[Finding, ...]:
+    def find_before(self, words: Sequence[Spoken], content: str, named: str) -> tuple[Finding, ...]:
         """What is in neither the words nor the content that they stand before, and is where they meet."""
         texts = {" ".join(one.words for one in words), " ".join(one.text for one in words)}
         return self._across([(text, content) for text in sorted(texts)], f"{_fields(words)} + {named}")
@@ -203,7 +203,7 @@ class Names:
             inconclusive = inconclusive or inspection.inconclusive
         if not says_something(wording_, self._words):
             return _Said(tuple(found), inconclusive, "", "")
-        below, whole = below_the_host(wording_), write_as_words(wording_)
+        below, whole = cut_host(wording_), write_as_words(wording_)
         words = write_as_words(below) if says_something(below, self._words) else whole
         return _Said(tuple(found), inconclusive, words, whole)
 

@@ -138,7 +138,7 @@ def _clauses(row: _Row, *, left: bool, right: bool) -> list[Clause] | None:
                 return None
             found.update(_read_string(item, left=before, right=after))
         elif item is not None:
-            met = _met(item, left=before, right=after)
+            met = _list_clauses(item, left=before, right=after)
             if met is None:
                 return None
             found.update(met)
@@ -146,7 +146,7 @@ def _clauses(row: _Row, *, left: bool, right: bool) -> list[Clause] | None:
 
 
 @lru_cache(REMEMBERED_WORDS)
-def _met(item: _Choice, *, left: bool, right: bool) -> tuple[Clause, ...] | None:
+def _list_clauses(item: _Choice, *, left: bool, right: bool) -> tuple[Clause, ...] | None:
     """The clauses of a choice; many requirements have the same ones, the classes of a lexicon."""
     options = [_clauses(one, left=left, right=right) for one in item]
     met = [one for one in options if one is not None]
@@ -226,7 +226,7 @@ class RequiredWords:
         self._begins = {*map(len, self._inner)}
         self._known: dict[bytes, int] = {}
 
-    def met(self, text: bytes) -> int:
+    def find_met(self, text: bytes) -> int:
         """The requirements that a text of ASCII may meet, a bit for each in their order."""
         return self.requirements(self.clauses(text))
 

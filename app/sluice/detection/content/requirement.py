@@ -99,7 +99,7 @@ class Sequence:
 
     def _add_piece(self, part: Requirement) -> None:
         if self._between.any:
-            self._emit(self._between.written(self._last, part))
+            self._emit(self._between.find_unmet(self._last, part))
         elif (self._last & _MARKS and part.first & _MARKS) or _clash(self._last, part.first):
             self._emit(BREAK)
         self._append(part)
@@ -135,7 +135,7 @@ class Sequence:
     def whole(self) -> Requirement:
         """The requirement of all the pieces together."""
         if self._between.any:
-            self._emit(self._between.written(self._last, None))
+            self._emit(self._between.find_unmet(self._last, None))
         choices = self._choices if len(self._out) == 1 else ()
         return Requirement("".join(self._out), self._first, self._last, self._empty, choices)
 
@@ -163,7 +163,7 @@ class _Between:
         self.any = self._broken = True
         self._forced_last = False
 
-    def written(self, last: Kinds, following: Requirement | None) -> str:
+    def find_unmet(self, last: Kinds, following: Requirement | None) -> str:
         """What this requires after a piece that ends so and before the next one, if there is one."""
         first = following.first if following else frozenset[str]()
         if not self._forced:

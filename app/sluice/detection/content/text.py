@@ -71,14 +71,14 @@ class Prefilter:
         numbered = list(enumerate(requirements))
         self._ascii = _Shards([one for one in numbered if not needs_script(one[1])])
         self._above = _Shards([one for one in numbered if needs_script(one[1])])
-        self.always = sorted((*self._ascii.met(b""), *self._above.met(b"")))
+        self.always = sorted((*self._ascii.find_met(b""), *self._above.find_met(b"")))
         """Those that any text meets."""
 
     def candidates(self, written: bytes) -> list[int]:
         """Those others that a text meets, which is written as words and signs."""
-        met = self._ascii.met(written)
+        met = self._ascii.find_met(written)
         if not written.isascii():
-            met += self._above.met(written)
+            met += self._above.find_met(written)
         return sorted(set(met).difference(self.always))
 
 
@@ -102,7 +102,7 @@ class _Shards:
         for shard, _ in self._shards:
             shard.Compile()
 
-    def met(self, written: bytes) -> list[int]:
+    def find_met(self, written: bytes) -> list[int]:
         return [
             numbers[index]
             for shard, numbers in self._shards
@@ -180,13 +180,13 @@ class Text:
         sizes = (len(self.text[start:end].encode()) for start, end in self._bounds)
         return list(accumulate(sizes, initial=0))
 
-    def folded(self) -> bytes:
+    def fold(self) -> bytes:
         """The whole text, casefolded."""
         return self.text.casefold().encode()
 
-    def written(self) -> bytes:
+    def encode(self) -> bytes:
         """The words and signs of the whole text."""
-        return words_and_signs(self.folded())
+        return words_and_signs(self.fold())
 
     def pieces(self) -> Iterator[tuple[int, int, bytes]]:
         """Some sentences at a time: from which byte to which, and what they say, casefolded."""

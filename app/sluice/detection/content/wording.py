@@ -59,13 +59,13 @@ _SHORT = 2
 _SHORTEST_WORD = 3
 
 
-def wording(text: str, words: Vocabulary) -> str:
+def normalise_wording(text: str, words: Vocabulary) -> str:
     """The id without what says nothing. Two ids of one wording hold the same words in the same order."""
     word = read_numbered_word(text)
     if word is not None:
         return word
     cues = [how for how, cue in _RUNS if cue.search(text)]
-    hidden = _hidden(text, cues) if cues else []
+    hidden = _find_hidden(text, cues) if cues else []
     if (
         hidden
         or _SIMPLE.fullmatch(text) is None
@@ -77,7 +77,7 @@ def wording(text: str, words: Vocabulary) -> str:
     left = _NUMBER.sub("", _HEX.sub("", text))
     if _MAY_BE_MIXED.search(left) is not None:
         left = _MIXED.sub(partial(_unless_words, words), left)
-    is_prose = left != text and len(_LONG_WORD.findall(below_the_host(left))) >= _PROSE
+    is_prose = left != text and len(_LONG_WORD.findall(cut_host(left))) >= _PROSE
     return f"{text}{_APART}{left}" if is_prose else left
 
 
@@ -92,7 +92,7 @@ def readings(a_wording: str) -> list[str]:
     segments = _SEGMENTS.split(_SCHEME.sub("", a_wording))
     if len(segments) == 1:
         return [a_wording]
-    within = dict.fromkeys(map(write_as_words, (below_the_host(a_wording), *segments)))
+    within = dict.fromkeys(map(write_as_words, (cut_host(a_wording), *segments)))
     return [a_wording, *(one for one in within if len(_ANY_WORD.findall(one)) >= _SENTENCE)]
 
 
@@ -115,12 +115,12 @@ def write_as_words(a_wording: str) -> str:
     return part_identifiers(unquote(_SCHEME.sub("", a_wording))).replace("_", " ")
 
 
-def below_the_host(a_wording: str) -> str:
+def cut_host(a_wording: str) -> str:
     """Of a reference what is behind its host."""
     return _AUTHORITY.sub("", a_wording).lstrip("/")
 
 
-def _hidden(text: str, cues: list[str]) -> list[str]:
+def _find_hidden(text: str, cues: list[str]) -> list[str]:
     """Runs in the text that are code of something readable: between other letters no decoder sees them."""
     runs = dict.fromkeys(run for part in _PARTS for run in part.split(text) if len(run) >= _SHORTEST_RUN)
     readable = [run for run in runs if any(decoded for _, decoded in decodings(run, cues))]

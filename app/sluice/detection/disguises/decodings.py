@@ -82,7 +82,7 @@ def _morse(piece: str) -> str:
     return " ".join("".join(MORSE.get(sign, "?") for sign in word.split()) for word in words)
 
 
-def _quoted_printable(piece: str) -> bytes:
+def _decode_quoted_printable(piece: str) -> bytes:
     return quopri.decodestring(piece.encode())
 
 
@@ -146,7 +146,7 @@ _ENCODINGS = (
         "quoted-printable",
         r"=[0-9a-f]{2}\S*=[0-9a-f]{2}",
         re.compile(r"(?<!\S)(?:[^\s=]*+=[0-9A-F]{2}){2,}\S*"),
-        _quoted_printable,
+        _decode_quoted_printable,
     ),
     _Encoding("ascii85", r"<~", re.compile(r"<~[!-uz\s]{8,4096}?~>"), _ascii85),
 )

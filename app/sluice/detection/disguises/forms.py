@@ -19,7 +19,7 @@ from sluice.detection.disguises.spelling import (
     remove_glued,
     remove_leet,
     reversals,
-    shifted,
+    shift_letters,
     ungarble,
 )
 from sluice.detection.disguises.unfold import PLAIN, TooManyForms, UnfoldedText, unfold
@@ -43,7 +43,7 @@ HIDDEN = re.compile(
 """Without this a text hides none."""
 
 
-def hidden_texts(text: str) -> Iterator[tuple[str, str]]:
+def find_hidden_texts(text: str) -> Iterator[tuple[str, str]]:
     """(encoding, text) of what the text carries unseen.
 
     Unicode tags: J. Thacker and R. Goodside 2024, "ASCII smuggling"; variation selectors: P. Butler 2025,
@@ -125,7 +125,7 @@ class Forms:
                 forms, first.removed, f"a text of {len(text)} characters is too long to be unfolded"
             )
         if not text.isascii() and HIDDEN.search(text):
-            forms += [UnfoldedText(how, plain(hidden).text) for how, hidden in hidden_texts(text)]
+            forms += [UnfoldedText(how, plain(hidden).text) for how, hidden in find_hidden_texts(text)]
         try:
             for form in unfold([*forms], self._undisguise, len(text)):
                 forms.append(form)
@@ -160,7 +160,7 @@ class Forms:
         if "spaceless" in cues and "letters apart" in cues:
             yield "letter-spaced", spelling.close_up(text, self._words)
         if "run" in cues:
-            yield "run-together", spelling.parted(text, self._words)
+            yield "run-together", spelling.part_words(text, self._words)
         yield "portions", spelling.join_portions(text)
         if "leet" in cues:
             yield "leet", remove_leet(text, self._words)
@@ -181,7 +181,7 @@ class Forms:
             yield from (("reversed", one) for one in reversals(text))
         shifts = Counter(hint.shift for hint in hints if hint.shift)
         for shift in sorted(one for one, times in shifts.items() if times >= _LEAST_HINTS):
-            yield "rot13" if shift == _ROT13 else f"shifted-{shift}", shifted(text, shift)
+            yield "rot13" if shift == _ROT13 else f"shifted-{shift}", shift_letters(text, shift)
 
 
 def letters_of(text: str) -> str:

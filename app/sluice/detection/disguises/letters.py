@@ -93,7 +93,7 @@ _UNSEEN = re.compile(
 _ACCENT_MARKS = re.compile("[\u0300-\u036f\u20d0-\u20ff]")
 
 
-def as_seen(text: str) -> str:
+def fold_look(text: str) -> str:
     """The text folded to the ASCII that it looks like; other letters stay. An ASCII text is itself."""
     if text.isascii():
         return text
@@ -165,7 +165,7 @@ def plain(text: str) -> Plain:
     if unmarked.isascii():
         return Plain(unmarked, removed, "invisible" if removed else "")
     compatible = unicodedata.normalize("NFKC", _thin_marks(unmarked))
-    how = ["invisible"] * bool(removed) + ["look-alike"] * _gained_letters(bare, compatible)
+    how = ["invisible"] * bool(removed) + ["look-alike"] * _gains_letters(bare, compatible)
     return Plain(_remove_accents(compatible), removed, " > ".join(how))
 
 
@@ -189,7 +189,7 @@ def _replace_signs(text: str) -> str:
 
 def alike(text: str) -> str:
     """Plain text with every letter as the Latin one that it looks like; no text of other scripts any more."""
-    return text if text.isascii() else as_seen(text.translate(_ALIKE))
+    return text if text.isascii() else fold_look(text.translate(_ALIKE))
 
 
 def plain_letters(expression: str) -> str:
@@ -210,7 +210,7 @@ def _remove_accents(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", text)))
 
 
-def _gained_letters(before: str, after: str) -> bool:
+def _gains_letters(before: str, after: str) -> bool:
     """Whether letters were written in compatibility forms: full-width, mathematical, circled."""
     return _latin(after) > _latin(before)
 

@@ -24,12 +24,12 @@ def exceed_bounds(text: str) -> str | None:
     if len(text) > PARSED_CHARS:
         return f"a text of {len(text)} characters is too long to parse"
     opened = text.count("(") + text.count("[") + text.count("{")
-    if opened > PARSED_NESTING and nesting(text) > PARSED_NESTING:
+    if opened > PARSED_NESTING and measure_nesting(text) > PARSED_NESTING:
         return "brackets are nested too deep to parse"
     return None
 
 
-def nesting(text: str) -> int:
+def measure_nesting(text: str) -> int:
     """The deepest nesting of brackets, counted without regard to quotes: never less than it is."""
     depth = deepest = 0
     for run in _BRACKETS.findall(text):

@@ -148,7 +148,7 @@ def _is_long(word: str, words: Vocabulary) -> bool:
     return len(word) >= _LONG_WORD and word in words.looked_for
 
 
-def shifted(text: str, by: int) -> str:
+def shift_letters(text: str, by: int) -> str:
     """The text with every letter moved back along the alphabet; 13 is ROT13."""
     lower, upper = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     moved = lower[by:] + lower[:by] + upper[by:] + upper[:by]
@@ -233,7 +233,7 @@ def join_portions(text: str) -> str:
     return "".join(portions) if cut else text
 
 
-def parted(text: str, words: Vocabulary) -> str:
+def part_words(text: str, words: Vocabulary) -> str:
     """Long runs of letters as words, where there is a word looked for among them."""
     return _RUN.sub(lambda run: _part_run(run[0].casefold(), words) or run[0], text)
 
@@ -248,4 +248,4 @@ def _part_run(run: str, words: Vocabulary) -> str | None:
             windows.append((place - _WINDOW, place + _WINDOW))
         else:
             windows[-1] = (windows[-1][0], place + _WINDOW)
-    return "\n".join(" ".join(words.parted(run[start:end])) for start, end in windows)
+    return "\n".join(" ".join(words.part(run[start:end])) for start, end in windows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.detection.disguises.encodings import decodings
-from sluice.detection.disguises.letters import as_seen
+from sluice.detection.disguises.letters import fold_look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -70,5 +70,5 @@ def forms(text: str) -> Iterator[UnfoldedText]:
 
 
 def _undisguise(text: str) -> Iterator[tuple[str, str]]:
-    yield "look-alike", as_seen(text)
+    yield "look-alike", fold_look(text)
     yield from decodings(text)

@@ -161,7 +161,7 @@ class Vocabulary:
         keyed = key(run)
         return [at for at in range(len(run) - _BEGIN + 1) if keyed[at : at + _BEGIN] in self._begins]
 
-    def parted(self, run: str) -> Iterator[str]:
+    def part(self, run: str) -> Iterator[str]:
         """The likeliest words of a run of casefolded letters and leet signs; parts that are not words
         stay."""
         keyed = key(run)

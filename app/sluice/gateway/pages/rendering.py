@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sluice.core.foundation.clock import read_milliseconds, rfc3339, span
 from sluice.core.reports.gate_marks import describe_passing, mark_gate
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice.text.visible import is_seen
 from sluice_topics.record_reading import find_call
 
@@ -65,7 +65,7 @@ def write_visible(value: object) -> Markup:
         else:
             parts.append(f'<span class="unseen">U+{ord(character):04X}</span>')
     if len(text) > LONGEST:
-        parts.append(f'<span class="more">… {counted(len(text) - LONGEST, "character")} more</span>')
+        parts.append(f'<span class="more">… {count_noun(len(text) - LONGEST, "character")} more</span>')
     return Markup("".join(parts))  # noqa: S704 - each part is escaped above
 
 
@@ -175,7 +175,7 @@ def _build_environment() -> Environment:
         "moment": write_moment,
         "plain": write_plain,
         "left": write_time_left,
-        "counted": counted,
+        "counted": count_noun,
         "mark": mark_gate,
         "passing": describe_passing,
         "ago": write_age,

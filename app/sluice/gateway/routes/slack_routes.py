@@ -38,7 +38,7 @@ from sluice.notify.slack_blocks import (
     build_form,
     build_notice_view,
 )
-from sluice.text.plurals import counted
+from sluice.text.plurals import count_noun
 from sluice.text.visible import visible_text
 from sluice_topics.record_reading import find_call
 
@@ -251,7 +251,7 @@ class SlackRoutes:
             return build_notice_view("It does not count", f"{record['reason']}: {record['message']}")
         if "approvals" in record:
             return build_notice_view(
-                "Counted", f"{record['approvals']} of {counted(record['quorum'], 'approval')}."
+                "Counted", f"{record['approvals']} of {count_noun(record['quorum'], 'approval')}."
             )
         blocked = (
             f" A gate blocked it all the same: {record['blockReason']}." if record.get("blockReason") else ""

@@ -56,13 +56,13 @@ class Marker:
     single_until: Mapping[str, int] = field(default_factory=dict)
     group_until: Mapping[str, int] = field(default_factory=dict)
 
-    def as_json(self) -> list[object]:
+    def encode(self) -> list[object]:
         trial = self.trial
         shown = None if trial is None else [trial.topic, trial.low, trial.high, trial.crashes]
         return [self.open, shown, dict(self.single_until), dict(self.group_until)]
 
     @classmethod
-    def from_json(cls, value: list[object]) -> Marker:
+    def decode(cls, value: list[object]) -> Marker:
         is_open, trial, single, group = value
         shown = Trial(*trial) if isinstance(trial, list) else None
         return cls(bool(is_open), shown, single, group)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ class PartitionRecord:
                 "sequence": self.sequence,
                 "head": self.head,
                 "positions": self.positions,
-                "marker": self.marker.as_json(),
+                "marker": self.marker.encode(),
                 "controls": self.controls,
             }
         )
@@ -113,7 +113,7 @@ class PartitionRecord:
         positions = {
             topic: (offset, tuple(pending)) for topic, (offset, pending) in tree["positions"].items()
         }
-        marker = Marker.from_json(tree["marker"])
+        marker = Marker.decode(tree["marker"])
         return cls(tree["sequence"], tree["head"], positions, marker, tree["controls"])
 
 
@@ -132,9 +132,11 @@ class CrashGuard:
         self.single_until = {t: min(until, ends.get(t, until)) for t, until in left.single_until.items()}
         self.group_until = {t: min(until, ends.get(t, until)) for t, until in left.group_until.items()}
         if left.open:
-            self._crashed(left, first, ends, window)
+            self._note_crash(left, first, ends, window)
 
-    def _crashed(self, left: Marker, first: Mapping[str, int], ends: Mapping[str, int], window: int) -> None:
+    def _note_crash(
+        self, left: Marker, first: Mapping[str, int], ends: Mapping[str, int], window: int
+    ) -> None:
         if left.trial is None:
             self.group_until = {t: min(o + window, ends.get(t, o)) for t, o in first.items()}
         elif left.trial.crashes + 1 >= CRASHES_TO_CONDEMN:

@@ -148,7 +148,7 @@ class Engine:
         StateTooNew and PolicyLost.
         """
         fenced, owned = self._fenced, self._owned
-        partitions = [self._recovered(number, recovered) for number in fenced]
+        partitions = [self._recover(number, recovered) for number in fenced]
         lost = await self._find_lost_policy(partitions)
         if self._fenced is not fenced:
             return
@@ -174,7 +174,7 @@ class Engine:
             self._feeds.resolver.start()
         log.info("open: partitions %s", self.numbers, extra={"partitions": self.numbers})
 
-    def _recovered(self, number: int, recovered: Recovered) -> Partition:
+    def _recover(self, number: int, recovered: Recovered) -> Partition:
         """The partition with its state. Raises StateBehind and StateTooNew."""
         ends, table = recovered.ends.get(number, {}), recovered.store.partition(number)
         refuse_if_newer(number, table)
@@ -222,7 +222,7 @@ class Engine:
         if keeper is not None:
             keeper.note(self._refused)
 
-    def wanted(self, numbers: Iterable[int]) -> set[int]:
+    def select_wanted(self, numbers: Iterable[int]) -> set[int]:
         """The numbers that can take more inputs now."""
         return {n for n in numbers if (owned := self._owned.get(n)) is not None and owned.has_room()}
 

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.core.decide.kinds import goes_by_stages, read_input_message
-from sluice.core.foundation.errors import CanonicalError, guarded
+from sluice.core.foundation.errors import CanonicalError, run_guarded
 from sluice.core.foundation.requests import LAST_PAUSE, MANDATE_WAIT, PAUSE, READY, Answer, Request
 from sluice.core.registry.keys import digest_mandate
 from sluice.core.state.session import KEY_PREFIX
@@ -65,7 +65,7 @@ class ReadInput:
     session_key: bytes
     has_deadline: bool = False
 
-    def waited_until(self, now_ms: int) -> ReadInput:
+    def measure_wait(self, now_ms: int) -> ReadInput:
         """With the time since the broker took it; a clock behind the broker's makes it none."""
         waited_ms = max(0, now_ms - self.input_record.timestamp_ms)
         return replace(self, input_record=replace(self.input_record, waited_ms=waited_ms))
@@ -73,7 +73,7 @@ class ReadInput:
 
 def receive(input_record: InputRecord) -> ReadInput:
     """Read an input record. If the reader raises, the input is answered without being read."""
-    message = guarded(partial(read_input_message, input_record), _nothing, log_fault)
+    message = run_guarded(partial(read_input_message, input_record), _answer_nothing, log_fault)
     has_deadline = getattr(message, "deadline_ms", None) is not None
     return ReadInput(input_record, message, KEY_PREFIX + (input_record.key or b""), has_deadline)
 
@@ -83,7 +83,7 @@ def unread(input_record: InputRecord) -> ReadInput:
     return ReadInput(input_record, None, KEY_PREFIX + (input_record.key or b""))
 
 
-def _nothing(reason: str) -> Message | Unreadable | None:
+def _answer_nothing(reason: str) -> Message | Unreadable | None:
     del reason
     return None
 
@@ -107,7 +107,7 @@ class Ports:
         if self._begun:
             return
         self._begun = True
-        await asyncio.gather(*(_started(name, port, patience_s) for name, port in self._ports.items()))
+        await asyncio.gather(*(_start(name, port, patience_s) for name, port in self._ports.items()))
 
     async def close(self) -> None:
         """Close the ports."""
@@ -144,7 +144,7 @@ class Ports:
             return Answer("deadline" if left_ms == 0 else "overrun", detail="the time was over before")
         try:
             async with asyncio.timeout(None if left_ms is None else left_ms / 1000):
-                return await self._in_turn(port, request)
+                return await self._take_turn(port, request)
         except TimeoutError:
             return Answer("deadline", detail=f"the caller waited no longer than {left_ms} ms more")
         except PortBusy as full:
@@ -152,11 +152,11 @@ class Ports:
         except PortUnavailable as reason:
             return Answer("unavailable", detail=str(reason))
 
-    async def _in_turn(self, port: Port, request: Request) -> Answer:
+    async def _take_turn(self, port: Port, request: Request) -> Answer:
         """The answer of a port that may have to be waited for; its budget begins with the turn."""
         queue, budget_s = self._queued.get(request.port), request.budget_ms / 1000
         if queue is None:
-            return await _answered(port, request, budget_s)
+            return await _answer(port, request, budget_s)
         clock = asyncio.get_running_loop().time
         began_s = clock()
         async with AsyncExitStack() as turn:
@@ -166,11 +166,11 @@ class Ports:
             except TimeoutError:
                 return Answer("busy", detail=f"no turn within {request.budget_ms} ms")
             spent_s = 0.0 if queue.waits_in_queue else clock() - began_s - waited_s
-            answer = await _answered(port, request, budget_s - spent_s)
+            answer = await _answer(port, request, budget_s - spent_s)
             return replace(answer, queued_ms=int(waited_s * 1000))
 
 
-async def _answered(port: Port, request: Request, left_s: float) -> Answer:
+async def _answer(port: Port, request: Request, left_s: float) -> Answer:
     try:
         async with asyncio.timeout(left_s):
             return Answer("answered", await port.ask(request.payload))
@@ -181,7 +181,7 @@ async def _answered(port: Port, request: Request, left_s: float) -> Answer:
     return Answer("overrun", detail=late)
 
 
-async def _started(name: str, port: Port, patience_s: float) -> None:
+async def _start(name: str, port: Port, patience_s: float) -> None:
     if not isinstance(port, Persistent):
         return
     try:
@@ -270,7 +270,7 @@ class InputInProgress:
             decision: Decision = decided.value
             return decision
         except Exception as fault:  # noqa: BLE001 - whatever an input makes the core raise is answered
-            return guarded(partial(_raise, fault), self._fault, log_fault)
+            return run_guarded(partial(_raise, fault), self._fault, log_fault)
 
     def _start(self) -> Request | Decision:
         message = self._message
@@ -297,7 +297,7 @@ def begin_input(
 ) -> InputInProgress:
     """Begin an input of this partition number on its session's state, by the decision point in force."""
     if read.has_deadline:
-        read = read.waited_until(context.wall_ms())
+        read = read.measure_wait(context.wall_ms())
     state = sessions.load(read.session_key)
     lives = bool(state.accounts or state.early)
     at_home = lives or home_of(read.input_record.key or b"", context.settings.partitions) == number

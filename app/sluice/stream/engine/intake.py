@@ -55,7 +55,7 @@ class Intake:
         """The offset to commit for the group: the first that is not done."""
         return next(iter(self.pending)) if self.pending else self.next
 
-    def passed(self, read: int | None) -> int:
+    def find_passed(self, read: int | None) -> int:
         """The offset below which nothing is left to decide. `read`: the position up to which the consumer
         has read and delivered, None if unknown; offsets that it did not deliver were markers, rolled back or
         deleted."""
@@ -112,7 +112,9 @@ class Backlog:
         self._since_ms = 0
         self._unreachable = 0
 
-    def decided_until(self, position: int, end: int, now_ms: int, *, deciding: bool = False) -> int | None:
+    def find_decided_until(
+        self, position: int, end: int, now_ms: int, *, deciding: bool = False
+    ) -> int | None:
         """The time up to which everything that arrived is decided, None while something is not.
 
         `position`: the first undecided offset; `end`: the topic's end as known at `now_ms`;

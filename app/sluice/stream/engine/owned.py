@@ -152,7 +152,7 @@ class Owned:
 
     def _calm(self) -> bool:
         intakes = self._partition.intakes.items()
-        return self._partition.guard.calm({t: intake.passed(self._read.get(t)) for t, intake in intakes})
+        return self._partition.guard.calm({t: intake.find_passed(self._read.get(t)) for t, intake in intakes})
 
     async def _try_suspects(self) -> None:
         while await self._some_held():

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sluice.core.foundation.chain import Chain
-from sluice.core.foundation.errors import guarded
+from sluice.core.foundation.errors import run_guarded
 from sluice.core.foundation.refusals import make_dead_letter
 from sluice.core.state.book import Book
 from sluice.core.state.decision import Shared
@@ -122,7 +122,7 @@ class Partition:
         settings = self._context.settings
         for key in self.sessions.due(now_ms, self.lanes.waiting, settings.timer_batch):
             expire = partial(self._expire, key, now_ms)
-            expired = guarded(expire, lambda _: None, log_fault)
+            expired = run_guarded(expire, lambda _: None, log_fault)
             if expired is None:
                 self.sessions.retry(key, now_ms + int(settings.timer_retry_s * 1000))
             else:
@@ -138,7 +138,7 @@ class Partition:
         if due_ms is None or due_ms > now_ms:
             return
         reviews = self.intakes[REVIEWS]
-        until = self._reviews.decided_until(
+        until = self._reviews.find_decided_until(
             reviews.resume_at, reviews_end, now_ms, deciding=reviews.in_flight > 0
         )
         if until is None:
@@ -211,7 +211,7 @@ class Partition:
         """Entries of the partition's state."""
         return len(self._table)
 
-    def staged_topics(self) -> set[str]:
+    def list_staged_topics(self) -> set[str]:
         """The topics (base names) that the staged batch writes to in this partition."""
         return self._outbox.topics()
 
@@ -261,10 +261,10 @@ class Partition:
         state.apply(decision.session)
         if decision.book:
             self.book.apply(decision.book)
-        if state.accounts or state.early or self.sessions.known(key):
+        if state.accounts or state.early or self.sessions.is_known(key):
             self.sessions.touch(key, state, queued_at)
         traceparent = None if answered is None else answered.traceparent
-        self._outbox.add(self._wanted.sifted(decision.records), traceparent, answered)
+        self._outbox.add(self._wanted.sift(decision.records), traceparent, answered)
         self._count_staged(len(decision.records))
 
     def _count_staged(self, records: int = 1) -> None:

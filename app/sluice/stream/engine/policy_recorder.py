@@ -35,7 +35,7 @@ class RecordedPolicy:
         if not (starts or changed):
             return None
         record = make_policy_record(self._partition, self.contents, contents, now_ms, starts=starts)
-        self.contents = contents.following(self.contents)
+        self.contents = contents.follow(self.contents)
         self._is_new = self._is_new or changed
         return record
 
@@ -50,7 +50,7 @@ class RecordedPolicy:
             yield POLICY_KEY, self.contents.encode()
 
 
-def recorded_policies(changelog: Iterable[ChangelogRecord]) -> dict[int, PolicyContents]:
+def read_recorded_policies(changelog: Iterable[ChangelogRecord]) -> dict[int, PolicyContents]:
     """What each partition recorded last, by its committed entries in their order."""
     last = {one.partition: one.value for one in changelog if one.key == POLICY_KEY and one.value is not None}
     return {number: PolicyContents.decode(value) for number, value in last.items()}

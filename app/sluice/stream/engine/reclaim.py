@@ -58,7 +58,7 @@ def is_news(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not is_forgotten(record.exc_info[1])
 
 
-async def written_since(cluster: KafkaCluster, changelog: aiokafka.TopicPartition, last: int) -> bool:
+async def was_written_since(cluster: KafkaCluster, changelog: aiokafka.TopicPartition, last: int) -> bool:
     """Whether there is any record after offset `last`, committed or not. Raises KafkaError, ChangelogCut.
 
     An uncommitted record counts too: its writer had a producer id of this partition.

@@ -42,7 +42,7 @@ class Sessions:
         """Entries of the timers' queue: about one a session."""
         return len(self._due)
 
-    def known(self, key: bytes) -> bool:
+    def is_known(self, key: bytes) -> bool:
         return key in self._touched or key in self._table
 
     def load(self, key: bytes) -> SessionState:

@@ -99,17 +99,17 @@ class Transactor:
         comes.
         """
         try:
-            last = await self._within_timeout(self._write(batch))
+            last = await self._limit_time(self._write(batch))
         except KafkaError as fault:
             reclaim.take_note(self._producer)
             if self._last is None or not reclaim.is_forgotten(fault):
                 raise
-            await self._within_timeout(self._reclaim(self._last))
-            last = await self._within_timeout(self._write(batch))
+            await self._limit_time(self._reclaim(self._last))
+            last = await self._limit_time(self._write(batch))
         self._last = self._last if last is None else last
         return last
 
-    async def _within_timeout(self, work: Coroutine[None, None, T]) -> T:
+    async def _limit_time(self, work: Coroutine[None, None, T]) -> T:
         timeout_s = self._settings.transaction_timeout_ms / 1000
         try:
             async with asyncio.timeout(timeout_s):
@@ -127,7 +127,7 @@ class Transactor:
         reclaim.claim_as(self._producer, forgotten)
         await forgotten.stop()
         await reclaim.reclaim(
-            lambda: reclaim.written_since(settings.cluster, changelog, last), self._producer.start
+            lambda: reclaim.was_written_since(settings.cluster, changelog, last), self._producer.start
         )
         log.warning(
             "partition %d was idle until the broker forgot its producer id; nobody else has written, "

@@ -58,7 +58,7 @@ class Linger:
             self._usage += SMOOTHING * (share - self._usage)
         self._cpu, self._wall = cpu_s, wall_s
 
-    def committed(self, duration_s: float) -> None:
+    def note_commit(self, duration_s: float) -> None:
         """Note that a transaction took this long."""
         self._commit += COMMIT_SMOOTHING * (duration_s - self._commit)
 
@@ -122,7 +122,7 @@ class Writer:
             self.changelog_offset = await self._transactor.write(batch) or self.changelog_offset
             self.positions = positions
             took_s = loop.time() - began
-            self._linger.committed(took_s)
+            self._linger.note_commit(took_s)
             committed = Commit(self._partition.taken, took_s, self._partition.now_ms())
             self._settings.observer.note_commit(committed)
             for waiter in waiters:
@@ -135,7 +135,7 @@ class Writer:
         if self._waiters or partition.full.is_set():
             return
         names = self._settings.real_names
-        await self._transactor.begin([names[topic] for topic in partition.staged_topics()])
+        await self._transactor.begin([names[topic] for topic in partition.list_staged_topics()])
         with suppress(TimeoutError):
             async with asyncio.timeout(self._linger.seconds):
                 await partition.full.wait()

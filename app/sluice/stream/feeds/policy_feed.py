@@ -58,7 +58,7 @@ def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Ite
     """
     replaced = {make_name(one.said): one for one in before}
     known = {one.hash for one in before}
-    return _bounded(
+    return _limit_lines(
         (_change(one, replaced.get(make_name(one.said))) for one in now if one.hash not in known), "changes"
     )
 
@@ -66,7 +66,7 @@ def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Ite
 def describe_refused(refused: Iterable[Refused]) -> Iterator[str]:
     """A line for each control record that does not count: its coordinates, the reason, and the place in
     it."""
-    return _bounded(map(str, refused), "records")
+    return _limit_lines(map(str, refused), "records")
 
 
 def _revision(one: Accepted) -> str:
@@ -80,7 +80,7 @@ def _change(one: Accepted, before: Accepted | None) -> str:
     return f"{_revision(one)} {instead}, signed by {signed}{relaxed}"
 
 
-def _bounded(lines: Iterable[str], what: str) -> Iterator[str]:
+def _limit_lines(lines: Iterable[str], what: str) -> Iterator[str]:
     left = iter(lines)
     yield from map(one_line, islice(left, MOST_LINES))
     more = sum(1 for _ in left)
@@ -196,7 +196,7 @@ class PolicyFeed:
         named = [one for one in bundles if one.hash not in self._unproved and judges_unproved(one)]
         self._unproved |= {one.hash for one in named}
         lines = (f"bundle {one.id} lets hosted models judge without a proof" for one in named)
-        for line in _bounded(lines, "bundles"):
+        for line in _limit_lines(lines, "bundles"):
             log.warning("policy: %s (grader.proof.required is false)", line)
 
     def _tell_in_force(self, entries: Sequence[Accepted], contents: PolicyContents) -> None:

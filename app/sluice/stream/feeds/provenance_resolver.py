@@ -62,11 +62,11 @@ class Resolving:
     def start(self) -> None:
         """Start the attempts that may start now."""
         while not self._ending and (reference := self._work.take()) is not None:
-            task = asyncio.create_task(self._source.resolve(*reference, self._feed.known(*reference)))
+            task = asyncio.create_task(self._source.resolve(*reference, self._feed.find(*reference)))
             self._tasks.add(task)
-            task.add_done_callback(partial(self._ended, reference, self._wall_ms()))
+            task.add_done_callback(partial(self._note_end, reference, self._wall_ms()))
 
-    def found(self) -> list[Tried]:
+    def take_found(self) -> list[Tried]:
         """The attempts that ended since the last call."""
         found, self._found = self._found, []
         return found
@@ -79,18 +79,20 @@ class Resolving:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _ended(self, reference: Reference, since_ms: int, task: asyncio.Task[ProvenanceAnswer]) -> None:
+    def _note_end(self, reference: Reference, since_ms: int, task: asyncio.Task[ProvenanceAnswer]) -> None:
         self._tasks.discard(task)
-        self._work.ended(reference)
+        self._work.note_end(reference)
         found = ProvenanceAnswer(None, FAULT, "passing")
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("%s of %s cannot be resolved", reference.uri, reference.tenant, exc_info=fault)
         elif not task.cancelled():
             found = task.result()
-        self._found.append(Tried(reference, since_ms, self._said(reference, found, since_ms)))
+        self._found.append(Tried(reference, since_ms, self._make_record(reference, found, since_ms)))
         self.start()
 
-    def _said(self, reference: Reference, found: ProvenanceAnswer, since_ms: int) -> ProvenanceRecord | None:
+    def _make_record(
+        self, reference: Reference, found: ProvenanceAnswer, since_ms: int
+    ) -> ProvenanceRecord | None:
         """The record of an attempt, with the time of its beginning: the source may have changed while it was
         read.
 
@@ -98,7 +100,7 @@ class Resolving:
         the reference was resolved before: otherwise anyone could fill the topic with references to nowhere.
         """
         recorded = self._feed.recorded.get(reference)
-        known = self._feed.known(*reference)
+        known = self._feed.find(*reference)
         if found.failure == "unasked" or (found.failure == "refused" and known is None):
             return None
         if found.failure == "passing" and recorded is not None and known is not None:
@@ -132,7 +134,7 @@ class WantedTopic(Protocol):
         """Partition, offset and value of the requests since the last call; waits a moment if there are
         none."""
 
-    def lost(self) -> frozenset[int]:
+    def take_lost(self) -> frozenset[int]:
         """Partitions that were taken away since the last call."""
 
     async def publish(self, records: Sequence[tuple[bytes, bytes]]) -> None:
@@ -192,7 +194,7 @@ class ProvenanceResolver:
             while True:
                 await self._take(work)
                 resolving.start()
-                await self._record(work, resolving.found())
+                await self._record(work, resolving.take_found())
         finally:
             await resolving.end()
             await self._topic.close()
@@ -201,7 +203,7 @@ class ProvenanceResolver:
         if not work.room:
             await asyncio.sleep(self._settings.pause_s)
         came = await self._topic.some() if work.room else ()
-        work.forget(self._topic.lost())
+        work.forget(self._topic.take_lost())
         for partition, offset, value in came:
             self._enter(work, (partition, offset), value)
 
@@ -232,7 +234,7 @@ class ProvenanceResolver:
         if records:
             await self._topic.publish(records)
         for one in found:
-            work.recorded(one.reference)
+            work.note_recorded(one.reference)
             if one.record is not None:
                 self._published[one.reference] = one.since_ms
         self._forget_old()

@@ -87,7 +87,7 @@ class Turns:
                 return host, self._begin(tenant, host)
         return None
 
-    def ended(self, host: str, tenant: str) -> None:
+    def note_end(self, host: str, tenant: str) -> None:
         """Note that one reference of this host and this tenant is resolved."""
         self._hosts[host] -= 1
         self._tenants[tenant] -= 1
@@ -179,11 +179,11 @@ class Work:
         taken = self._turns.take()
         return None if taken is None else taken[1]
 
-    def ended(self, reference: Reference) -> None:
+    def note_end(self, reference: Reference) -> None:
         """Note that an attempt has ended, so another may begin."""
-        self._turns.ended(host_name(reference.uri), reference.tenant)
+        self._turns.note_end(host_name(reference.uri), reference.tenant)
 
-    def recorded(self, reference: Reference) -> None:
+    def note_recorded(self, reference: Reference) -> None:
         """Note that its record is published."""
         self._places.done(self._requested_at.pop(reference))
 
@@ -221,7 +221,7 @@ class ReferenceRequests:
         self._new: dict[str, tuple[int, int]] = {}
         """By tenant, the time since which its new references are counted, and their number."""
 
-    def sifted(self, records: Iterable[OutRecord]) -> list[OutRecord]:
+    def sift(self, records: Iterable[OutRecord]) -> list[OutRecord]:
         """The records without requests that were written recently."""
         return [one for one in records if one.topic != PROVENANCE_WANTED or self._is_new(one)]
 

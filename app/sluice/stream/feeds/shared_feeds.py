@@ -82,10 +82,10 @@ class SourceFeed(CompactedFeed):
     """The feed of histories. `histories` is one mapping that changes in place: a decision reads it once."""
 
     def __init__(self, reader: CompactedReader, interval_s: float) -> None:
-        super().__init__(reader, interval_s, "source histories", self._taken)
+        super().__init__(reader, interval_s, "source histories", self._take)
         self.histories: dict[SourceName, History] = {}
 
-    def _taken(self, value: bytes) -> None:
+    def _take(self, value: bytes) -> None:
         record = read(SourceHistory, value)
         if isinstance(record, Unreadable):
             log.error("a source history cannot be read: %s at %s", record.code, record.path)
@@ -106,11 +106,11 @@ class UseFeed(CompactedFeed):
     looks up what it needs."""
 
     def __init__(self, reader: CompactedReader, interval_s: float) -> None:
-        super().__init__(reader, interval_s, "usual destinations", self._taken)
+        super().__init__(reader, interval_s, "usual destinations", self._take)
         self.uses: dict[UsualName, UseCount] = {}
         self._is_full = False
 
-    def _taken(self, value: bytes) -> None:
+    def _take(self, value: bytes) -> None:
         record = read(UsualDestination, value)
         if isinstance(record, Unreadable):
             log.error("a usual destination cannot be read: %s at %s", record.code, record.path)
@@ -153,18 +153,18 @@ class ProvenanceFeed(CompactedFeed):
     def __init__(
         self, reader: CompactedReader, interval_s: float, kept: Kept, wall_ms: Callable[[], int]
     ) -> None:
-        super().__init__(reader, interval_s, "resolved references", self._taken)
+        super().__init__(reader, interval_s, "resolved references", self._take)
         self.recorded: dict[tuple[str, str], Resolution] = {}
         self._known: defaultdict[str, dict[str, tuple[Known | None, int]]] = defaultdict(dict)
         self._bytes: defaultdict[str, int] = defaultdict(int)
         self._kept = kept
         self._wall_ms = wall_ms
 
-    def known(self, tenant: str, uri: str) -> Known | None:
+    def find(self, tenant: str, uri: str) -> Known | None:
         """The last resolution, None if it found nothing or there was none."""
         return self._known[tenant].get(uri, _NOTHING)[0] if tenant in self._known else None
 
-    def _taken(self, value: bytes) -> None:
+    def _take(self, value: bytes) -> None:
         record = read(ProvenanceRecord, value)
         if isinstance(record, Unreadable):
             log.error("a resolved reference cannot be read: %s at %s", record.code, record.path)
@@ -186,7 +186,7 @@ class ProvenanceFeed(CompactedFeed):
         self.recorded[tenant, record.uri] = Resolution(
             record.status, record.hash, record.resolver, record.seen_at, record.detail
         )
-        known[record.uri] = _known(record), size
+        known[record.uri] = _read_known(record), size
         self._bytes[tenant] += size
         while len(known) > self._kept.max_recorded or self._bytes[tenant] > self._kept.max_bytes:
             self._forget(tenant, next(iter(known)))
@@ -199,7 +199,7 @@ class ProvenanceFeed(CompactedFeed):
 _NOTHING: tuple[Known | None, int] = (None, 0)
 
 
-def _known(record: ProvenanceRecord) -> Known | None:
+def _read_known(record: ProvenanceRecord) -> Known | None:
     if record.hash is None:
         return None
     return Known(record.hash, record.size or 0, record.etag, record.last_modified)

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sluice.core.actions.plan import in_order
+from sluice.core.actions.plan import sort_stages
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.state.session import SessionState
 from tests.unit.core.scene import (
@@ -59,7 +59,7 @@ POLICIES = {
     "by rows": point(policy=BY_ROWS),
     "frozen": point(entry("freeze", "f", subject="tenant", subject_id="acme", reason="stop"), policy=SHIPPED),
     "in shadow": point(entry("org", "acme", enforcement="shadow"), policy=SHIPPED),
-    "other order": point(policy=SHIPPED, stages=in_order(ALL_STAGES[::-1], list_shipped_stages())),
+    "other order": point(policy=SHIPPED, stages=sort_stages(ALL_STAGES[::-1], list_shipped_stages())),
 }
 
 

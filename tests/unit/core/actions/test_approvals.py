@@ -169,7 +169,7 @@ def test_an_answer_that_waited_beside_the_timer_finds_it_expired() -> None:
     opened = office.open_escalation()
     office.now += TTL_MS
     input_record = office.input_record(REVIEWS, answer_to(opened, "ann"))
-    decision = office.replay._decided(input_record)  # noqa: SLF001 - as where the timer has not run yet
+    decision = office.replay._decide(input_record)  # noqa: SLF001 - as where the timer has not run yet
     assert kinds(decision) == ["EscalationExpired", "InputRefused"]
     assert only(decision, "EscalationExpired")["input"]["topic"] == REVIEWS
 
@@ -287,9 +287,9 @@ def test_the_table_of_transitions_is_the_whole_of_it() -> None:
         one = escalation._replace(status=status)  # type: ignore[arg-type]
         if known is None:
             with pytest.raises(ValueError, match="is too late"):
-                one.after(event, 5)  # type: ignore[arg-type]
+                one.advance(event, 5)  # type: ignore[arg-type]
         else:
-            after = one.after(event, 5)  # type: ignore[arg-type]
+            after = one.advance(event, 5)  # type: ignore[arg-type]
             assert (after.status, after.ended_ms) == (known, 0 if known == "PENDING" else 5)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.core.actions.authority import TierAuth
-from sluice.core.actions.plan import in_order
+from sluice.core.actions.plan import sort_stages
 from sluice.core.actions.stage import StageResult
 from sluice.core.actions.stages import GATES, list_shipped_stages
 from tests.unit.core.scene import ALL_STAGES, Session, bundle, entry, point
@@ -103,7 +103,7 @@ def test_gate_4_is_asked_once_wherever_it_stands(found: list[Found], place: int)
 def test_the_shipped_stages_run_in_any_order_that_is_configured(
     order: list[str], fields: dict[str, Any]
 ) -> None:
-    session = Session(point(FROZEN, policy=SHIPPED, stages=in_order(order, list_shipped_stages())))
+    session = Session(point(FROZEN, policy=SHIPPED, stages=sort_stages(order, list_shipped_stages())))
     verdict = session.verdict(**fields)
     ran, passed = gates(verdict), [gate["passed"] for gate in verdict["gateResults"]]
     real = verdict["shadowOutcome"] or verdict["outcome"]
@@ -127,12 +127,12 @@ def test_no_order_of_stages_lets_through_what_one_of_them_blocks(
     order: list[str], fields: dict[str, Any]
 ) -> None:
     """A gate that alone blocks an action keeps it from being allowed wherever it stands."""
-    whole = Session(point(FROZEN, policy=SHIPPED, stages=in_order(order, list_shipped_stages()))).verdict(
+    whole = Session(point(FROZEN, policy=SHIPPED, stages=sort_stages(order, list_shipped_stages()))).verdict(
         **fields
     )
     for name in order:
         alone = Session(
-            point(FROZEN, policy=SHIPPED, stages=in_order([name], list_shipped_stages()))
+            point(FROZEN, policy=SHIPPED, stages=sort_stages([name], list_shipped_stages()))
         ).verdict(**fields)
         if (alone["shadowOutcome"] or alone["outcome"]) != "ALLOW":
             assert (whole["shadowOutcome"] or whole["outcome"]) != "ALLOW"

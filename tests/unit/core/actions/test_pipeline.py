@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.core.actions.plan import in_order
+from sluice.core.actions.plan import sort_stages
 from sluice.core.actions.stage import StageResult
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.foundation.errors import UnknownStageError
@@ -55,7 +55,7 @@ def gates(verdict: dict[str, Any]) -> list[str]:
 
 def add_stage(*stages: Any, answers: tuple[Answer, ...] = ()) -> Session:
     return Session(
-        point(stages=[*stages, *in_order(["tier_auth"], list_shipped_stages())]), answers=list(answers)
+        point(stages=[*stages, *sort_stages(["tier_auth"], list_shipped_stages())]), answers=list(answers)
     )
 
 
@@ -186,7 +186,7 @@ def test_an_evaluation_may_be_abandoned_at_a_question() -> None:
 
 def test_an_unknown_stage_is_named_at_loading() -> None:
     with pytest.raises(UnknownStageError, match=r"'fast_rejct'.*controls, limits, inbound, outbound"):
-        in_order(["controls", "fast_rejct"], list_shipped_stages())
+        sort_stages(["controls", "fast_rejct"], list_shipped_stages())
 
 
 def test_the_same_input_gives_the_same_rerun_hash_whatever_the_time_it_took() -> None:

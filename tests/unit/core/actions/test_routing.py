@@ -122,12 +122,12 @@ def test_an_answer_that_comes_before_the_timer_writes_what_was_due_first() -> No
     at = office(quorum={"T3": 2})
     opened = at.open_escalation()
     at.now += 2 * MINUTE
-    first = at.replay._decided(at.input_record(REVIEWS, answer_to(opened, "ann")))  # noqa: SLF001 - no timer has run
+    first = at.replay._decide(at.input_record(REVIEWS, answer_to(opened, "ann")))  # noqa: SLF001 - no timer has run
     assert kinds(first) == ["EscalationReminded", "EscalationRerouted", "ApprovalCounted"]
     assert {one.body["input"]["topic"] for one in first.records} == {REVIEWS}
     assert timer(at, 0) == []
     at.now += MINUTE
-    last = at.replay._decided(at.input_record(REVIEWS, answer_to(opened, "ben")))  # noqa: SLF001 - likewise
+    last = at.replay._decide(at.input_record(REVIEWS, answer_to(opened, "ben")))  # noqa: SLF001 - likewise
     assert kinds(last) == ["EscalationReminded", "ResolvedVerdict", "EscalationResolved"]
     assert only(last, "EscalationReminded")["approvals"] == 1
     resolved = only(last, "ResolvedVerdict")["escalation"]
@@ -138,7 +138,7 @@ def test_an_answer_that_is_refused_writes_no_step() -> None:
     at = office()
     opened = at.open_escalation()
     at.now += MINUTE
-    refused = at.replay._decided(at.input_record(REVIEWS, answer_to(opened, "ben")))  # noqa: SLF001 - no timer has run
+    refused = at.replay._decide(at.input_record(REVIEWS, answer_to(opened, "ben")))  # noqa: SLF001 - no timer has run
     assert refusal(refused) == "wrong_group"
     assert schemas(timer(at, 0)) == ["reminded"]
 
@@ -208,7 +208,7 @@ def test_steps_come_in_order_once_each_and_say_who_may_answer(route: Route, open
     reminders = 0 if route.remind_after_ms is None else len(route.groups)
     assert len(steps) == reminders + len(route.groups) - 1
     reroutes = sum(one.event == "reroute" and one.at_ms <= opened + after for one in steps)
-    assert route.reached(opened, opened + after) == route.groups[: 1 + reroutes]
+    assert route.list_reached(opened, opened + after) == route.groups[: 1 + reroutes]
 
 
 MOMENTS = st.lists(st.integers(1, TTL_MS // 1000), min_size=1, max_size=12)
@@ -230,7 +230,7 @@ def test_what_time_writes_depends_on_neither_timers_nor_restarts(
         if data.draw(st.booleans()) or second * 1000 == TTL_MS:
             written += timer(at, 0)
         if by is not None and second * 1000 == answered_ms:
-            answer = at.replay._decided(at.input_record(REVIEWS, answer_to(opened, by)))  # noqa: SLF001 - no timer
+            answer = at.replay._decide(at.input_record(REVIEWS, answer_to(opened, by)))  # noqa: SLF001 - no timer
             written += [one.body for one in answer.records]
         if data.draw(st.booleans()):
             table |= at.replay.book.flush()

@@ -496,7 +496,7 @@ def test_counts_of_a_table_and_those_that_were_kept_are_the_same(uses: list[tupl
 
 
 def test_a_use_that_comes_late_changes_neither_the_last_day_nor_the_first_wrongly() -> None:
-    known = usual.NEVER_USED.after_use(START).after_use(START + 2 * DAY).after_use(START + DAY)
+    known = usual.NEVER_USED.add_use(START).add_use(START + 2 * DAY).add_use(START + DAY)
     assert (known.first_ms, known.last_ms, known.times, known.days) == (START, START + 2 * DAY, 3, 2)
 
 

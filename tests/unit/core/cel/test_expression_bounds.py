@@ -106,19 +106,19 @@ def test_what_a_condition_reads_is_known_from_its_text(source: str, reads: set[t
 def test_larger_values_never_make_less_work(source: str, one: Size, other: Size) -> None:
     work = LANGUAGE.compile(source).work
     larger = Size(*map(max, one, other))
-    assert work.bound(one) <= work.bound(larger)
+    assert work.limit_cost(one) <= work.limit_cost(larger)
 
 
 @given(st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=6), SIZES)
 def test_the_coarse_bound_is_above_the_sum_of_the_exact_ones(sources: list[str], size: Size) -> None:
     expressions = [LANGUAGE.compile(source) for source in sources]
     shown = [
-        one.work.bound(
+        one.work.limit_cost(
             size._replace(nodes=size.nodes * one.work.mentions, text=size.text * one.work.mentions)
         )
         for one in expressions
     ]
-    assert sum_coarsely(one.work for one in expressions).bound(size) >= sum(shown)
+    assert sum_coarsely(one.work for one in expressions).limit_cost(size) >= sum(shown)
 
 
 @given(
@@ -131,9 +131,11 @@ def test_no_expression_makes_work_beyond_what_was_allowed_for_all(
 ) -> None:
     expressions = [COMPILED[source] for source in sources]
     values = Values({"p": shown})
-    exact = sum(one.work.bound(values.measure_shown(one.reads)) for one in expressions)
-    bound = WorkBudget(expressions, enough).bound(values)
-    assert exact <= bound <= max(enough, sum_coarsely(one.work for one in expressions).bound(values.whole))
+    exact = sum(one.work.limit_cost(values.measure_shown(one.reads)) for one in expressions)
+    bound = WorkBudget(expressions, enough).limit_cost(values)
+    assert (
+        exact <= bound <= max(enough, sum_coarsely(one.work for one in expressions).limit_cost(values.whole))
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,8 +157,8 @@ def test_a_pattern_whose_automaton_may_grow_with_the_text_counts_as_that(pattern
 def test_hostile_sizes_are_over_the_limit_and_usual_ones_far_below_it() -> None:
     hostile = Size(MAX_ITEMS, MAX_ALL_ITEMS, MAX_ALL_TEXT)
     usual = Size(5, 20, 400)
-    over = [source for source in CONDITIONS if LANGUAGE.compile(source).work.bound(hostile) > MAX_WORK]
+    over = [source for source in CONDITIONS if LANGUAGE.compile(source).work.limit_cost(hostile) > MAX_WORK]
     assert "p.l.all(x, x in p.m)" in over
     assert "p.s.contains(p.t)" in over
     assert "p.l.exists(x, x.matches('[ab]*a[ab]{12}'))" in over
-    assert all(LANGUAGE.compile(source).work.bound(usual) < MAX_WORK // 8 for source in CONDITIONS)
+    assert all(LANGUAGE.compile(source).work.limit_cost(usual) < MAX_WORK // 8 for source in CONDITIONS)

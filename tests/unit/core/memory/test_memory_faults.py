@@ -99,5 +99,5 @@ def test_a_fault_leaves_what_waits_where_it_is() -> None:
     asking.book.apply(
         decide(asking.point, input_record, asking.session("s-1"), make_flawed, Shared(asking.book, {})).book
     )
-    assert asking.book.held(held["memory_id"]) is not None
+    assert asking.book.find_quarantined(held["memory_id"]) is not None
     assert len(asking.book) == 1

@@ -58,7 +58,7 @@ def test_a_full_quarantine_evicts_its_oldest_and_says_for_whom() -> None:
     assert kinds(decision)[:3] == ["MemoryDecision", "QuarantineEvicted", "QuarantineEntered"]
     evicted, entered = only(decision, "QuarantineEvicted"), only(decision, "QuarantineEntered")
     assert (evicted["write_id"], evicted["by"]) == ("w0", entered["memory_id"])
-    assert (len(small.book), small.book.held(evicted["memory_id"])) == (2, None)
+    assert (len(small.book), small.book.find_quarantined(evicted["memory_id"])) == (2, None)
 
 
 def test_a_smaller_cap_after_a_restart_evicts_down_to_it() -> None:

@@ -165,7 +165,7 @@ def _expire(place: Place) -> str:
 
 
 def _reject(place: Place) -> str:
-    (held,) = place.book.crowding(1)
+    (held,) = place.book.select_crowding(1)
     entered = {name: getattr(held, name) for name in ("memory_id", "session_id", "content_digest")}
     return kinds(place.review(entered, "reject"))[0]
 

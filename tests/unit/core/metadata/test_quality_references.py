@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.metadata.provenance import find_fault, find_form_fault, unverified
+from sluice.core.metadata.provenance import find_fault, find_form_fault, make_unverified
 
 HOSTS = st.sampled_from(
     [
@@ -32,4 +32,6 @@ def test_the_quick_look_at_a_reference_finds_what_the_whole_rules_find(
 ) -> None:
     uri = f"{scheme}://{host}{between}{path}"
     fault = find_fault(uri, {"http", "https"}, ("doc-4711",))
-    assert find_form_fault(uri, frozenset({"http", "https"}), "doc-4711") == (fault and unverified(fault))
+    assert find_form_fault(uri, frozenset({"http", "https"}), "doc-4711") == (
+        fault and make_unverified(fault)
+    )

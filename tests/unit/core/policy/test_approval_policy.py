@@ -155,7 +155,7 @@ def test_nobody_gets_a_right_without_a_sentence(before: list[Any], after: list[A
         one, other = old.find_route(*action), new.find_route(*action)
         for at_ms in (0, 100, 200):
             assert one is None or (
-                other is not None and set(other.reached(0, at_ms)) <= set(one.reached(0, at_ms))
+                other is not None and set(other.list_reached(0, at_ms)) <= set(one.list_reached(0, at_ms))
             )
 
 

@@ -82,10 +82,10 @@ def test_the_digest_is_of_what_is_said_and_not_of_how_it_is_written() -> None:
 def test_a_source_can_be_left_out() -> None:
     more = {**HARMLESS, "id": "c", "parameters": {}, "source": "owner/name@1:file"}
     whole = library(HARMFUL, HARMLESS, more)
-    assert [one.id for one in whole.without("owner/name").known] == ["a", "b"]
-    assert whole.without("other", "owner", "owner/na").hash == whole.hash
+    assert [one.id for one in whole.exclude_sources("owner/name").known] == ["a", "b"]
+    assert whole.exclude_sources("other", "owner", "owner/na").hash == whole.hash
     with pytest.raises(BundleError, match="both sides"):
-        library(HARMFUL, more).without("owner/name")
+        library(HARMFUL, more).exclude_sources("owner/name")
 
 
 def test_the_shipped_library_has_hundreds_of_both_kinds_and_names_their_sources() -> None:

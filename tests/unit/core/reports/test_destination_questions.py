@@ -30,7 +30,7 @@ def test_what_it_would_have_asked_is_counted_with_what_became_of_it() -> None:
     assert name == ("operator", "transfer")
     assert (count.judged, count.asked, count.allowed, count.denied, count.blocked) == (4, 3, 1, 1, 1)
     assert count.origins == {"untainted": 3}
-    assert found.asked_a_day(count) == 1.5
+    assert found.count_a_day(count) == 1.5
 
 
 def test_what_enforces_counts_as_well_and_what_is_older_does_not() -> None:

@@ -94,9 +94,9 @@ def evidence(*entries: dict[str, Any], bundles: Sequence[bytes] = (BUNDLE,)) -> 
     """Control topics with these entries and bundles; whose signature they bear does not matter."""
     found = PolicyEvidence()
     for document in bundles:
-        found.add(BUNDLES, sign(PAYLOAD_TYPES[BUNDLES], document, [STRANGER]).written())
+        found.add(BUNDLES, sign(PAYLOAD_TYPES[BUNDLES], document, [STRANGER]).encode())
     for one in entries:
-        found.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).written())
+        found.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).encode())
     return found
 
 

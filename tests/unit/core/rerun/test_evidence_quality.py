@@ -46,7 +46,7 @@ def test_an_override_is_found_as_every_entry_is() -> None:
 
 def test_what_says_nothing_is_no_evidence() -> None:
     evidence = make_held()
-    for value in (None, b"{}", sign(QUALITY_BUNDLE_TYPE, b"[]", [STRANGER]).written()):
+    for value in (None, b"{}", sign(QUALITY_BUNDLE_TYPE, b"[]", [STRANGER]).encode()):
         evidence.add(BUNDLES, value)
-    evidence.add(BUNDLES, sign("text/plain", json.dumps(quality_document(7)).encode(), [STRANGER]).written())
+    evidence.add(BUNDLES, sign("text/plain", json.dumps(quality_document(7)).encode(), [STRANGER]).encode())
     assert evidence.find_quality_bundle(digest(quality_document(7))) is None

@@ -97,7 +97,7 @@ CHANGED = document(revision=2, irreversible_row_threshold=0)
 def test_a_changed_bundle_shows() -> None:
     case, held = Case(), Swapped()
     for one in ENTRIES:
-        held.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).written())
+        held.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).encode())
     found = fields(case.rerun(case.propose(toolName="erase"), Rerunner(held, case.stage_of)))
     assert found["bundle_hash"].rerun == load_bundle(CHANGED).hash
     assert found["blockReason"].rerun.startswith("irreversible_rows")

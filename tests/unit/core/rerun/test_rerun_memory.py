@@ -212,7 +212,7 @@ def test_an_input_that_nobody_looked_into_is_not_looked_into_again() -> None:
 def test_a_fault_of_the_core_comes_out_the_same_and_shows_once_it_is_mended() -> None:
     of, held = case(), FlawedEvidence(RULES)
     for one in ENTRIES:
-        held.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).written())
+        held.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], json.dumps(one).encode(), [STRANGER]).encode())
     input_record = of.next_input_record("gate.memory.writes.proposed", memory_write())
     of.record(
         input_record, decide(point(policy=make_flawed(RULES)), input_record, SessionState(session_key("s-1")))

@@ -16,7 +16,7 @@ from sluice.core.metadata.provenance import Resolution
 from sluice.core.retrieval import quality_record as of_items
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.history import History
-from sluice.core.state.recent_retrieval import ReadSoFar
+from sluice.core.state.recent_retrieval import ReadTally
 from sluice.core.state.remembered import make_known_action
 from sluice.core.state.session_view import ActionSeen
 from sluice_topics.records import ProposedMemoryWrite
@@ -46,7 +46,7 @@ ACTIONS_SEEN = st.builds(
     st.dictionaries(st.just("sequence"), st.just({"firsts": {}, "denials": [1]})),
     st.dictionaries(
         st.sampled_from(["external", "flagged", "held"]),
-        st.builds(ReadSoFar, st.integers(1, 2**53 - 1), st.integers(0, 2**44), ITEMS),
+        st.builds(ReadTally, st.integers(1, 2**53 - 1), st.integers(0, 2**44), ITEMS),
     ),
 )
 WRITES_SEEN = st.builds(
@@ -80,11 +80,12 @@ def test_what_an_action_saw_comes_back_from_its_verdict(
     seen: ActionSeen, named: list[str], counted: int | None
 ) -> None:
     flags = acknowledgement(seen.flags, named)
-    session = convert_to_wire(of_actions.recorded(seen, flags, counted))
+    session = convert_to_wire(of_actions.record_session(seen, flags, counted))
     again = of_actions.read_recorded_seen({"session": session})
     assert again == seen
     assert (
-        convert_to_wire(of_actions.recorded(again, acknowledgement(again.flags, named), counted)) == session
+        convert_to_wire(of_actions.record_session(again, acknowledgement(again.flags, named), counted))
+        == session
     )
     moved = int(session["after"]["aggregateRowsAffected"]) - seen.rows
     actions = session["after"]["aggregateActionCount"] - seen.actions

@@ -123,12 +123,12 @@ def point_of(
 def evidence_of(policy: bytes, qualities: tuple[bytes, ...], entries: str) -> PolicyEvidence:
     """Control topics with these bundles and more entries; whose signature they bear does not matter."""
     found = PolicyEvidence()
-    found.add(BUNDLES, sign(PAYLOAD_TYPES[BUNDLES], policy, [STRANGER]).written())
+    found.add(BUNDLES, sign(PAYLOAD_TYPES[BUNDLES], policy, [STRANGER]).encode())
     for one in qualities:
-        found.add(BUNDLES, sign(QUALITY_BUNDLE_TYPE, one, [STRANGER]).written())
+        found.add(BUNDLES, sign(QUALITY_BUNDLE_TYPE, one, [STRANGER]).encode())
     for entered in (*ENTRIES, *json.loads(entries)):
         raw = json.dumps(entered).encode()
-        found.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], raw, [STRANGER]).written())
+        found.add(REGISTRY, sign(PAYLOAD_TYPES[REGISTRY], raw, [STRANGER]).encode())
     return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sluice.core.metadata.provenance import Resolution, unverified
+from sluice.core.metadata.provenance import Resolution, make_unverified
 from sluice.core.registry.loading import load_registry
 from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.retrieval.dimensions import read_facts
@@ -107,7 +107,7 @@ def test_a_reference_that_can_lead_nowhere_is_unverified_and_not_asked_for(
     uri: Any, digest: Any, detail: str
 ) -> None:
     check = check_item(item(uri, digest), resolution=resolve())
-    assert (check.state, check.verified, check.wanted) == (unverified(detail), False, False)
+    assert (check.state, check.verified, check.wanted) == (make_unverified(detail), False, False)
 
 
 @pytest.mark.parametrize(
@@ -207,17 +207,17 @@ def test_a_wrong_hash_is_not_made_good_by_a_signature_nor_a_wrong_signature_by_a
     wrong_hash = check_item(signed, source(), make_recorded_hash(uri, OTHER))
     assert (wrong_hash.verified, wrong_hash.state) == (
         False,
-        unverified("wrong hash: the registry has another"),
+        make_unverified("wrong hash: the registry has another"),
     )
     wrong_signature = check_item(forged, source(), make_recorded_hash(uri))
-    assert (wrong_signature.verified, wrong_signature.state) == (False, unverified("wrong signature"))
+    assert (wrong_signature.verified, wrong_signature.state) == (False, make_unverified("wrong signature"))
 
 
 @pytest.mark.parametrize("uri", [SOURCE, FEED])
 def test_a_source_that_is_not_registered_for_the_tenant_vouches_for_nothing(uri: str) -> None:
     for entries in ((), (source(tenant="globex"),), (make_recorded_hash(uri),)):
         check = check_item(item(uri, freshness_assertion=assertion(uri=uri)), *entries)
-        assert (check.state, check.verified) == (unverified("no registered source prices"), False)
+        assert (check.state, check.verified) == (make_unverified("no registered source prices"), False)
         assert check.assertion_problem is not None
 
 
@@ -249,7 +249,7 @@ def test_an_assertion_that_is_not_exactly_what_the_source_signed_fails_twice(giv
 
 def test_a_source_without_a_key_signs_nothing() -> None:
     check = check_item(item(FEED, freshness_assertion=assertion()), source(key=None))
-    assert check.state == unverified("source prices has no key to check the signature with")
+    assert check.state == make_unverified("source prices has no key to check the signature with")
 
 
 def test_a_signed_assertion_stands_in_the_timestamps_place() -> None:
@@ -289,7 +289,7 @@ def test_the_registrys_hash_counts_however_the_reference_is_spelt(uri: str) -> N
     check = check_provenance(
         item(uri, OTHER), "acme", registry(make_recorded_hash(URI)), elsewhere, BUNDLE, NOW
     )
-    assert check.state == unverified("wrong hash: the registry has another")
+    assert check.state == make_unverified("wrong hash: the registry has another")
 
 
 @pytest.mark.parametrize("uri", SPELLINGS)

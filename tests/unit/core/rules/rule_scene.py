@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.actions.plan import in_order
+from sluice.core.actions.plan import sort_stages
 from sluice.core.actions.stages import list_shipped_stages
 from tests.unit.core.scene import Session, bundle, point
 
@@ -21,6 +21,8 @@ def make_ruled(rules: list[dict[str, Any]], *facts: dict[str, Any]) -> Session:
     """A session whose actions only meet these rules, and then Gate 4."""
     return Session(
         point(
-            *facts, policy=rules_only(rules), stages=in_order(("rules", "tier_auth"), list_shipped_stages())
+            *facts,
+            policy=rules_only(rules),
+            stages=sort_stages(("rules", "tier_auth"), list_shipped_stages()),
         )
     )

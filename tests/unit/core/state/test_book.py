@@ -52,7 +52,11 @@ def test_a_change_is_seen_before_it_is_flushed_and_after_a_recovery() -> None:
     )
     book.apply([Left(make_held(1)), HistoryReduced(MAIL, History("user", 1, 0, 1))])
     for seen in (book, recover(book)[0]):
-        assert (seen.held("memory:t:3:1"), seen.held("memory:t:3:2"), len(seen)) == (None, make_held(2), 1)
+        assert (seen.find_quarantined("memory:t:3:1"), seen.find_quarantined("memory:t:3:2"), len(seen)) == (
+            None,
+            make_held(2),
+            1,
+        )
         assert seen.statistics[Whose("acme", "operator")] == (1, 0, 1, 0, 1)
     again, _ = recover(Book({}), recover_table())
     assert again.history(MAIL) == History("user", 1, 0, 1)
@@ -76,10 +80,10 @@ def test_only_what_changed_is_flushed_and_what_left_is_deleted() -> None:
 def test_the_oldest_is_that_of_the_lowest_offset_whoever_entered_first() -> None:
     book = Book({})
     book.apply([Entered(make_held(9)), Entered(make_held(4)), Entered(make_held(7))])
-    assert [one.offset for one in book.crowding(2)] == [4, 7]
+    assert [one.offset for one in book.select_crowding(2)] == [4, 7]
     book.apply([Left(make_held(4))])
-    assert [one.offset for one in book.crowding(5)] == [7, 9]
-    assert [one.offset for one in recover(book)[0].crowding(5)] == [7, 9]
+    assert [one.offset for one in book.select_crowding(5)] == [7, 9]
+    assert [one.offset for one in recover(book)[0].select_crowding(5)] == [7, 9]
 
 
 def test_room_is_made_by_the_agent_that_holds_the_most_and_never_by_one_that_holds_less() -> None:
@@ -88,8 +92,8 @@ def test_room_is_made_by_the_agent_that_holds_the_most_and_never_by_one_that_hol
     book.apply([Entered(make_held(1, agent="victim")), Entered(make_held(2, agent="victim"))])
     book.apply([Entered(make_held(offset, agent="flood")) for offset in range(3, 8)])
     for seen in (book, recover(book)[0]):
-        assert [one.offset for one in seen.crowding(3)] == [3, 4, 5]
-        assert [one.offset for one in seen.crowding(9)] == [3, 4, 5, 1, 6, 2, 7]
+        assert [one.offset for one in seen.select_crowding(3)] == [3, 4, 5]
+        assert [one.offset for one in seen.select_crowding(9)] == [3, 4, 5, 1, 6, 2, 7]
 
 
 def test_what_is_due_comes_in_the_order_of_its_times_and_stays_until_it_has_left() -> None:

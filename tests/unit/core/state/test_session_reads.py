@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sluice.core.actions.action_similarity import SimilarityPolicy
 from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.rules.rule import Rule
-from sluice.core.state.recent_retrieval import ReadSoFar, read_by_all
+from sluice.core.state.recent_retrieval import ReadTally, read_by_all
 from sluice.core.state.session import SessionState
 from sluice_topics.relaxations import find_relaxations
 from tests.unit.core.rerun.reruns import Case, document
@@ -162,8 +162,11 @@ def test_only_an_assertion_asks_and_asking_in_place_of_denying_is_looser() -> No
 
 def test_similarity_lets_less_pass_after_untrusted_content() -> None:
     strict = SimilarityPolicy(pass_below_after_untrusted=0.2)
-    assert (strict.passing(after_untrusted=False), strict.passing(after_untrusted=True)) == (0.3, 0.2)
-    assert SimilarityPolicy().passing(after_untrusted=True) == 0.3
+    assert (
+        strict.read_passing_bound(after_untrusted=False),
+        strict.read_passing_bound(after_untrusted=True),
+    ) == (0.3, 0.2)
+    assert SimilarityPolicy().read_passing_bound(after_untrusted=True) == 0.3
     with pytest.raises(ValueError, match="above pass_below"):
         SimilarityPolicy(pass_below_after_untrusted=0.4)
     assert [one.path for one in find_relaxations(strict, SimilarityPolicy())] == [
@@ -185,6 +188,6 @@ def test_of_several_agents_all_counts_and_the_latest_is_named(kept: list[dict[st
     assert found == read_by_all(reversed(kept))
     assert found.keys() == {kind for one in kept for kind in one}
     for kind, read in found.items():
-        of_kind = [ReadSoFar(*one[kind]) for one in kept if kind in one]
+        of_kind = [ReadTally(*one[kind]) for one in kept if kind in one]
         assert read.times == sum(one.times for one in of_kind)
         assert read[1:] == max(one[1:] for one in of_kind)

@@ -61,7 +61,7 @@ UNBOUND = {"offset": st.none(), "digest": st.none()}
 UNSIGNED = st.builds(EarlyOutcome, IDS, st.none() | IDS, TIMES, ROWS, st.just(False), IDS, ORIGIN, **UNBOUND)
 SIGNED = st.builds(EarlyOutcome, IDS, IDS, TIMES, ROWS, st.just(True), IDS, ORIGIN, st.integers(0, 9), HEX)
 EARLY = UNSIGNED | SIGNED
-STORED = RECENT.map(RecentAction.stored)
+STORED = RECENT.map(RecentAction.encode)
 GATES = st.tuples(TIMES, st.dictionaries(IDS, st.lists(TIMES, max_size=2)), st.integers(0, 99)).map(list)
 ENTRIES: dict[Table, st.SearchStrategy[Any]] = {"recent": STORED, "gates": GATES}
 DISPUTES = st.dictionaries(st.integers(0, 99).map(str), st.tuples(IDS, IDS, STORED), max_size=2)

@@ -77,7 +77,7 @@ def test_sums_count_everything_once(one: Statistics, two: Statistics) -> None:
 @given(st.text(), st.text())
 def test_whose_they_are_survives_the_tables_key(tenant: str, agent: str) -> None:
     whose = Whose(tenant, agent)
-    assert Whose.of_key(whose.key) == whose
+    assert Whose.parse_key(whose.key) == whose
 
 
 def test_a_recovered_table_gives_every_count_and_nothing_else() -> None:

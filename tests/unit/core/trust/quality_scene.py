@@ -38,7 +38,7 @@ def quality_document(
 
 def quality_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
     """A quality bundle's envelope."""
-    return sign(QUALITY_BUNDLE_TYPE, json.dumps(document).encode(), signers).written()
+    return sign(QUALITY_BUNDLE_TYPE, json.dumps(document).encode(), signers).encode()
 
 
 def quality(topics: Topics, document: dict[str, Any], *signers: SigningKey) -> InputRecord:

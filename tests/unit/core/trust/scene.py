@@ -123,12 +123,12 @@ class Topics:
 
 def bundle_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
     """A bundle's envelope."""
-    return sign(PAYLOAD_TYPES[BUNDLES], json.dumps(document).encode(), signers).written()
+    return sign(PAYLOAD_TYPES[BUNDLES], json.dumps(document).encode(), signers).encode()
 
 
 def entry_value(document: dict[str, Any], *signers: SigningKey) -> bytes:
     """An entry's envelope."""
-    return sign(PAYLOAD_TYPES[REGISTRY], json.dumps(document).encode(), signers).written()
+    return sign(PAYLOAD_TYPES[REGISTRY], json.dumps(document).encode(), signers).encode()
 
 
 def trust_alice(*cases: str) -> Topics:

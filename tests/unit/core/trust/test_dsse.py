@@ -122,7 +122,7 @@ def test_no_two_pairs_share_an_encoding(kind: str, payload: bytes, other_kind: s
 
 @given(st.text(max_size=32), st.binary(max_size=256))
 def test_what_was_signed_and_written_is_read_and_verified(kind: str, payload: bytes) -> None:
-    envelope = envelope_in(sign(kind, payload, [ALICE, BOB]).written())
+    envelope = envelope_in(sign(kind, payload, [ALICE, BOB]).encode())
     assert (envelope.payload_type, envelope.payload) == (kind, payload)
     public = [ALICE.public, BOB.public, STRANGER.public]
     assert find_valid_keys(envelope, public) == {ALICE.keyid, BOB.keyid}

@@ -215,7 +215,7 @@ def test_a_draft_of_the_same_loss_is_newer_than_each_acceptance_that_was_used() 
     lost = [*find_loss(whole, cut)]
     first = make_loss_entry(lost, "the files are gone", "here", [cut, whole])
     used = _merge_kept(_contents(_topics(*BEFORE, first)), whole)
-    recorded = whole.following(used)
+    recorded = whole.follow(used)
     again = make_loss_entry(lost, "the files are gone", "here", [cut, recorded, whole])
     assert (again["id"], first["revision"], again["revision"]) == (first["id"], 1, 2)
     assert find_loss(recorded, _contents(_topics(*BEFORE[:2], first))) == tuple(lost)

@@ -109,7 +109,7 @@ def test_every_revision_of_a_fact_is_kept() -> None:
 )
 def test_an_approvers_entry_is_read_strictly(payload: bytes, path: str) -> None:
     topics = trust_alice()
-    value = sign(PAYLOAD_TYPES[REGISTRY], payload, [ALICE]).written()
+    value = sign(PAYLOAD_TYPES[REGISTRY], payload, [ALICE]).encode()
     topics.raw(REGISTRY, b"tool/a@1", value)
     (refused,) = topics.reduce().refused
     assert (refused.code, refused.path) == ("invalid_entry", path)
@@ -118,7 +118,7 @@ def test_an_approvers_entry_is_read_strictly(payload: bytes, path: str) -> None:
 def test_a_bundle_with_a_key_given_twice_is_refused() -> None:
     topics = trust_alice()
     payload = json.dumps(bundle_document()).encode().replace(b"{", b'{"id":"other",', 1)
-    twice = topics.raw(BUNDLES, b"small@1", sign(PAYLOAD_TYPES[BUNDLES], payload, [ALICE]).written())
+    twice = topics.raw(BUNDLES, b"small@1", sign(PAYLOAD_TYPES[BUNDLES], payload, [ALICE]).encode())
     assert topics.refusals() == [(twice, "invalid_bundle")]
 
 

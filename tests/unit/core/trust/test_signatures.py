@@ -118,7 +118,7 @@ def test_a_strangers_signature_under_an_approvers_name_is_wrong() -> None:
     topics = trust_alice()
     kind, payload = PAYLOAD_TYPES[REGISTRY], json.dumps(agent()).encode()
     lie = EnvelopeSignature(ALICE.keyid, STRANGER.sign(pae(kind, payload)))
-    forged = topics.raw(REGISTRY, b"agent/reader@1", Envelope(kind, payload, (lie,)).written())
+    forged = topics.raw(REGISTRY, b"agent/reader@1", Envelope(kind, payload, (lie,)).encode())
     assert topics.refusals() == [(forged, "wrong_signature")]
 
 
@@ -266,5 +266,5 @@ def test_a_clock_that_goes_back_revives_no_key() -> None:
 def test_the_signature_is_checked_before_the_payload_is_read() -> None:
     topics = trust_alice()
     kind = PAYLOAD_TYPES[REGISTRY]
-    bomb = topics.raw(REGISTRY, b"x", sign(kind, b"[" * 100_000, [STRANGER]).written())
+    bomb = topics.raw(REGISTRY, b"x", sign(kind, b"[" * 100_000, [STRANGER]).encode())
     assert topics.refusals() == [(bomb, "unknown_key")]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluice.detection.commands.calls.call import only_reads, operations_of
 from sluice.detection.commands.calls.gather import MOST_OF_A_KIND, VALUES
-from sluice.detection.commands.calls.graphql import MOST_CHARS, mutated
+from sluice.detection.commands.calls.graphql import MOST_CHARS, parse_mutations
 from sluice.detection.commands.calls.http import JSON_CHARS, take_operation, target_of
 from tests.unit.detection.commands.shipped import LIBRARY, inspect
 
@@ -78,7 +78,7 @@ def test_a_tool_that_looks_things_up_is_told_by_its_name() -> None:
     ],
 )
 def test_graphql_is_read_by_its_grammar(text: str, names: list[str]) -> None:
-    found = mutated(text)
+    found = parse_mutations(text)
     assert found is not None
     assert [one.name for one in found] == names
 
@@ -87,7 +87,7 @@ def test_graphql_is_read_by_its_grammar(text: str, names: list[str]) -> None:
     "text", ["", "mutation", "mutation { a", "mutation of a gene {x}", "mutation { a } }", "{ 5 }"]
 )
 def test_what_is_no_document_is_not_taken_for_one(text: str) -> None:
-    assert not mutated(text)
+    assert not parse_mutations(text)
 
 
 @pytest.mark.parametrize(
@@ -175,4 +175,4 @@ def test_no_parameters_make_the_reading_fail_and_what_is_read_twice_is_read_alik
     st.lists(st.sampled_from(["mutation", "fragment", "on", "a", "...", "@", *'{}()[]:$!"'])).map(" ".join)
 )
 def test_no_text_makes_the_graphql_reader_fail(text: str) -> None:
-    mutated(f"mutation {{ a }} {text}")
+    parse_mutations(f"mutation {{ a }} {text}")

@@ -17,7 +17,7 @@ from sluice.detection.commands.shell.grammar import (
     SHARES,
     read_back,
     shell_work,
-    spelled,
+    spell,
 )
 from tests.unit.detection.commands.shell_library import LIBRARY
 
@@ -165,8 +165,8 @@ def test_any_text_can_be_read(text: str) -> None:
 @settings(max_examples=200, deadline=None)
 def test_the_parser_only_sees_ascii_and_every_character_is_read_back(text: str) -> None:
     marks_apart = text.replace("\x02", "\x1a").replace("\x03", "\x1a")
-    assert spelled(text).isascii()
-    assert read_back(spelled(text)) == marks_apart
+    assert spell(text).isascii()
+    assert read_back(spell(text)) == marks_apart
 
 
 @pytest.mark.parametrize(

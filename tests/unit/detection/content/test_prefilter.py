@@ -92,7 +92,7 @@ def test_no_text_that_an_expression_is_found_in_is_left_out(expression: str, som
 
 
 def is_looked_up(expression: str, text: str) -> bool:
-    return bool(RequiredWords([LEXICON.expand(expression).requirement.text]).met(text.encode()))
+    return bool(RequiredWords([LEXICON.expand(expression).requirement.text]).find_met(text.encode()))
 
 
 @given(expressions(), st.lists(texts.filter(str.isascii), min_size=1, max_size=8))
@@ -127,7 +127,7 @@ def test_words_forgotten_by_another_thread_in_between_are_looked_up_again() -> N
     """Mend 22.26.2: a full table is cleared while another thread reads it."""
     words = RequiredWords([LEXICON.expand(r"act\b").requirement.text])
     words._known = _Forgetful()  # noqa: SLF001 - stands for the other thread
-    assert [words.met(text) for text in (b"act as", b"act as", b"as", b"as")] == [1, 1, 0, 0]
+    assert [words.find_met(text) for text in (b"act as", b"act as", b"as", b"as")] == [1, 1, 0, 0]
 
 
 def test_no_expression_of_the_shipped_library_is_found_in_a_text_that_lacks_its_words() -> None:
@@ -140,7 +140,7 @@ def test_no_expression_of_the_shipped_library_is_found_in_a_text_that_lacks_its_
     tables = ("override_attacks.txt", "poisoned_memories.txt", "breadth_attacks.txt")
     lines = [row.text.encode() for table in tables for row in shipped.rows(table)]
     for text in filter(bytes.isascii, lines):
-        met = words.met(text)
+        met = words.find_met(text)
         for number, place in enumerate(places):
             if searched.search(place, text, 0, len(text)):
                 assert met >> number & 1, (number, text)

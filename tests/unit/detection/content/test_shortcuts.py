@@ -109,7 +109,7 @@ def test_nothing_is_closed_up_or_parted_that_the_tells_do_not_tell(text: str) ->
     words = Vocabulary(["ignore", "rules", "no"], ["ignore", "rules", "no"])
     cues = CUES.matches(text)
     assert "letters apart" in cues or spelling.close_up(text, words) == text
-    assert "run" in cues or spelling.parted(text, words) == text
+    assert "run" in cues or spelling.part_words(text, words) == text
 
 
 @given(st.integers(1, 10), st.integers(1, 9), st.integers(0, 10))
@@ -161,7 +161,7 @@ class AllAsked(Forms):
         yield from decodings.decodings(text, every)
         if "spaceless" in told:
             yield "letter-spaced", spelling.close_up(text, self._words)
-        yield "run-together", spelling.parted(text, self._words)
+        yield "run-together", spelling.part_words(text, self._words)
         yield "portions", spelling.join_portions(text)
         yield "leet", spelling.remove_leet(text, self._words)
         yield "identifier", spelling.part_identifiers(text)
@@ -229,7 +229,7 @@ def patterns_of(one: ContentInspector) -> Patterns:
 
 def places(patterns: Patterns, text: Text, *, by_words: bool) -> Iterator[PatternPlace]:
     if by_words:
-        met = patterns._words.met(text.raw) if len(text.raw) <= SHORT_BYTES else None  # noqa: SLF001
+        met = patterns._words.find_met(text.raw) if len(text.raw) <= SHORT_BYTES else None  # noqa: SLF001
         of_text = yield from patterns._search_by_words(text, set(), met)  # noqa: SLF001
     else:
         of_text = yield from patterns._search_by_automata(text, set())  # noqa: SLF001

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.detection.disguises.scan import PARSED_CHARS, PARSED_NESTING, exceed_bounds, nesting
+from sluice.detection.disguises.scan import PARSED_CHARS, PARSED_NESTING, exceed_bounds, measure_nesting
 
 
 def test_a_text_at_the_bound_is_parsed_and_one_past_it_is_not() -> None:
@@ -16,10 +16,10 @@ def test_a_text_at_the_bound_is_parsed_and_one_past_it_is_not() -> None:
 
 
 def test_brackets_side_by_side_are_not_nested() -> None:
-    assert nesting("()[]{}" * 100) == 1
-    assert nesting(")))(") == 1
+    assert measure_nesting("()[]{}" * 100) == 1
+    assert measure_nesting(")))(") == 1
 
 
 @given(st.integers(0, 60), st.text("ab ';", max_size=5))
 def test_the_scan_never_counts_less_than_there_is(depth: int, inner: str) -> None:
-    assert nesting("(" * depth + inner + ")" * depth) == depth
+    assert measure_nesting("(" * depth + inner + ")" * depth) == depth

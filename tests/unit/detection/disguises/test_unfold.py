@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.detection.disguises.encodings import ENCODING_CUES, LONGEST_RUN
-from sluice.detection.disguises.letters import as_seen
+from sluice.detection.disguises.letters import fold_look
 from sluice.detection.disguises.unfold import FORMS, TooManyForms, forms
 from sluice.text.expression_sets import PatternSet
 
@@ -39,18 +39,18 @@ def unfold(text: str) -> dict[str, str]:
     ],
 )
 def test_a_text_is_folded_to_what_it_looks_like(text: str, seen: str) -> None:
-    assert as_seen(text) == seen
+    assert fold_look(text) == seen
     assert unfold(text)[seen] == "look-alike"
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_an_ascii_text_looks_like_itself(text: str) -> None:
-    assert as_seen(text) == text
+    assert fold_look(text) == text
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_folding_twice_is_folding_once(text: str) -> None:
-    assert as_seen(as_seen(text)) == as_seen(text)
+    assert fold_look(fold_look(text)) == fold_look(text)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sluice.detection.commands.calls.call import LONGEST_NAME, is_name, operations_of
 from sluice.detection.commands.calls.frame import RequestFrame, Role, Said, role_of
-from sluice.detection.commands.calls.graphql import CUE, MOST_CHARS, mutated
+from sluice.detection.commands.calls.graphql import CUE, MOST_CHARS, parse_mutations
 from sluice.detection.commands.calls.http import (
     JSON_CHARS,
     LONGEST_TARGET,
@@ -265,7 +265,7 @@ class Gatherer:
             if begins_mutation(text):
                 self.inconclusive = f"a GraphQL document of {len(text)} characters is too long to read"
             return
-        found = mutated(text)
+        found = parse_mutations(text)
         if found is None:
             if begins_mutation(text):
                 self.inconclusive = "a GraphQL mutation that cannot be read"

@@ -38,7 +38,7 @@ class _NotGraphql(Exception):
     pass
 
 
-def mutated(text: str) -> list[Field] | None:
+def parse_mutations(text: str) -> list[Field] | None:
     """The fields that the document's mutations ask for; None where the text is no document."""
     try:
         return _Reader(_tokens(text)).fields()

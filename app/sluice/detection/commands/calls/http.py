@@ -112,11 +112,11 @@ def _find_named(method: str, target: Target, segments: list[str], harmful: froze
     for place, segment in enumerate(segments):
         if segment.lstrip("_$") in harmful:
             others = [one for at, one in enumerate(segments) if at != place]
-            found.append(_thing(others, segment.lstrip("_$")))
+            found.append(_read_operation(others, segment.lstrip("_$")))
     if segments and method != "delete":
         for operation in operations_of(target.last, harmful):
             if operation.verb in harmful and target.last.lower().startswith((operation.verb, *_QUALIFIERS)):
-                things = _thing(segments[:-1], operation.verb)
+                things = _read_operation(segments[:-1], operation.verb)
                 thing = operation.thing or things.thing
                 scope = operation.scope if operation.scope != "one" else things.scope
                 found.append(Operation(operation.verb, thing, (*things.words, *operation.words), scope))
@@ -134,10 +134,10 @@ def _query_protocol(target: Target, harmful: frozenset[str]) -> list[Operation]:
 
 
 def _take_method(method: str, segments: list[str]) -> Operation:
-    return _thing(segments, _VERBS.get(method, "get" if method in SAFE else ""))
+    return _read_operation(segments, _VERBS.get(method, "get" if method in SAFE else ""))
 
 
-def _thing(segments: list[str], verb: str) -> Operation:
+def _read_operation(segments: list[str], verb: str) -> Operation:
     """The kind of thing at an address: its last collection, if at most one id follows."""
     named = [one for one in segments if not _VERSION.fullmatch(one)]
     if not named:

@@ -83,7 +83,7 @@ class FlagForms:
         )
         self._valued = tuple(_Valued(one, shortened=shortened) for one in forms if "=" in one)
 
-    def among(self, flags: Flags) -> bool:
+    def is_among(self, flags: Flags) -> bool:
         """Whether one of the command's flags is one of these."""
         if not (self._letters.isdisjoint(flags.letters) and self._names.isdisjoint(flags.names)):
             return True
@@ -132,7 +132,7 @@ def _list_spellings(name: str, *, shortened: bool) -> list[str]:
 _ANYTHING_BETWEEN = "**"
 
 
-def compiled(pattern: CommandPattern) -> tuple[Condition, ...]:
+def compile_conditions(pattern: CommandPattern) -> tuple[Condition, ...]:
     """All conditions of a pattern."""
     dashed = [text for text in pattern.unless if text[:1] == "-"]
     plain = [text for text in pattern.unless if text[:1] != "-"]
@@ -145,7 +145,7 @@ def compiled(pattern: CommandPattern) -> tuple[Condition, ...]:
             pattern.fed_args,
             lambda: _require_fed_args(Globs(pattern.fed_args), Globs(pattern.fed_by or ["*"])),
         ),
-        (pattern.via, lambda: _via(Globs(pattern.via))),
+        (pattern.via, lambda: _make_via(Globs(pattern.via))),
         (pattern.at_most is not None, lambda: _limit_args(pattern.at_most or 0)),
         *(
             (True, lambda text=text: _require_flag(FlagForms([text], shortened=True)))
@@ -166,11 +166,11 @@ def compiled(pattern: CommandPattern) -> tuple[Condition, ...]:
 
 
 def _require_flag(forms: FlagForms) -> Condition:
-    return lambda words: forms.among(words.flags)
+    return lambda words: forms.is_among(words.flags)
 
 
 def _forbid_flag(forms: FlagForms) -> Condition:
-    return lambda words: not forms.among(words.flags_on)
+    return lambda words: not forms.is_among(words.flags_on)
 
 
 def _limit_args(count: int) -> Condition:
@@ -188,16 +188,16 @@ def _require_fed_args(texts: Globs, programs: Globs) -> Condition:
     )
 
 
-def _via(names: Globs) -> Condition:
+def _make_via(names: Globs) -> Condition:
     return lambda words: names.match_any(words.command.via)
 
 
 def _require_words(texts: list[str]) -> Condition:
     steps = [None if text == _ANYTHING_BETWEEN else Globs([text]) for text in texts]
-    return lambda words: _in_order(steps, words.words[:MOST_WORDS], 0, 0)
+    return lambda words: _holds_in_order(steps, words.words[:MOST_WORDS], 0, 0)
 
 
-def _in_order(steps: list[Globs | None], words: list[tuple[str, bool]], step: int, place: int) -> bool:
+def _holds_in_order(steps: list[Globs | None], words: list[tuple[str, bool]], step: int, place: int) -> bool:
     if step == len(steps):
         return True
     wanted, anywhere = steps[step], False
@@ -208,7 +208,7 @@ def _in_order(steps: list[Globs | None], words: list[tuple[str, bool]], step: in
             return True
     for at in range(place, len(words)):
         word, after_flag = words[at]
-        if wanted.match(word) and _in_order(steps, words, step + 1, at + 1):
+        if wanted.match(word) and _holds_in_order(steps, words, step + 1, at + 1):
             return True
         if not (anywhere or after_flag):
             return False

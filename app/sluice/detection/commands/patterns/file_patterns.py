@@ -61,8 +61,8 @@ class FilePatterns:
             [("place", "|".join(sorted(one.expression for one in hints)))] if hints else []
         )
         self.cue = "|".join(map(re2.escape, _shortest(one.literal for one in hints))) or None
-        self._contents = _compiled(patterns, "content")
-        self._unless = _compiled(patterns, "unless")
+        self._contents = _compile(patterns, "content")
+        self._unless = _compile(patterns, "unless")
 
     def may_name_place(self, texts: str) -> bool:
         """Whether the texts, joined, may name any place; without it none of them does."""
@@ -70,15 +70,15 @@ class FilePatterns:
 
     def is_place(self, path: str) -> bool:
         """Whether any pattern is about the path."""
-        return bool(self.at(path))
+        return bool(self.find(path))
 
-    def at(self, path: str) -> list[FilePattern]:
+    def find(self, path: str) -> list[FilePattern]:
         """The patterns of which the path, in its plain spelling, is a place."""
         return self._places.matches(path) if len(path) <= _LONGEST_PATH else []
 
-    def placed(self, path: str, content: str | None) -> Placed:
+    def judge(self, path: str, content: str | None) -> Placed:
         """What the patterns say of a content written there."""
-        of_place = self.at(path)
+        of_place = self.find(path)
         found = [one for one in of_place if one.said and self._holds(one, content)]
         return Placed(found, list(dict.fromkeys(one.reads for one in of_place if one.reads is not None)))
 
@@ -127,7 +127,7 @@ def _glob(place: str) -> str:
     return "".join({"*": ".*", "?": "."}.get(part) or re2.escape(part) for part in re.split(r"([*?])", place))
 
 
-def _compiled(patterns: list[FilePattern], field: str) -> dict[str, re.Pattern[str]]:
+def _compile(patterns: list[FilePattern], field: str) -> dict[str, re.Pattern[str]]:
     compiled = {}
     for index, one in enumerate(patterns):
         expression = getattr(one, field)

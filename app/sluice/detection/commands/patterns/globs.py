@@ -137,17 +137,17 @@ def kinds_of(word: str) -> int:
     """The kinds that a word in lower case is, as bits of one number; linear in the word."""
     if _MARKS.search(word) is None:
         return 0
-    return _remembered(word) if len(word) <= LONGEST_REMEMBERED else _found(word)
+    return _remembered(word) if len(word) <= LONGEST_REMEMBERED else _find(word)
 
 
-def _found(word: str) -> int:
+def _find(word: str) -> int:
     bits = 0
     for place in _ALL.Match(word.encode("utf-8", "replace")) or ():
         bits |= 1 << place
     return bits
 
 
-_remembered = lru_cache(maxsize=REMEMBERED_WORDS)(_found)
+_remembered = lru_cache(maxsize=REMEMBERED_WORDS)(_find)
 
 
 _PARTS = re.compile(r"(\*+|\?|\[[^\]]+\])")
@@ -188,7 +188,7 @@ class Globs:
             if one in KINDS:
                 kinds.add(one)
             elif at + kind in KINDS:
-                mixed.append(f"{_before(before)}(?:{KINDS[at + kind]})")
+                mixed.append(f"{_read_literal(before)}(?:{KINDS[at + kind]})")
             elif _SPECIAL.intersection(inner):
                 others.append(one)
             elif inner == one:
@@ -200,7 +200,7 @@ class Globs:
         self._all = "" in starts or "" in middles or "" in ends
         self._exact, self._starts, self._ends = frozenset(exact), tuple(starts), tuple(ends)
         self._middles = tuple(middles)
-        self._others = _compiled(others).fullmatch if others else None
+        self._others = _compile(others).fullmatch if others else None
         self._least = min(map(_least, others + middles), default=0)
         self._mixed = re2.compile("(?s)" + "|".join(mixed)).fullmatch if mixed else None
         self._kinds = kinds_among(kinds)
@@ -226,12 +226,12 @@ class Globs:
         return (
             word.startswith(self._starts)
             or word.endswith(self._ends)
-            or (len(word) >= self._least and self._within(word))
+            or (len(word) >= self._least and self._lies_within(word))
             or (self._kinds != 0 and self._kinds & kinds_of(word) != 0)
             or (self._mixed is not None and self._mixed(word) is not None)
         )
 
-    def _within(self, word: str) -> bool:
+    def _lies_within(self, word: str) -> bool:
         for part in self._middles:
             if part in word:
                 return True
@@ -265,11 +265,11 @@ def _escape_part(part: str) -> str:
     return re.escape(part)
 
 
-def _before(glob: str) -> str:
+def _read_literal(glob: str) -> str:
     return "".join({"*": ".*", "?": "."}.get(part[:1]) or re2.escape(part) for part in _PARTS.split(glob))
 
 
-def _compiled(globs: list[str]) -> re.Pattern[str]:
+def _compile(globs: list[str]) -> re.Pattern[str]:
     try:
         return re.compile("|".join(f"(?:{_expression(glob)})" for glob in globs), re.DOTALL)
     except re.error as error:

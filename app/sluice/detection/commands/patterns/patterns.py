@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from sluice.detection.commands.patterns.conditions import CommandPattern, Glob, compiled
+from sluice.detection.commands.patterns.conditions import CommandPattern, Glob, compile_conditions
 from sluice.detection.commands.patterns.globs import KINDS, Globs
 from sluice.detection.commands.patterns.pattern_words import CommandWords
 from sluice.detection.library_model import LibraryError
@@ -39,9 +39,9 @@ class CommandPatterns:
         self._undone_by: dict[int, tuple[Condition, ...]] = {}
         for place, pattern in enumerate(patterns):
             _check_kinds(pattern)
-            one = (place, pattern, compiled(pattern))
+            one = (place, pattern, compile_conditions(pattern))
             if pattern.unless_then:
-                self._undone_by[place] = compiled(_reduce_to_words(pattern.unless_then))
+                self._undone_by[place] = compile_conditions(_reduce_to_words(pattern.unless_then))
             plain = [name for name in pattern.program if _GLOB.isdisjoint(name)]
             rest = [name for name in pattern.program if name not in plain]
             for name in plain:
@@ -62,7 +62,7 @@ class CommandPatterns:
             later = reading.commands[at + 1 :]
             found |= {
                 place: pattern
-                for place, pattern in self.matching(command)
+                for place, pattern in self.match(command)
                 if not self._is_undone(place, command, later)
             }
         return [found[place] for place in sorted(found)]
@@ -75,7 +75,7 @@ class CommandPatterns:
             one.program == command.program and _all_hold(conditions, CommandWords(one)) for one in later
         )
 
-    def matching(self, command: Command) -> list[tuple[int, CommandPattern]]:
+    def match(self, command: Command) -> list[tuple[int, CommandPattern]]:
         """The patterns that one command matches, with their places in the list."""
         candidates = self._of(
             command.program,

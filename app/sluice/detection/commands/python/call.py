@@ -44,7 +44,7 @@ class PythonCall(NamedTuple):
             return self.args[place]
         return next((self.keywords[name] for name in names if name in self.keywords), UNKNOWN)
 
-    def given(self) -> tuple[Command, ...]:
+    def list_sources(self) -> tuple[Command, ...]:
         """The sources of the object and of all arguments."""
         return merge([self.base, *self.args, *self.keywords.values()])
 
@@ -58,5 +58,5 @@ class PythonCall(NamedTuple):
     def result(self, *commands: Command) -> PythonValue:
         """What the call returns: something that holds the commands' output and what it was given."""
         return PythonValue(
-            None, canonical(f"{self.name}()") if self.name else "", feeds=(*commands, *self.given())
+            None, canonical(f"{self.name}()") if self.name else "", feeds=(*commands, *self.list_sources())
         )

@@ -54,7 +54,7 @@ def _translate(call: PythonCall, row: Row) -> PythonValue:
     words: list[str] = []
     for part in row.words[1:]:
         words += [flag(one) for one in call.args] if part == "{every*}" else _words(part, given, call.base)
-    return call.result(call.run(row.words[0], *words, feeds=call.given()))
+    return call.result(call.run(row.words[0], *words, feeds=call.list_sources()))
 
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -78,7 +78,7 @@ def _say_by_name(call: PythonCall) -> PythonValue:
     if "." in call.name and call.name.partition(".")[0].lower() in BY_NAME:
         words = [flag(one)[:MOST_SHOWN] for one in call.args]
         words += [f"--{name}={flag(value)[:MOST_SHOWN]}" for name, value in call.keywords.items()]
-        call.run(call.name.lower(), *words, feeds=call.given())
+        call.run(call.name.lower(), *words, feeds=call.list_sources())
     elif call.method == "__subclasses__" and not call.name and not call.base.name:
         call.run("python.subclasses", "unnamed")
     return call.result()
@@ -160,10 +160,10 @@ def _run_text(call: PythonCall) -> PythonValue:
 
 def _open(call: PythonCall) -> PythonValue:
     """`open(path, mode)`: reading is `cat`, writing is `tee` onto the path."""
-    return _opened(call, call.arg(0, "file", "path"), word(call.arg(1, "mode")))
+    return _read_open(call, call.arg(0, "file", "path"), word(call.arg(1, "mode")))
 
 
-def _opened(call: PythonCall, path: PythonValue, mode: str) -> PythonValue:
+def _read_open(call: PythonCall, path: PythonValue, mode: str) -> PythonValue:
     if mode != HOLE and set("wax+") & set(mode):
         arrow = ">>" if "a" in mode else ">"
         if path.text is not None:
@@ -260,7 +260,7 @@ def _call_sdk(call: PythonCall) -> PythonValue:
     words = [word(call.base), call.method.replace("_", "-")]
     for name, value in call.keywords.items():
         words += ["--" + _HUMPS.sub("-", name).lower(), *map(flag, value.items or (value,))]
-    return call.result(call.run("aws", *words, feeds=call.given()))
+    return call.result(call.run("aws", *words, feeds=call.list_sources()))
 
 
 def _state(call: PythonCall) -> PythonValue:
@@ -281,7 +281,7 @@ _FUNCTIONS: dict[str, Callable[[PythonCall], PythonValue]] = {
     **{f"requests.{one}": _request for one in _REQUESTS},
     **dict.fromkeys((f"{PATH}.read_text", f"{PATH}.read_bytes"), _read_path),
     **dict.fromkeys((f"{PATH}.write_text", f"{PATH}.write_bytes"), _write_path),
-    f"{PATH}.open": lambda call: _opened(call, call.base, word(call.arg(0, "mode"))),
+    f"{PATH}.open": lambda call: _read_open(call, call.base, word(call.arg(0, "mode"))),
     "asyncio.create_subprocess_exec": lambda call: _start(call, PythonValue(items=tuple(call.args))),
     "urllib.request.urlopen": _request,
     "urllib.request.Request": _prepare_request,

@@ -61,7 +61,7 @@ def _constant(_: Reader, node: ast.Constant) -> PythonValue:
     if isinstance(value, str):
         return PythonValue(value)
     if isinstance(value, bytes):
-        return PythonValue(strings.as_text(value))
+        return PythonValue(strings.decode_text(value))
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < _MOST_BITS:
         return PythonValue(str(value), "int")
     return PythonValue(None, "bool" if value is True else "")

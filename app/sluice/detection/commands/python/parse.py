@@ -8,10 +8,10 @@ import textwrap
 import warnings
 from typing import NamedTuple
 
-from sluice.detection.disguises.scan import nesting
+from sluice.detection.disguises.scan import measure_nesting
 
 
-def parsed(program: str) -> ast.Module | None:
+def parse(program: str) -> ast.Module | None:
     """The program's tree; None of what is not Python, or too deep for the parser."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -112,4 +112,4 @@ def python_bounds(text: str) -> str | None:
     statements = text.count("\n") - text.count("\n\n") + text.count(";")
     if statements > MOST_STATEMENTS:
         return f"{statements} statements are too many to parse"
-    return "brackets are nested too deep to parse" if nesting(text) > MOST_NESTING else None
+    return "brackets are nested too deep to parse" if measure_nesting(text) > MOST_NESTING else None

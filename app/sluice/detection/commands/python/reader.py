@@ -13,7 +13,7 @@ from sluice.detection.commands.python.call import PythonCall
 from sluice.detection.commands.python.calls import evaluate
 from sluice.detection.commands.python.expressions import value_of
 from sluice.detection.commands.python.findings import ProgramFindings
-from sluice.detection.commands.python.parse import parsed, python_bounds, source
+from sluice.detection.commands.python.parse import parse, python_bounds, source
 from sluice.detection.commands.python.values import (
     ASSUMED,
     UNKNOWN,
@@ -89,7 +89,7 @@ class ProgramReader(ProgramFindings):
             return UNKNOWN
         if isinstance(node, ast.Name):
             return self.name(node.id)
-        with self._within() as may:
+        with self._enter() as may:
             if not may:
                 return UNKNOWN
             return self._call(node) if isinstance(node, ast.Call) else value_of(self, node)
@@ -107,9 +107,7 @@ class ProgramReader(ProgramFindings):
     def inner(self, text: str) -> PythonValue:
         """A program within the program: read in the same scope; the value of its last expression."""
         tree = (
-            parsed(text.strip())
-            if python_bounds(text) is None and self._inner_programs < MOST_INNER
-            else None
+            parse(text.strip()) if python_bounds(text) is None and self._inner_programs < MOST_INNER else None
         )
         if tree is None:
             return UNKNOWN
@@ -147,7 +145,7 @@ class ProgramReader(ProgramFindings):
                 yield element
 
     @contextmanager
-    def _within(self) -> Iterator[bool]:
+    def _enter(self) -> Iterator[bool]:
         self._visits += 1
         may = not self.full
         if may and self._depth >= MOST_DEPTH:
@@ -160,7 +158,7 @@ class ProgramReader(ProgramFindings):
             self._depth -= 1
 
     def _statement(self, node: ast.stmt) -> None:
-        with self._within() as may:
+        with self._enter() as may:
             if may:
                 self._readers.get(type(node), self._parts)(node)
 
@@ -297,7 +295,7 @@ def read_python(text: str) -> PythonReading:
     """
     program, shell = source(text)
     past = python_bounds(program)
-    tree = None if past else parsed(program)
+    tree = None if past else parse(program)
     if tree is None and not shell:
         return PythonReading(inconclusive=past)
     reader = ProgramReader()

@@ -82,12 +82,12 @@ OF_PATHS = tuple(_PATHS)
 """Functions over one path or quoted text."""
 
 
-def decoded(function: str, text: str, codec: str = "") -> str | None:
+def decode(function: str, text: str, codec: str = "") -> str | None:
     """What a decoder makes of a text, as text; None where it is none of its kind."""
     function = _BINARY_CODECS.get(codec.partition("_")[0].lower(), function)
     try:
         if function in _BINARY:
-            return as_text(_BINARY[function](text))
+            return decode_text(_BINARY[function](text))
         if codec.lower() in _CODECS:
             return codecs.decode(text, "rot13")
     except (ValueError, zlib.error):
@@ -95,7 +95,7 @@ def decoded(function: str, text: str, codec: str = "") -> str | None:
     return None
 
 
-def as_text(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Bytes as text: UTF-8 where they are, Latin-1 for binary data, which further decoders take back."""
     try:
         return data.decode()

@@ -31,7 +31,7 @@ def _decode(call: PythonCall) -> PythonValue:
     """A decoder: what it gives, or something whose source is a decoder."""
     value, codec = call.arg(0), call.arg(1, "encoding")
     if value.text is not None and HOLE not in value.text:
-        text = strings.decoded(call.name, value.text, codec.text or "")
+        text = strings.decode(call.name, value.text, codec.text or "")
         if text is not None:
             return join(text, value)
     return PythonValue(feeds=(Command("decode"), *value.feeds))
@@ -91,7 +91,7 @@ def _attribute_of(call: PythonCall) -> PythonValue:
     return PythonValue(None, canonical(f"{base.name}.{name}")) if name and base.name else UNKNOWN
 
 
-def _as_it_is(call: PythonCall) -> PythonValue:
+def _pass_through(call: PythonCall) -> PythonValue:
     return call.arg(0)._replace(name="")
 
 
@@ -106,7 +106,7 @@ def _variable(call: PythonCall) -> PythonValue:
 
 TEXTS: dict[str, Callable[[PythonCall], PythonValue]] = {
     **dict.fromkeys(strings.OF_PATHS, _path_function),
-    **dict.fromkeys(("str", "list", "tuple", "sorted", "set", "iter", "repr", "compile"), _as_it_is),
+    **dict.fromkeys(("str", "list", "tuple", "sorted", "set", "iter", "repr", "compile"), _pass_through),
     **dict.fromkeys(strings.DECODERS, _decode),
     **{f"{PATH}.{one}": _join_path for one in ("resolve", "expanduser", "absolute", "joinpath")},
     "os.path.join": _join_path,

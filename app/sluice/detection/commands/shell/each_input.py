@@ -103,7 +103,7 @@ def insert_inputs(words: tuple[str, ...], replaced: str, stdin: str) -> tuple[st
     """The command of `xargs` with the inputs that are known: in the place of `replaced`, or at the end."""
     inputs = stdin.split()
     if inputs and replaced and any(replaced in word for word in words):
-        return filled(words, inputs, replaced)
+        return fill(words, inputs, replaced)
     return (*words, *inputs)
 
 
@@ -152,7 +152,7 @@ def list_found_commands(args: tuple[str, ...]) -> list[tuple[str, ...]]:
         place += 1
         if args[place - 1] in _ACTIONS:
             end = next((at for at in range(place, len(args)) if args[at] in _ENDS), len(args))
-            commands.append(filled(args[place:end], list_found(args[: place - 1])))
+            commands.append(fill(args[place:end], list_found(args[: place - 1])))
             place = end
     return [words for words in commands if words]
 
@@ -178,7 +178,7 @@ def _roots(args: tuple[str, ...]) -> list[str]:
     return roots or ["."]
 
 
-def filled(words: tuple[str, ...], found: list[str], replaced: str = REPLACED) -> tuple[str, ...]:
+def fill(words: tuple[str, ...], found: list[str], replaced: str = REPLACED) -> tuple[str, ...]:
     """The words with what is found in the place of a word `replaced`; within a word, with the first."""
     given: list[str] = []
     for word in words:

@@ -129,7 +129,7 @@ _SET_ELSEWHERE = frozenset([*_USUAL, "USER", "LOGNAME", "TERM", "LANG", "HOSTNAM
 """Variables that are set although the text does not set them."""
 
 
-def expanded(text: str, scope: ShellScope) -> str:
+def expand(text: str, scope: ShellScope) -> str:
     """The value of `$x` or `${x...}`; the text itself where it is not known, or too long by now."""
     value = _expand_word(text, scope)
     return value if scope.may_expand(len(value)) else text

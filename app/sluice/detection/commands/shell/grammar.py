@@ -211,7 +211,7 @@ _WITHOUT_MARKS = str.maketrans({_OPEN: "\x1a", _CLOSE: "\x1a"})
 """The two marks of a text itself become another control character, so that they cannot spell anything."""
 
 
-def spelled(text: str) -> bytes:
+def spell(text: str) -> bytes:
     """The text in ASCII bytes, for the parser.
 
     `{` followed by U+10FFFD is enough for a segmentation fault, which no Python code can catch. Each other
@@ -242,9 +242,9 @@ MOST_REPORTS_WITH_ERRORS = 6
 _PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def parsed(text: str) -> tree_sitter.Node | None:
+def parse(text: str) -> tree_sitter.Node | None:
     """The root of the tree; None where the parser had to be stopped."""
-    raw = spelled(text)
+    raw = spell(text)
     if len(raw) < BYTES_PER_REPORT:
         return _PARSER.parse(raw).root_node
     steps = _Steps(LEAST_REPORTS + len(raw) // BYTES_PER_REPORT)

@@ -57,7 +57,7 @@ def _printf(args: tuple[str, ...], _stdin: str | None) -> str:
     return _FORMAT.sub(lambda _match: ansi_c(next(remaining, "")), form * rounds)
 
 
-def _through(args: tuple[str, ...], stdin: str | None) -> str | None:
+def pipe_through(args: tuple[str, ...], stdin: str | None) -> str | None:
     return stdin if all(arg[:1] == "-" for arg in args) else None
 
 
@@ -127,14 +127,14 @@ def _tr(args: tuple[str, ...], stdin: str | None) -> str | None:
         output = stdin.translate(
             {ord(one): target[last if complement else min(at, last)] for at, one in enumerate(source)}
         )
-    return _squeezed(output, sets[-1] if len(sets) > 1 else source) if "s" in options else output
+    return _squeeze(output, sets[-1] if len(sets) > 1 else source) if "s" in options else output
 
 
 def _is_option(arg: str) -> bool:
     return len(arg) > 1 and arg.startswith("-")
 
 
-def _squeezed(text: str, letters: str) -> str:
+def _squeeze(text: str, letters: str) -> str:
     return "".join(
         one for before, one in zip(" " + text, text, strict=False) if one != before or one not in letters
     )
@@ -169,9 +169,9 @@ def _command(args: tuple[str, ...], stdin: str | None) -> str | None:
 _OUTPUTS: dict[str, Callable[[tuple[str, ...], str | None], str | None]] = {
     "echo": _echo,
     "printf": _printf,
-    "cat": _through,
+    "cat": pipe_through,
     "tee": _tee,
-    "tac": _through,
+    "tac": pipe_through,
     "base64": _base64,
     "gbase64": _base64,
     "base32": _base32,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sluice.detection.commands.shell.execution import Around, execute
 from sluice.detection.commands.shell.expansions import write_in_grammar
-from sluice.detection.commands.shell.grammar import MOST_WORK, parsed
+from sluice.detection.commands.shell.grammar import MOST_WORK, parse
 from sluice.detection.commands.shell.shell_reading import Redirect, ShellScope
 from sluice.detection.commands.shell.shell_statements import run
 
@@ -103,7 +103,7 @@ def read_shell(text: str, most_work: float = MOST_WORK) -> ShellReading:
     else:
         _read(text, scope)
         _call_defined(scope)
-    return scope.reading()
+    return scope.take_reading()
 
 
 def _read(text: str, scope: ShellScope) -> str | None:
@@ -125,7 +125,7 @@ def _read(text: str, scope: ShellScope) -> str | None:
 
 def _parse_text(text: str, scope: ShellScope) -> Node | None:
     past = scope.exceed_bounds(text)
-    root = None if past else parsed(text)
+    root = None if past else parse(text)
     if root is None:
         scope.inconclusive = past or "a shell text is too ambiguous to parse"
     return root

@@ -167,6 +167,6 @@ class ShellScope:
         finally:
             self._depth -= 1
 
-    def reading(self) -> ShellReading:
+    def take_reading(self) -> ShellReading:
         """What was read so far."""
         return ShellReading(tuple(self.commands), tuple(self.nested), self.inconclusive, self.work)

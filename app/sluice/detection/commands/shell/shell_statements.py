@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from sluice.detection.commands.shell.execution import ALONE, Around, execute
-from sluice.detection.commands.shell.expansions import expanded
+from sluice.detection.commands.shell.expansions import expand
 from sluice.detection.commands.shell.shell_reading import MOST_LEVELS, Command, Redirect
 from sluice.detection.commands.shell.shell_words import (
     assign,
@@ -54,7 +54,7 @@ def here_text(node: Node, scope: ShellScope) -> str:
     if body is None or start is None or raw(start)[:1] in "'\"\\":
         return text
     _run_substitutions(body, text, scope)
-    return _VARIABLE.sub(lambda match: expanded(match[0], scope), text)
+    return _VARIABLE.sub(lambda match: expand(match[0], scope), text)
 
 
 def _run_substitutions(body: Node, text: str, scope: ShellScope) -> None:
@@ -292,7 +292,7 @@ def _run_for(node: Node, scope: ShellScope, around: Around) -> str | None:
     return None
 
 
-def _nothing(_node: Node, _scope: ShellScope, _around: Around) -> str:
+def _read_nothing(_node: Node, _scope: ShellScope, _around: Around) -> str:
     return ""
 
 
@@ -310,5 +310,5 @@ _HANDLERS = {
     "declaration_command": _declaration,
     "unset_command": _unset,
     "for_statement": _run_for,
-    "comment": _nothing,
+    "comment": _read_nothing,
 }

@@ -16,7 +16,7 @@ from sluice.detection.commands.shell.expansions import (
     braces,
     drop_backslashes,
     drop_backslashes_in_quotes,
-    expanded,
+    expand,
 )
 from sluice.detection.commands.shell.grammar import read_back
 from sluice.detection.commands.shell.shell_reading import Command
@@ -97,13 +97,13 @@ def _is_index(node: Node) -> bool:
 def _run_hidden(text: str, scope: ShellScope) -> None:
     """Read the substitutions in characters that the grammar did not look into: each from where it begins."""
     for match in _SUBSTITUTION.finditer(text):
-        inner = match[1] if match[1] is not None else _balanced(text[match.end() :])
+        inner = match[1] if match[1] is not None else _cut_balanced(text[match.end() :])
         if _HIDES_END.search(inner):
             scope.inconclusive = "a substitution whose end only the shell sees"
         scope.read_nested(inner, scope.via)
 
 
-def _balanced(text: str) -> str:
+def _cut_balanced(text: str) -> str:
     """Up to the parenthesis that closes."""
     depth = 1
     for place, letter in enumerate(text):
@@ -180,7 +180,7 @@ def _translate(node: Node, scope: ShellScope) -> str:
 
 def _expansion(node: Node, scope: ShellScope) -> str:
     run_inside(node, scope)
-    return expanded(raw(node), scope)
+    return expand(raw(node), scope)
 
 
 def _substitution(node: Node, scope: ShellScope) -> str:

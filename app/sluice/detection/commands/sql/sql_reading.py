@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.detection.commands.sql.effects import TemporaryTables, find_handed_on, table_of
-from sluice.detection.commands.sql.statement import name_source, pairing, plainly, statements
+from sluice.detection.commands.sql.statement import find_pairing, name_source, plainly, statements
 from sluice.detection.commands.sql.tokens import MOST_TOKENS, readings
 from sluice.detection.commands.sql.where import always_true, compares_columns
-from sluice.detection.disguises.scan import nesting
+from sluice.detection.disguises.scan import measure_nesting
 from sluice.text.name_words import vocabulary
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class _Clauses:
             return "bounded"
         clause = " ".join(_source(one) for one in tokens)
         self._left -= 1
-        if self._left < 0 or len(clause) > CLAUSE_BYTES or nesting(clause) > CLAUSE_NESTING:
+        if self._left < 0 or len(clause) > CLAUSE_BYTES or measure_nesting(clause) > CLAUSE_NESTING:
             self.inconclusive = "a WHERE clause is too long or too deep to parse"
             return "bounded"
         return "always_true" if always_true(clause, table) else "bounded"
@@ -117,7 +117,7 @@ def _describe(own: Sequence[SqlToken], clauses: _Clauses, temporary: TemporaryTa
 
 def _describe_merge(own: Sequence[SqlToken], clauses: _Clauses, functions: frozenset[str]) -> SqlStatement:
     table = name_source(own, table_of(own))
-    condition = pairing(own)
+    condition = find_pairing(own)
     where = clauses.judge(condition, table) if condition else "none"
     plain = plainly(own, lambda tokens: clauses.judge(tokens, table))
     return SqlStatement("MERGE", "", where, functions, phrase(plain))

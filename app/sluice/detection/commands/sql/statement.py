@@ -104,7 +104,7 @@ def _find_close(tokens: Sequence[SqlToken], start: int, end: int) -> int:
 _NARROWING = frozenset(["WHERE", "LIMIT", "GROUP BY", "HAVING", "JOIN", "TOP"])
 
 
-def pairing(tokens: Sequence[SqlToken]) -> Sequence[SqlToken]:
+def find_pairing(tokens: Sequence[SqlToken]) -> Sequence[SqlToken]:
     """The condition after ON."""
     start = next(_find_at_top(tokens, "ON"), None)
     if start is None:

@@ -140,7 +140,7 @@ def _predicate(node: exp.Expr | None, table: Table) -> bool | None:
     if isinstance(node, exp.In):
         return True if any(one == node.this for one in node.expressions) else _judge_select(node, table)
     if isinstance(node, exp.Between):
-        return _between(node) or holds_of_every_row(node, table)
+        return _read_between(node) or holds_of_every_row(node, table)
     if isinstance(node, exp.Exists):
         return _judge_query(node.this, table)
     constant = _value(node)
@@ -189,7 +189,7 @@ def _compare_values(node: exp.Expr, compare: Callable[[Any, Any], bool]) -> bool
     return True if isinstance(node, _REFLEXIVE) and node.args["this"] == node.args["expression"] else None
 
 
-def _between(node: exp.Between) -> bool | None:
+def _read_between(node: exp.Between) -> bool | None:
     value, low, high = (_value(node.args.get(name)) for name in ("this", "low", "high"))
     if isinstance(value, float) and isinstance(low, float) and isinstance(high, float):
         return low <= value <= high
