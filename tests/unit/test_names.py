@@ -22,7 +22,7 @@ PREPOSITIONS = re.compile(
     r"within|without"
 )
 PARTICIPLES = re.compile(
-    r"begun|bound|broken|brought|built|caught|chosen|drawn|felt|found|given|gone|grown|held|hidden|"
+    r"begun|broken|brought|built|caught|chosen|drawn|felt|found|given|gone|grown|held|hidden|"
     r"kept|known|laid|left|lost|made|met|paid|said|seen|sent|shown|sold|spoken|stood|taken|taught|"
     r"thought|told|won|written"
 )

@@ -58,7 +58,7 @@ CONTROL_WRITER = "sluice-control"
 """Behind the prefix: the transactional id that all publishers of policy share."""
 
 
-class Access(NamedTuple):
+class AllowedOperation(NamedTuple):
     """An operation on a resource that a role needs. `name` is that on the broker."""
 
     resource: ResourceType
@@ -135,7 +135,7 @@ _NEEDS: dict[Role, _Needs] = {
 }
 
 
-def list_access(role: Role, layout: TopicLayout) -> list[Access]:
+def list_access(role: Role, layout: TopicLayout) -> list[AllowedOperation]:
     """What a role needs, each once, topics in the order of the catalog.
 
     `Read` and `Write` include `Describe`. No role needs `IdempotentWrite` on the cluster: since Kafka 3.0 the
@@ -150,7 +150,7 @@ def list_access(role: Role, layout: TopicLayout) -> list[Access]:
     ]
 
 
-def _list_topic_access(needs: _Needs, layout: TopicLayout) -> Iterator[Access]:
+def _list_topic_access(needs: _Needs, layout: TopicLayout) -> Iterator[AllowedOperation]:
     for topic in CATALOG:
         wanted = {
             "Read": topic.name in needs.read,
@@ -162,18 +162,20 @@ def _list_topic_access(needs: _Needs, layout: TopicLayout) -> Iterator[Access]:
         name = topic.real_name(layout.prefix, layout.app_id)
         for operation in OPERATIONS:
             if wanted[operation]:
-                yield Access("topic", name, "literal", operation)
+                yield AllowedOperation("topic", name, "literal", operation)
 
 
-def _list_group_access(endings: Iterable[str], operation: Operation, app_id: str) -> Iterator[Access]:
+def _list_group_access(
+    endings: Iterable[str], operation: Operation, app_id: str
+) -> Iterator[AllowedOperation]:
     for ending in endings:
         pattern: Pattern = "prefixed" if ending.endswith("*") else "literal"
-        yield Access("group", f"{app_id}{ending.removesuffix('*')}", pattern, operation)
+        yield AllowedOperation("group", f"{app_id}{ending.removesuffix('*')}", pattern, operation)
 
 
-def _list_transactional_access(needs: _Needs, layout: TopicLayout) -> Iterator[Access]:
+def _list_transactional_access(needs: _Needs, layout: TopicLayout) -> Iterator[AllowedOperation]:
     if needs.decides:
         for number in range(layout.partitions):
-            yield Access("transactional-id", f"{layout.app_id}-{number}", "literal", "Write")
+            yield AllowedOperation("transactional-id", f"{layout.app_id}-{number}", "literal", "Write")
     if needs.publishes_policy:
-        yield Access("transactional-id", f"{layout.prefix}{CONTROL_WRITER}", "literal", "Write")
+        yield AllowedOperation("transactional-id", f"{layout.prefix}{CONTROL_WRITER}", "literal", "Write")

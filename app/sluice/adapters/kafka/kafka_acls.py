@@ -13,7 +13,7 @@ from aiokafka.protocol.admin import (
 from aiokafka.protocol.api import Request
 
 from sluice.adapters.kafka.kafka_topics import open_admin
-from sluice_topics.access import Access
+from sluice_topics.access import AllowedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,12 +51,12 @@ class AclChange(NamedTuple):
     """`changed`: set or removed now; `unchanged`: were as wanted; `further`: what else the principal may do,
     each as a text."""
 
-    changed: Sequence[Access]
-    unchanged: Sequence[Access]
+    changed: Sequence[AllowedOperation]
+    unchanged: Sequence[AllowedOperation]
     further: Sequence[str]
 
 
-async def set_access(cluster: KafkaCluster, principal: str, wanted: Sequence[Access]) -> AclChange:
+async def set_access(cluster: KafkaCluster, principal: str, wanted: Sequence[AllowedOperation]) -> AclChange:
     """Allow `principal` from every host what is wanted and not there yet. Raises AclRefused and
     KafkaUnreachable."""
     async with open_admin(cluster) as admin:
@@ -71,7 +71,9 @@ async def set_access(cluster: KafkaCluster, principal: str, wanted: Sequence[Acc
     return AclChange(missing, unchanged, _describe_further(present, wanted, others))
 
 
-async def remove_access(cluster: KafkaCluster, principal: str, unwanted: Sequence[Access]) -> AclChange:
+async def remove_access(
+    cluster: KafkaCluster, principal: str, unwanted: Sequence[AllowedOperation]
+) -> AclChange:
     """Take from `principal` what is unwanted and there. Raises AclRefused, KafkaUnreachable."""
     async with open_admin(cluster) as admin:
         present, others = await _fetch_acls(admin, principal)
@@ -85,7 +87,7 @@ async def remove_access(cluster: KafkaCluster, principal: str, unwanted: Sequenc
     return AclChange(there, absent, _describe_further(present, unwanted, others))
 
 
-async def _fetch_acls(admin: AIOKafkaAdminClient, principal: str) -> tuple[set[Access], list[str]]:
+async def _fetch_acls(admin: AIOKafkaAdminClient, principal: str) -> tuple[set[AllowedOperation], list[str]]:
     """What the principal may do: as roles have it, and everything else as texts."""
     answer = await admin._send_request(  # noqa: SLF001 - aiokafka has the structs and no method
         DescribeAclsRequest(ANY, None, ANY, principal, None, ANY, ANY)
@@ -94,11 +96,11 @@ async def _fetch_acls(admin: AIOKafkaAdminClient, principal: str) -> tuple[set[A
     resources, patterns, operations = (
         {number: name for name, number in one.items()} for one in (_RESOURCES, _PATTERNS, _OPERATIONS)
     )
-    found, others = set[Access](), []
+    found, others = set[AllowedOperation](), []
     for kind, name, pattern, acls in answer.resources:
         for _, host, operation, permission in acls:
             if kind in resources and operation in operations and (host, permission) == (EVERY_HOST, ALLOW):
-                found.add(Access(resources[kind], name, patterns[pattern], operations[operation]))  # type: ignore[arg-type]
+                found.add(AllowedOperation(resources[kind], name, patterns[pattern], operations[operation]))  # type: ignore[arg-type]
                 continue
             what = operations.get(operation) or _OTHER_OPERATIONS.get(operation, str(operation))
             of = resources.get(kind) or _OTHER_RESOURCES.get(kind, str(kind))
@@ -107,7 +109,9 @@ async def _fetch_acls(admin: AIOKafkaAdminClient, principal: str) -> tuple[set[A
     return found, sorted(others)
 
 
-def _describe_further(present: set[Access], named: Iterable[Access], others: Iterable[str]) -> list[str]:
+def _describe_further(
+    present: set[AllowedOperation], named: Iterable[AllowedOperation], others: Iterable[str]
+) -> list[str]:
     further = sorted(present - set(named))
     return [*(f"{one.operation} on {one.resource} {one.name} ({one.pattern})" for one in further), *others]
 
@@ -117,7 +121,7 @@ def _require_done(code: int, reason: str | None, what: str) -> None:
         raise AclRefused(f"{what}: {reason or for_code(code).__name__}")
 
 
-def _write_acl(one: Access, principal: str) -> tuple[int, str, int, str, str, int, int]:
+def _write_acl(one: AllowedOperation, principal: str) -> tuple[int, str, int, str, str, int, int]:
     return (
         _RESOURCES[one.resource],
         one.name,

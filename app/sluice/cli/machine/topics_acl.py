@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sluice.adapters.kafka.kafka_acls import AclChange
-    from sluice_topics.access import Access, Operation
+    from sluice_topics.access import AllowedOperation, Operation
 
 TOOL = "kafka-acls.sh"
 ADMIN_FILE = "admin.properties"
@@ -30,7 +30,7 @@ class _AclLine(NamedTuple):
     names: tuple[str, ...]
 
 
-def group_access(wanted: Iterable[Access]) -> list[_AclLine]:
+def group_access(wanted: Iterable[AllowedOperation]) -> list[_AclLine]:
     """One line for all resources of a type and a pattern with the same operations."""
     operations: dict[tuple[str, str, str], list[Operation]] = {}
     for one in wanted:
@@ -41,7 +41,9 @@ def group_access(wanted: Iterable[Access]) -> list[_AclLine]:
     return [_AclLine(*key, tuple(found)) for key, found in names.items()]
 
 
-def write_commands(wanted: Iterable[Access], principal: str, servers: str, *, remove: bool) -> list[str]:
+def write_commands(
+    wanted: Iterable[AllowedOperation], principal: str, servers: str, *, remove: bool
+) -> list[str]:
     """Command lines of Kafka's own tool that set the same, or remove it."""
     head = [TOOL, "--bootstrap-server", servers, "--command-config", ADMIN_FILE]
     head += ["--remove", "--force"] if remove else ["--add"]
@@ -60,7 +62,7 @@ def write_commands(wanted: Iterable[Access], principal: str, servers: str, *, re
     ]
 
 
-def build_table(wanted: Sequence[Access]) -> Table:
+def build_table(wanted: Sequence[AllowedOperation]) -> Table:
     """For people: each resource once, with what the role may do there."""
     columns = (Column(name, no_wrap=True) for name in ("what", "may"))
     table = Table(*columns, Column("name", overflow="fold"), box=None, pad_edge=False)
@@ -91,12 +93,12 @@ def print_change(change: AclChange, principal: str, *, remove: bool, as_json: bo
         errors.print(told, highlight=False, soft_wrap=True)
 
 
-def print_fields(wanted: Sequence[Access], principal: str) -> None:
+def print_fields(wanted: Sequence[AllowedOperation], principal: str) -> None:
     """As JSON."""
     print_json([{"principal": principal, **fields} for fields in _list_fields(wanted)])
 
 
-def _list_fields(accesses: Iterable[Access]) -> list[dict[str, Any]]:
+def _list_fields(accesses: Iterable[AllowedOperation]) -> list[dict[str, Any]]:
     return [one._asdict() for one in accesses]
 
 
