@@ -50,6 +50,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "throughput": stream.throughputs,
     "durable": stream.durables,
     "processes": processes.measure_processes,
+    "replicated": processes.measure_replicated,
     "disk": disk.measure_disk,
     "proofs": proofs.costs,
     "observed": observed.measure_observed,

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sluice.broker.handle import find_free_ports
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.installation import DEADLINE_S, END_S, action, installation_on, publish, read_stored
 
@@ -32,7 +34,7 @@ READY = re.compile(r"ready: deciding for partitions \[([0-9, ]+)\]")
 def test_a_killed_worker_comes_back_to_its_partitions_and_the_other_keeps_its_own(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    ready = tmp_path / "ready"
+    ready, address = tmp_path / "ready", f"127.0.0.1:{find_free_ports(3)[0]}"
     installation = installation_on(
         kafka,
         tmp_path,
@@ -40,6 +42,7 @@ def test_a_killed_worker_comes_back_to_its_partitions_and_the_other_keeps_its_ow
         STAGES,
         SLUICE_WORKER__READY_FILE=str(ready),
         SLUICE_WORKER__SESSION_TIMEOUT_S="30",
+        SLUICE_WORKER__METRICS_ADDRESS=address,
     )
     log = tmp_path / "workers.log"
     own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
@@ -55,6 +58,10 @@ def test_a_killed_worker_comes_back_to_its_partitions_and_the_other_keeps_its_ow
         _wait(lambda: not ready.exists(), log)
         _wait(ready.exists, log)
         _decide(installation, "b", 2, log)
+        samples = _read(f"http://{address}/metrics")
+        assert {f'worker="{number}"' for number in (0, 1)} <= set(re.findall(r'worker="[01]"', samples))
+        assert samples.count("# TYPE sluice_verdicts_total counter") == 1
+        assert '"ready": true' in _read(f"http://{address}/readyz")
         assert second in _list_children(supervisor.pid)
         last = READY.findall(log.read_text())
         assert len(last) == begun + 1, log.read_text()
@@ -70,6 +77,11 @@ def _decide(installation: TestInstallation, action_id: str, each: int, log: Path
     publish(installation, [action(session, f"{session}-{action_id}") for session in SESSIONS])
     _wait(lambda: len(read_stored(installation, VERDICTS)) >= each * len(SESSIONS), log)
     assert len(read_stored(installation, VERDICTS)) == each * len(SESSIONS)
+
+
+def _read(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - the supervisor's own
+        return str(answer.read().decode())
 
 
 def _list_children(pid: int) -> list[int]:

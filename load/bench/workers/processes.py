@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from dataclasses import dataclass
@@ -9,14 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from load.bench.fixtures import action_events, bench_env
+from load.bench.fixtures.bench_env import Round
 from load.bench.measurement import report
 from load.bench.workers.throughput import EVENTS, SESSIONS
+from load.installations.broker_cluster import NODES, launch_cluster
+from sluice.broker import locate
 from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from load.bench.fixtures.bench_env import Round
     from load.bench.measurement import Measurement
     from load.bench.workers.stream import Bench
+    from load.installations.broker_cluster import BrokerCluster
 
 BROKER = b"kafka.Kafka"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -67,6 +71,24 @@ async def measure_processes(bench: Bench) -> list[Measurement]:
         *_report_cores("one process", one),
         *_report_cores("two processes", two),
     ]
+
+
+async def measure_replicated(bench: Bench) -> list[Measurement]:
+    """One worker on three brokers, with three replicas of every topic, of which two must be in sync."""
+    count = bench.extent.scale(EVENTS)
+    work = bench.work / "replicated"
+    cluster = await asyncio.to_thread(launch_cluster, work / "brokers", locate.JARS)
+    try:
+        uses = [await measure_use(_make_round(cluster, work), 1, count) for _ in bench.rounds]
+    finally:
+        cluster.close()
+    who = "one process, three replicas"
+    return [report(who, [use.rate for use in uses], "events/s"), *_report_cores(who, uses)]
+
+
+def _make_round(cluster: BrokerCluster, work: Path) -> Round:
+    name = f"bench-replicated-{time.time_ns() // 10**6}"
+    return Round(cluster.bootstrap_servers, name, work, replication=NODES)
 
 
 def _report_cores(who: str, uses: list[Use]) -> list[Measurement]:

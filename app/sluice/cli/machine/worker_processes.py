@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sluice.cli.machine.worker import listen
 from sluice.cli.output import IMPOSSIBLE
+from sluice.observability.merged_workers import observe_workers
 from sluice.stream.process import EXIT_POLICY, EXIT_STOPPED
 
 if TYPE_CHECKING:
@@ -41,14 +43,17 @@ STEADY_S = 60.0
 LOOK_S = 0.2
 LEAVE_S = 10.0
 MIB = 1 << 20
+LOOPBACK = "127.0.0.1"
 _PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+"""Loaded here: between fork and exec nothing may wait for a lock that another thread had."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
     """`command` starts one worker. Times in seconds, memory in bytes: None is without a bound. `patience_s`:
     from the request to stop to SIGKILL. `ready_file`: exists while every worker is ready. `metrics_address`:
-    host:port of the first worker's metrics; each further one has the next port. "": none has any."""
+    host:port where those of all are served; the workers have the next ports on loopback. "": nowhere."""
 
     command: Sequence[str]
     processes: int
@@ -86,7 +91,7 @@ class _Slot:
             env={**os.environ, **own},
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # a Ctrl-C at the terminal reaches it through the supervisor, once
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - the supervisor has no other thread
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - it takes no lock
         )
 
     def take_end(self) -> int | None:
@@ -133,13 +138,18 @@ class Supervisor:
         self._settings = settings
         self._asked = False
         self._ready = False
+        self._slots: list[_Slot] = []
+
+    def list_waits(self) -> list[str]:
+        """The workers that do not decide; called in another thread."""
+        waiting = [slot.number for slot in self._slots if not slot.is_ready()]
+        return [f"worker {number}" for number in waiting] if self._slots else ["the first start"]
 
     def run(self) -> int:
         """The status to end with: 0 after a stop in good order, else that of a worker."""
         with tempfile.TemporaryDirectory(prefix="sluice-workers-") as folder, self._handle_signals():
-            slots = [
-                _Slot(self._settings, number, Path(folder)) for number in range(self._settings.processes)
-            ]
+            numbers = range(self._settings.processes)
+            self._slots = slots = [_Slot(self._settings, number, Path(folder)) for number in numbers]
             try:
                 hopeless = self._watch(slots)
                 self._tell_ready(ready=False)
@@ -215,7 +225,7 @@ def supervise(settings: Settings, processes: int) -> int:
     if worker.ready_file is not None:
         worker.ready_file.unlink(missing_ok=True)
     most = worker.max_memory_mib
-    return Supervisor(
+    supervisor = Supervisor(
         SupervisorSettings(
             command=[sys.executable, "-m", "sluice", "worker"],
             processes=processes,
@@ -225,13 +235,17 @@ def supervise(settings: Settings, processes: int) -> int:
             ready_file=worker.ready_file,
             metrics_address=worker.metrics_address,
         )
-    ).run()
+    )
+    if worker.metrics_address:
+        own = [make_address(worker.metrics_address, number) for number in range(processes)]
+        listen(observe_workers(worker.metrics_address, own, supervisor.list_waits), "worker")
+    return supervisor.run()
 
 
-def make_address(first: str, number: int) -> str:
-    """The address of a worker's metrics: the first one's, so many ports further; "" for ""."""
-    host, _, port = first.rpartition(":")
-    return f"{host}:{int(port) + number}" if first else ""
+def make_address(served: str, number: int) -> str:
+    """The address of a worker's own metrics, by that at which all are served; "" for ""."""
+    port = served.rpartition(":")[2]
+    return f"{LOOPBACK}:{int(port) + 1 + number}" if served else ""
 
 
 def _tell_end(slot: _Slot, status: int) -> None:
@@ -258,5 +272,5 @@ def _read_resident(pid: int) -> int:
 
 def _end_with_parent() -> None:
     """In the new process: SIGTERM when the supervisor is gone, however it ended. Linux alone knows this."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

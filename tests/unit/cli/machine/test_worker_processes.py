@@ -178,11 +178,7 @@ def test_no_worker_outlives_a_supervisor_that_is_killed(start: Any, tmp_path: Pa
     wait_until(lambda: not any(is_alive(pid) for number in (0, 1) for pid in list_lives(tmp_path, number)))
 
 
-def test_each_worker_has_an_address_of_its_own_for_its_metrics() -> None:
-    assert [make_address("127.0.0.1:9464", number) for number in (0, 1, 7)] == [
-        "127.0.0.1:9464",
-        "127.0.0.1:9465",
-        "127.0.0.1:9471",
-    ]
-    assert make_address("[::1]:9464", 1) == "[::1]:9465"
+def test_each_worker_has_an_address_of_its_own_for_its_metrics_on_loopback() -> None:
+    assert make_address("10.0.0.1:9464", 0) == "127.0.0.1:9465"
+    assert make_address("[::1]:9464", 7) == "127.0.0.1:9472"
     assert not make_address("", 3)
