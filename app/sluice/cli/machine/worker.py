@@ -64,10 +64,13 @@ def worker(processes: Processes = 1) -> None:
         stop(
             f"--processes {processes}: there are {settings.kafka.partitions} partitions, one for each at most"
         )
-    from sluice.cli.machine.worker_processes import supervise  # noqa: PLC0415 - one worker has no use for it
+    from sluice.cli.machine.worker_processes import build_supervisor  # noqa: PLC0415 - one worker needs none
 
     log_to_stderr(settings)
-    raise typer.Exit(supervise(settings, processes))
+    built = build_supervisor(settings, processes)
+    if built.listener is not None:
+        listen(built.listener, "worker")
+    raise typer.Exit(built.supervisor.run())
 
 
 def run(settings: Settings, additions: Additions | None = None) -> None:

@@ -20,9 +20,8 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.cli.machine.worker import listen
 from sluice.cli.output import IMPOSSIBLE
 from sluice.observability.merged_workers import observe_workers
 from sluice.stream.process import EXIT_POLICY, EXIT_STOPPED
@@ -30,6 +29,7 @@ from sluice.stream.process import EXIT_POLICY, EXIT_STOPPED
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from sluice.observability.http_listener import HttpListener
     from sluice.settings.reader import Settings
 
 log = logging.getLogger(__name__)
@@ -219,8 +219,16 @@ class Supervisor:
                 signal.signal(number, handler)
 
 
-def supervise(settings: Settings, processes: int) -> int:
-    """Run that many workers with these settings, and return the status to end with."""
+class SupervisedWorkers(NamedTuple):
+    """A supervisor, and the listener that serves what its workers count, not started; None: the settings
+    switch it off."""
+
+    supervisor: Supervisor
+    listener: HttpListener | None
+
+
+def build_supervisor(settings: Settings, processes: int) -> SupervisedWorkers:
+    """Of that many workers with these settings."""
     worker = settings.worker
     if worker.ready_file is not None:
         worker.ready_file.unlink(missing_ok=True)
@@ -236,10 +244,11 @@ def supervise(settings: Settings, processes: int) -> int:
             metrics_address=worker.metrics_address,
         )
     )
-    if worker.metrics_address:
-        own = [make_address(worker.metrics_address, number) for number in range(processes)]
-        listen(observe_workers(worker.metrics_address, own, supervisor.list_waits), "worker")
-    return supervisor.run()
+    if not worker.metrics_address:
+        return SupervisedWorkers(supervisor, None)
+    own = [make_address(worker.metrics_address, number) for number in range(processes)]
+    listener = observe_workers(worker.metrics_address, own, supervisor.list_waits)
+    return SupervisedWorkers(supervisor, listener)
 
 
 def make_address(served: str, number: int) -> str:
