@@ -32,17 +32,20 @@ from load.installations.installation import FULL, SHORT, Scale
 from load.interruptions import approvals, kill_one, kill_two, outages, scaling, zombies
 from load.model_outages import models
 from load.recomputation import figures
-from load.scene import Bed
+from load.scene import DRIVER, Bed
 from load.upgrades import upgrade
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.broker import locate
-from sluice.broker.handle import BrokerError
-from sluice.broker.local import Layout
+from sluice.broker.handle import BrokerError, find_free_ports
+from sluice.broker.local import Layout, launch
+from sluice.broker.secured import BrokerSecurity, draw_passwords
+from sluice_topics.access import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from load.recomputation.figures import RunFigure
+    from sluice.broker.local import LocalBroker
 
 _ALL = (
     kill_one,
@@ -82,7 +85,8 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="sluice-faults-"))
     print(f"logs and data (kept when a goal is missed): {folder}", flush=True)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # an outage is no news here
-    broker = locate.start_broker(Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS))
+    layout = Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS)
+    broker = _start_secured(layout) if given.secured else locate.start_broker(layout)
     bed = Bed(broker, folder, given.seed, f"{time.time_ns() // 1_000_000 % 10**9:09d}")
     found: list[RunFigure] = []
     try:
@@ -94,6 +98,13 @@ def main() -> None:
     if not all(figure.holds for figure in found):
         raise SystemExit(1)
     shutil.rmtree(folder)
+
+
+def _start_secured(layout: Layout) -> LocalBroker:
+    """One where everyone must log in, and may do only what an ACL allows."""
+    *_, tls_port = find_free_ports(3)  # `launch` takes the two before
+    passwords = draw_passwords(DRIVER, *ROLES)
+    return launch(layout, security=BrokerSecurity(layout.work / "tls", tls_port, passwords))
 
 
 def _report_run(name: str, bed: Bed, scale: Scale) -> list[RunFigure]:
@@ -114,6 +125,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="the sizes that the tests use")
     parser.add_argument("--events", type=int, help="inputs a run, at least")
     parser.add_argument("--rate", type=float, help="inputs a second, for a machine that is slower or busy")
+    parser.add_argument("--secured", action="store_true", help="with TLS, logins and the least rights")
     parser.add_argument("--seed", type=int, default=1, help="another seed, another run")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "faults.json")
     return parser.parse_args()

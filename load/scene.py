@@ -22,8 +22,13 @@ from load.installations.fleet import Fleet, RunFailed
 from load.installations.installation import Mix, prepare, records_of
 from load.installations.neutral_policy import MOST_HELD
 from load.recomputation.quarantine_recount import ENTERED, LEAVING
+from sluice.adapters.kafka.kafka_acls import set_access
+from sluice.broker.local import LocalBroker
 from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.client.kafka_connection import build_client_arguments
+from sluice_topics.access import list_access
 from sluice_topics.catalog import DESTINATION_USES, QUARANTINE, SOURCE_FEEDBACK
+from sluice_topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -34,6 +39,9 @@ if TYPE_CHECKING:
     from load.installations.installation import Scale, TestInstallation
     from load.installations.worker_process import WorkerProcess
     from sluice.broker.handle import Broker
+    from sluice.broker.secured import BrokerSecurity
+    from sluice.client.kafka_connection import KafkaCluster
+    from sluice_topics.access import Role
 
 SLOW = 0.1
 
@@ -55,20 +63,31 @@ class Bed:
         name = self.installation_name(run)
         folder = self.folder / run
         folder.mkdir(parents=True)
-        installation = await prepare(
-            self.broker.bootstrap_servers, folder, name, replication=self.replication
-        )
+        installation = await prepare(self._cluster, folder, name, replication=self.replication)
+        security = self._security
+        if security is not None:
+            installation = await _lower_rights(installation, self._cluster, security)
         installation.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"] = str(MOST_HELD)
         installation.settings.update(task_policy.write_settings(folder))
         await publish_policy(
-            installation.bootstrap_servers, installation.prefix, task_policy.records(installation.trust)
+            installation.cluster, installation.prefix, task_policy.records(installation.trust)
         )
         if not with_people:
             return installation
-        await publish_policy(
-            installation.bootstrap_servers, installation.prefix, approvers.records(installation.trust)
-        )
+        await publish_policy(installation.cluster, installation.prefix, approvers.records(installation.trust))
         return replace(installation, said=approvers.WhatWasSaid())
+
+    @property
+    def _security(self) -> BrokerSecurity | None:
+        """Of a broker where everyone must log in."""
+        return self.broker.security if isinstance(self.broker, LocalBroker) else None
+
+    @property
+    def _cluster(self) -> KafkaCluster:
+        """How the topics are made."""
+        if isinstance(self.broker, LocalBroker):
+            return self.broker.cluster
+        return self.broker.bootstrap_servers
 
     def installation_name(self, run: str) -> str:
         """Begins the names of all topics of a run's site."""
@@ -92,6 +111,25 @@ class Bed:
         return TaskTraffic(rng, names, mix, installation.trust, installation.audience, read_now_ms)
 
 
+DRIVER = "load"
+DRIVERS_ROLES: tuple[Role, ...] = ("agent", "approver", "store", "policy-owner", "auditor")
+"""The user of a run itself, which publishes inputs and policy and reads everything back."""
+
+
+async def _lower_rights(
+    installation: TestInstallation, cluster: KafkaCluster, security: BrokerSecurity
+) -> TestInstallation:
+    """On a secured broker the workers log in with the rights of their role, and the run with those of the
+    people and agents that it plays: no longer as the administrator who made the topics."""
+    layout = TopicLayout(installation.prefix, installation.app_id, installation.partitions)
+    await set_access(cluster, "User:worker", list_access("worker", layout))
+    for role in DRIVERS_ROLES:
+        await set_access(cluster, f"User:{DRIVER}", list_access(role, layout))
+    port = int(installation.bootstrap_servers.rpartition(":")[2])
+    installation.settings.update(security.write_settings(port, "worker"))
+    return replace(installation, login=security.connect(port, DRIVER))
+
+
 def read_now_ms() -> int:
     """The time of day in ms, which is about the broker's."""
     return time.time_ns() // 1_000_000
@@ -104,7 +142,7 @@ Ends = dict[tuple[str, int], int]
 
 async def read_committed(installation: TestInstallation) -> Ends | None:
     """First undecided offset by real topic and partition; None when the broker does not say."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=installation.bootstrap_servers)
+    admin = AIOKafkaAdminClient(**build_client_arguments(installation.cluster))
     try:
         async with asyncio.timeout(ANSWER_S):
             await admin.start()

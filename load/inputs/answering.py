@@ -132,7 +132,7 @@ class Answering:
 
     async def _follow(self) -> None:
         async with open_reader(
-            self.installation.bootstrap_servers, [self.installation.real(ESCALATIONS)], "beginning"
+            self.installation.cluster, [self.installation.real(ESCALATIONS)], "beginning"
         ) as reader:
             async for batch in reader.follow(None):
                 for record in batch:

@@ -49,6 +49,7 @@ from load.installations.approvers import (
 from load.installations.fleet import RunFailed
 from load.installations.installation import records_of
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, open_reader
+from sluice.client.kafka_connection import build_client_arguments
 from sluice.core.trust.signing import sign_review
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
 
@@ -153,7 +154,7 @@ class People:
         names = [self.installation.real(topic) for topic in (ESCALATIONS, SESSION_EVENTS)]
         while True:
             with suppress(KafkaError, KafkaUnreachable, OSError, TimeoutError):
-                async with open_reader(self.installation.bootstrap_servers, names, "beginning") as reader:
+                async with open_reader(self.installation.cluster, names, "beginning") as reader:
                     async for batch in reader.follow(None):
                         for record in batch:
                             if is_of_people(record.key):
@@ -289,7 +290,7 @@ async def people_of(installation: TestInstallation, *, proposing: bool = True) -
     if installation.said is None:
         raise ValueError("an installation without people")
     producer = AIOKafkaProducer(
-        bootstrap_servers=installation.bootstrap_servers,
+        **build_client_arguments(installation.cluster),
         enable_idempotence=True,
         acks="all",
         request_timeout_ms=REQUEST_TIMEOUT_MS,

@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaProducer
 
 from load.inputs.policy_traffic import PolicyTraffic
 from load.installations.installation import KIND_HEADER
+from sluice.client.kafka_connection import build_client_arguments
 from sluice_topics.catalog import MAX_INPUT_MESSAGE_BYTES, REGISTRY
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Publisher:
         self._traffic = traffic
         self._pace = pace
         self._producer = AIOKafkaProducer(
-            bootstrap_servers=installation.bootstrap_servers,
+            **build_client_arguments(installation.cluster),
             enable_idempotence=True,
             linger_ms=10,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
@@ -210,7 +211,7 @@ async def change_policy(
     installation: TestInstallation, rng: random.Random, pause_s: float
 ) -> AsyncIterator[PolicyPublisher]:
     """The policy changes for as long as this is open; `pause_s` lies between two records on average."""
-    producer = AIOKafkaProducer(bootstrap_servers=installation.bootstrap_servers, enable_idempotence=True)
+    producer = AIOKafkaProducer(**build_client_arguments(installation.cluster), enable_idempotence=True)
     async with producer:
         publisher = PolicyPublisher(
             installation, producer, rng, PolicyTraffic(rng, installation.trust), pause_s

@@ -46,7 +46,7 @@ async def execute_again(evidence: Evidence) -> list[RunFigure]:
 
 async def _reruns(evidence: Evidence, decisions: int) -> list[Rerun]:
     installation = evidence.installation
-    kafka = KafkaEvidence(installation.bootstrap_servers, installation.prefix)
+    kafka = KafkaEvidence(installation.cluster, installation.prefix)
     if decisions > MOST:
         return await rerun_sample(kafka, read_decision_settings(installation), MOST, SEED)
     return [one async for one in rerun_all(kafka, read_decision_settings(installation))]
