@@ -21,6 +21,7 @@ from sluice.adapters.kafka.kafka_control import publish_control
 from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup, KafkaNotified
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics, list_partitions
 from sluice.adapters.kafka.kafka_sessions import has_state
+from sluice.adapters.kafka.kafka_topics import probe_transactions
 from sluice.broker.handle import LOOPBACK
 from sluice.broker.secured import ADMIN, BrokerSecurity
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
@@ -205,6 +206,21 @@ def test_the_command_prints_and_sets_the_acls_of_a_role(secured_kafka: LocalBrok
     refused = run_sluice(*words, "--apply", settings=settings)
     assert refused.exit_code == 2
     assert "the ACLs of User:cli: " in refused.stderr
+
+
+async def test_transactions_are_probed_only_when_asked_and_a_refusal_says_what_it_costs(
+    secured_kafka: LocalBroker,
+) -> None:
+    assert await probe_transactions(secured_kafka.cluster, "t.probe", 30_000) is None
+    nobody = require_security(secured_kafka).connect(secured_kafka.port, "nobody")
+    for cluster, timeout_ms, told in (
+        (nobody, 30_000, "TransactionalIdAuthorizationFailed"),
+        (secured_kafka.cluster, 2_000_000_000, "InvalidTransactionTimeout"),
+    ):
+        found = await probe_transactions(cluster, "t.probe", timeout_ms)
+        assert found is not None
+        assert told in found.actual
+        assert "cannot run here" in found.why
 
 
 INPUTS = {ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, MANDATES}

@@ -17,7 +17,7 @@ from sluice_topics.catalog import (
     Topic,
     get_wire_schema,
 )
-from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, compare_topics
+from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, compare_topics, list_risks
 from sluice_topics.records import DsseEnvelope, ProposedAction, Verdict
 
 LAYOUT = TopicLayout(prefix="dev.", app_id="sluice-1", partitions=8)
@@ -123,6 +123,39 @@ def test_another_configuration_is_named_with_the_command_that_sets_it(key: str, 
     difference = only_difference(found)
     assert (difference.what, difference.expected, difference.actual) == (key, wanted[key], actual)
     assert f"--entity-name dev.gate.verdicts --add-config {key}={wanted[key]}" in difference.mend
+    assert difference.why, "and with what it costs"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "config", "risks"),
+    [
+        (3, {"min.insync.replicas": "2"}, []),
+        (1, {"min.insync.replicas": "1"}, [("replicas", "3", "1")]),
+        (3, {"min.insync.replicas": "1"}, [("min.insync.replicas", "2", "1")]),
+        (3, {"min.insync.replicas": "3"}, [("min.insync.replicas", "2", "3")]),
+        (
+            3,
+            {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"},
+            [("unclean.leader.election.enable", "false", "true")],
+        ),
+    ],
+)
+def test_what_the_loss_of_a_broker_would_cost_is_a_risk_and_no_difference(
+    replicas: int, config: dict[str, str], risks: list[tuple[str, str, str]]
+) -> None:
+    found = make_wanted()
+    name = "dev.gate.verdicts"
+    found = {one: replace(topic, replicas=3) for one, topic in found.items()}
+    found[name] = FoundTopic(8, {**found[name].config, **config}, replicas)
+    assert compare_topics(LAYOUT, found, BROKER) == []
+    listed = list_risks(LAYOUT, found, 3, BROKER)
+    assert [(one.what, one.expected, one.actual) for one in listed] == risks
+    assert all(one.topic == name and one.why and one.is_risk for one in listed)
+
+
+def test_one_replica_is_no_risk_where_no_more_is_asked_for() -> None:
+    found = {one: replace(topic, replicas=1) for one, topic in make_wanted().items()}
+    assert list_risks(LAYOUT, found, 1, BROKER) == []
 
 
 @pytest.mark.parametrize(("actual", "is_fine"), [("-1", True), (str(365 * DAY_MS), True), ("1000", False)])

@@ -40,16 +40,18 @@ class TopicLayout:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """A topic as the broker has it; `config` in Kafka's own names."""
+    """A topic as the broker has it; `config` in Kafka's own names; `replicas`: the fewest of a partition, 0
+    where nobody asked."""
 
     partitions: int
     config: Mapping[str, str]
+    replicas: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDifference:
-    """A topic that is not as the catalog says; `mend` is a command, or why there is none; `why`: what a
-    shorter retention would lose."""
+    """A topic that is not as the catalog says; `mend` is a command, or why there is none; `why`: what it
+    costs. `is_risk`: processes run on it all the same."""
 
     topic: str
     what: str
@@ -57,6 +59,7 @@ class TopicDifference:
     actual: str
     mend: str
     why: str = ""
+    is_risk: bool = False
 
 
 def compare_topics(
@@ -90,9 +93,62 @@ def _compare_topic(
         actual = found.config.get(key, "")
         if actual != value and not (key == RETENTION and _is_longer(actual, topic.retention_ms)):
             mend = _mend_config(name, key, value, bootstrap_servers)
-            yield TopicDifference(
-                name, key, value, actual, mend, _explain_retention(topic) if key == RETENTION else ""
-            )
+            why = _explain_retention(topic) if key == RETENTION else _COSTS.get(key, "")
+            yield TopicDifference(name, key, value, actual, mend, why)
+
+
+_COSTS = {
+    "message.timestamp.type": (
+        "a record has the time that its producer claims: an agent can date an input back, past a freeze"
+    ),
+    "compression.type": (
+        "the bound on sizes then holds for packed records, and a worker has to hold many times as much"
+    ),
+    "max.message.bytes": (
+        "where it is smaller, a large record is refused, and a worker that has to write one stops; "
+        "where it is larger, an input can be larger than a worker is made for"
+    ),
+    "cleanup.policy": "compaction takes records that readers rely on, and deletion takes state",
+}
+MIN_REPLICAS = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+SAFE_REPLICAS = 2
+"""That many brokers must have a record before it counts as written."""
+
+
+def list_risks(
+    layout: TopicLayout, found: Mapping[str, FoundTopic], replication: int, bootstrap_servers: str
+) -> list[TopicDifference]:
+    """What the loss of a broker would cost on these topics. `replication`: the factor that is asked for."""
+    return [
+        risk
+        for name in layout.topics()
+        if name in found
+        for risk in _list_topic_risks(name, found[name], replication, bootstrap_servers)
+    ]
+
+
+def _list_topic_risks(
+    name: str, found: FoundTopic, replication: int, bootstrap_servers: str
+) -> Iterator[TopicDifference]:
+    replicas = found.replicas
+    if 0 < replicas < replication:
+        mend = "kafka-reassign-partitions.sh with more replicas, or a new topic prefix"
+        why = f"{replicas} of {replication} brokers have it, and what is on those alone is lost with them"
+        yield TopicDifference(name, "replicas", str(replication), str(replicas), mend, why, is_risk=True)
+    insync = int(found.config.get(MIN_REPLICAS) or 0)
+    if replicas > SAFE_REPLICAS and 0 < insync < SAFE_REPLICAS:
+        mend = _mend_config(name, MIN_REPLICAS, str(SAFE_REPLICAS), bootstrap_servers)
+        why = "a record counts as written when one broker has it: a decision can be lost with that broker"
+        yield TopicDifference(name, MIN_REPLICAS, str(SAFE_REPLICAS), str(insync), mend, why, is_risk=True)
+    if 1 < replicas <= insync:
+        mend = _mend_config(name, MIN_REPLICAS, str(replicas - 1), bootstrap_servers)
+        why = "one broker that is away stops every write to this topic, and so every decision"
+        yield TopicDifference(name, MIN_REPLICAS, str(replicas - 1), str(insync), mend, why, is_risk=True)
+    if replicas > 1 and found.config.get(UNCLEAN) == "true":
+        mend = _mend_config(name, UNCLEAN, "false", bootstrap_servers)
+        why = "a broker that lacks committed records may become leader, and they are gone"
+        yield TopicDifference(name, UNCLEAN, "false", "true", mend, why, is_risk=True)
 
 
 def _is_longer(actual: str, retention_ms: int) -> bool:

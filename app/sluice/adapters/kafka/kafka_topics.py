@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
@@ -49,15 +50,40 @@ async def create(cluster: KafkaCluster, layout: TopicLayout, replication: int) -
 async def look(cluster: KafkaCluster, layout: TopicLayout) -> dict[str, FoundTopic]:
     """The catalog's topics that the broker has, by real name. Raises KafkaTopicError and KafkaUnreachable."""
     async with open_admin(cluster) as admin:
-        counts = await _count_partitions(admin)
-        present = [name for name in layout.topics() if name in counts]
+        replicas = await _count_replicas(admin)
+        present = [name for name in layout.topics() if name in replicas]
         configs = await _fetch_configs(admin, present)
-    return {name: FoundTopic(counts[name], configs[name]) for name in present}
+    return {name: FoundTopic(len(replicas[name]), configs[name], min(replicas[name])) for name in present}
 
 
 async def check(cluster: KafkaCluster, layout: TopicLayout) -> list[TopicDifference]:
     """Every difference between the catalog and the broker. Raises KafkaTopicError and KafkaUnreachable."""
     return compare_topics(layout, await look(cluster, layout), str(cluster))
+
+
+async def probe_transactions(cluster: KafkaCluster, app_id: str, timeout_ms: int) -> TopicDifference | None:
+    """Begin and abort an empty transaction, under an id that no worker has, with the workers' time-out; None:
+    that works. Raises KafkaUnreachable where nobody is let in."""
+    await require_login(cluster)
+    name = f"{app_id}-check"
+    producer = AIOKafkaProducer(
+        **build_client_arguments(cluster), transactional_id=name, transaction_timeout_ms=timeout_ms
+    )
+    try:
+        async with asyncio.timeout(_SETTLE_S):
+            await producer.start()
+            await producer.begin_transaction()
+            await producer.abort_transaction()
+    except (KafkaError, TimeoutError) as error:
+        actual = f"{type(error).__name__} {error}".strip()
+        mend = "a cluster with transactions, an ACL for this id, or a smaller worker.transaction_timeout_s"
+        why = "a worker commits decisions, state and positions in transactions alone: it cannot run here"
+        return TopicDifference(
+            f"transactional id {name}", "transactions", "begin and abort", actual, mend, why
+        )
+    finally:
+        await producer.stop()
+    return None
 
 
 @asynccontextmanager
@@ -85,14 +111,14 @@ def _is_new(name: str, code: int, rest: list[Any]) -> bool:
 
 async def _describe_topics(admin: AIOKafkaAdminClient, names: set[str]) -> None:
     async with asyncio.timeout(_SETTLE_S):
-        while names - (await _count_partitions(admin)).keys():  # noqa: ASYNC110 - a broker tells nobody
+        while names - (await _count_replicas(admin)).keys():  # noqa: ASYNC110 - a broker tells nobody
             await asyncio.sleep(_POLL_S)
 
 
-async def _count_partitions(admin: AIOKafkaAdminClient) -> dict[str, int]:
-    """Count the partitions of every topic whose partitions all have a leader."""
+async def _count_replicas(admin: AIOKafkaAdminClient) -> dict[str, list[int]]:
+    """Count the replicas of each partition, of every topic whose partitions all have a leader."""
     return {
-        topic["topic"]: len(topic["partitions"])
+        topic["topic"]: [len(part["replicas"]) for part in topic["partitions"]]
         for topic in await admin.describe_topics()
         if topic["partitions"] and all(part["error_code"] == 0 for part in topic["partitions"])
     }

@@ -21,7 +21,7 @@ from sluice.cli.output import REFUSED, WRONG, clean, console, print_json, requir
 from sluice.text.plurals import count_noun
 from sluice_topics.access import Role, list_access
 from sluice_topics.asyncapi import make_documents
-from sluice_topics.layout import TopicLayout
+from sluice_topics.layout import TopicLayout, compare_topics, list_risks
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -42,6 +42,9 @@ cli = typer.Typer(
 )
 AclForm = Literal["table", "commands", "json"]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
+Probe = Annotated[
+    bool, typer.Option("--probe-transactions", help="Begin and abort an empty transaction too.")
+]
 Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for the documents.")]
 
 
@@ -88,17 +91,26 @@ def list_topics(as_json: AsJson = False) -> None:
 
 
 @cli.command()
-def check(as_json: AsJson = False) -> None:
+def check(as_json: AsJson = False, probe: Probe = False) -> None:
     """Compare the broker's topics with the catalog. Exit codes: 0 alike, 1 differences and their remedies.
 
-    A topic that the broker keeps for longer than is asked for is no difference.
+    It says too what a difference costs, and what the loss of a broker would (replicas, min.insync.replicas):
+    such a risk is no difference. A topic that the broker keeps for longer than is asked for is none either.
     """
     settings = require_settings()
-    differing = require_differences(settings)
+    kafka, layout = settings.kafka, build_layout(settings)
+    found = _run_question(kafka_topics.look(kafka.connection, layout))
+    differing = compare_topics(layout, found, kafka.bootstrap_servers)
+    if probe:
+        timeout_ms = int(settings.worker.transaction_timeout_s * 1000)
+        probing = kafka_topics.probe_transactions(kafka.connection, settings.worker.app_id, timeout_ms)
+        differing += filter(None, [_run_question(probing)])
+    risks = list_risks(layout, found, kafka.replication_factor, kafka.bootstrap_servers)
     if as_json:
-        print_json([asdict(difference) for difference in differing])
+        print_json([asdict(difference) for difference in [*differing, *risks]])
     else:
         _say_differences(differing)
+        _say_risks(risks)
     if differing:
         raise typer.Exit(WRONG)
 
@@ -223,6 +235,30 @@ def _describe_retention(cleanup: str, retention: timedelta) -> str:
     return f"compacted, {days}" if "compact" in cleanup else days
 
 
+def _say_risks(risks: list[TopicDifference]) -> None:
+    for one, topics in _group_by_cost(risks):
+        told = (
+            f"[yellow]risk[/] {one.what} of {topics} is {clean(one.actual)}, better {one.expected}: {one.why}"
+        )
+        console.print(told, soft_wrap=True, highlight=False)
+
+
+def _group_by_cost(differing: list[TopicDifference]) -> list[tuple[TopicDifference, str]]:
+    """The first of those that say the same of several topics, and the topics in words."""
+    topics: dict[tuple[str, str, str], list[TopicDifference]] = {}
+    for one in differing:
+        topics.setdefault((one.what, one.actual, one.why), []).append(one)
+    return [
+        (
+            first,
+            f"{clean(first.topic)} and {counted(len(others), 'other topic')}"
+            if others
+            else clean(first.topic),
+        )
+        for first, *others in topics.values()
+    ]
+
+
 def _say_differences(differing: list[TopicDifference]) -> None:
     if not differing:
         console.print("[green]Every topic is as the catalog says.[/]")
@@ -231,8 +267,8 @@ def _say_differences(differing: list[TopicDifference]) -> None:
     for one in differing:
         table.add_row(one.topic, one.what, one.expected, one.actual)
     console.print(table)
-    for why in dict.fromkeys(f"{one.what} of {one.topic}: {one.why}" for one in differing if one.why):
-        console.print(why, soft_wrap=True, markup=False, highlight=False)
+    for one, topics in _group_by_cost([one for one in differing if one.why]):
+        console.print(f"{one.what} of {topics}: {one.why}", soft_wrap=True, highlight=False)
     console.print("To mend:")
     for mend in dict.fromkeys(one.mend for one in differing):
         console.print(f"  {mend}", soft_wrap=True, markup=False, highlight=False)
