@@ -18,7 +18,7 @@ from sluice.adapters.kafka.kafka_acls import AclRefused, remove_access, set_acce
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable
 from sluice.cli.machine import topics_acl
 from sluice.cli.output import REFUSED, WRONG, clean, console, print_json, require_settings, stop
-from sluice.text.plurals import count_noun, counted
+from sluice.text.plurals import count_noun
 from sluice_topics.access import Role, list_access
 from sluice_topics.asyncapi import make_documents
 from sluice_topics.layout import TopicLayout, compare_topics, list_risks
@@ -251,7 +251,7 @@ def _group_by_cost(differing: list[TopicDifference]) -> list[tuple[TopicDifferen
     return [
         (
             first,
-            f"{clean(first.topic)} and {counted(len(others), 'other topic')}"
+            f"{clean(first.topic)} and {count_noun(len(others), 'other topic')}"
             if others
             else clean(first.topic),
         )
