@@ -100,9 +100,9 @@ class Archiver:
     ) -> None:
         """`read_ms`: the time of day in ms."""
         self._cluster = cluster
-        self._of = of
+        self.of = of
         self._store = store
-        self._limits = limits
+        self.limits = limits
         self._read_ms = read_ms
         self._builders: dict[TopicPartition, SegmentBuilder] = {}
         self._ends: dict[TopicPartition, int] = {}
@@ -125,7 +125,7 @@ class Archiver:
         """
         manifest = await self._ask_store(lambda: read_manifest(self._store))
         self._require_usable(manifest)
-        parts = await list_partitions(self._cluster, list(self._of.topics))
+        parts = await list_partitions(self._cluster, list(self.of.topics))
         try:
             async with AsyncExitStack() as opened:
                 asking = await opened.enter_async_context(make_consumer(self._cluster, "read_uncommitted"))
@@ -150,7 +150,7 @@ class Archiver:
         return manifest
 
     def _require_usable(self, manifest: Manifest) -> None:
-        if manifest.installation_of not in (None, self._of.named):
+        if manifest.installation_of not in (None, self.of.named):
             raise ArchiveRefused(f"{self._store.url} is the archive of another installation")
         bad = [one for one in manifest.findings if one.code != "offsets_missing"]
         if bad:
@@ -179,7 +179,7 @@ class Archiver:
                     f"{part.topic}:{part.partition} ends at offset {ends[part]} on {self._cluster}, and in "
                     f"the archive at {archived}: the topic was made anew, or this is another cluster"
                 )
-            is_compacted = self._of.topics[part.topic].cleanup != "delete"
+            is_compacted = self.of.topics[part.topic].cleanup != "delete"
             if archived is not None and start > archived and not is_compacted:
                 log.error(
                     "%s:%d: the broker deleted offsets %d to %d before they were archived",
@@ -203,7 +203,7 @@ class Archiver:
                 self._awaited = None
                 if once:
                     return
-            elif self._stopped or self._count_held_bytes() > self._limits.held_bytes:
+            elif self._stopped or self._count_held_bytes() > self.limits.held_bytes:
                 await self._cut(consumer, manifest, list(self._builders), None)
             elif full := [part for part, one in self._builders.items() if self._is_full(one)]:
                 await self._cut(consumer, manifest, full, None)
@@ -215,7 +215,7 @@ class Archiver:
     def _take(self, part: TopicPartition, records: Sequence[StoredRecord]) -> None:
         builder = self._builders.get(part)
         if builder is None:
-            has_head = self._of.topics[part.topic].ledger
+            has_head = self.of.topics[part.topic].ledger
             builder = SegmentBuilder(part.topic, part.partition, self._ends[part], has_head=has_head)
             self._builders[part] = builder
             self._begun[part] = time.monotonic()
@@ -223,11 +223,11 @@ class Archiver:
             builder.add(record)
 
     def _is_full(self, builder: SegmentBuilder) -> bool:
-        return builder.raw_bytes >= self._limits.segment_bytes
+        return builder.raw_bytes >= self.limits.segment_bytes
 
     def _is_old(self) -> bool:
         oldest = min(self._begun.values(), default=None)
-        return oldest is not None and time.monotonic() - oldest >= self._limits.age_s
+        return oldest is not None and time.monotonic() - oldest >= self.limits.age_s
 
     def _count_held_bytes(self) -> int:
         return sum(one.held_bytes for one in self._builders.values())
@@ -241,7 +241,7 @@ class Archiver:
         admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
         try:
             await admin.start()
-            found = await admin.list_consumer_group_offsets(self._of.app_id)
+            found = await admin.list_consumer_group_offsets(self.of.app_id)
         finally:
             await admin.close()
         decided: dict[str, dict[str, int]] = {}
@@ -273,9 +273,9 @@ class Archiver:
             entry = ManifestEntry(
                 number=manifest.number + 1,
                 previous=manifest.digest,
-                installation=self._of.installation,
-                prefix=self._of.prefix,
-                app_id=self._of.app_id,
+                installation=self.of.installation,
+                prefix=self.of.prefix,
+                app_id=self.of.app_id,
                 at_ms=self._read_ms(),
                 segments=tuple(segments),
                 decided=decided if is_last else None,
@@ -303,7 +303,7 @@ class Archiver:
 
     async def _ask_store(self, ask: Callable[[], T]) -> T:
         """Ask in a thread, again while the store is away. Raises StoreError after `store_wait_s`."""
-        give_up_at, pause_s = time.monotonic() + self._limits.store_wait_s, _FIRST_RETRY_S
+        give_up_at, pause_s = time.monotonic() + self.limits.store_wait_s, _FIRST_RETRY_S
         while True:
             try:
                 return await asyncio.to_thread(ask)

@@ -43,7 +43,7 @@ async def create(cluster: KafkaCluster, layout: TopicLayout, replication: int) -
     async with open_admin(cluster) as admin:
         response = await admin.create_topics(new_topics)
         made = {name: _is_new(name, code, rest) for name, code, *rest in response.topic_errors}
-        await _describe_topics(admin, set(made))
+        await await_topics(admin, set(made))
     return made
 
 
@@ -109,7 +109,8 @@ def _is_new(name: str, code: int, rest: list[Any]) -> bool:
     return True
 
 
-async def _describe_topics(admin: AIOKafkaAdminClient, names: set[str]) -> None:
+async def await_topics(admin: AIOKafkaAdminClient, names: set[str]) -> None:
+    """Return when the broker shows them all, each partition with a leader."""
     async with asyncio.timeout(_SETTLE_S):
         while names - (await _count_replicas(admin)).keys():  # noqa: ASYNC110 - a broker tells nobody
             await asyncio.sleep(_POLL_S)

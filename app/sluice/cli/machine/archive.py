@@ -1,4 +1,5 @@
-"""`sluice archive run | check`: the topics' records, kept in a folder or a bucket, and found whole."""
+"""`sluice archive run | check | restore`: the topics' records, kept in a folder or a bucket, found whole, and
+brought back to a new cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ import typer
 from sluice.adapters.archive.archive_store import StoreError, require_exclusive_writes
 from sluice.adapters.archive.archiver import ArchivedInstallation, ArchiveLimits, Archiver
 from sluice.adapters.archive.manifest import ArchiveRefused
+from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.adapters.kafka.kafka_topics import KafkaTopicError
 from sluice.cli.ledger.archive_source import get_installation_of, require_archive, require_store
 from sluice.cli.machine.topics import build_layout
 from sluice.cli.machine.worker import log_to_stderr
@@ -143,6 +146,62 @@ def check_command(
         word = "[bold red]Not whole:[/]" if found else "[green]Whole:[/]"
         print_line(f"{word} {count_noun(records, 'record')}; the manifest ends at {describe_end(manifest)}")
     raise typer.Exit(WRONG if found else WELL)
+
+
+@cli.command(name="restore")
+def restore_command(from_: From = None) -> None:
+    """Restore an installation on a cluster that does not have its topics.
+
+    Topics get the names, offsets and times that they had, and the workers'
+    group its offsets; then start workers with the settings and the signing
+    key that they had. Prefix, app and partitions must be the same: ids and
+    signatures name them. Nothing else may write meanwhile. If it is
+    interrupted, delete the topics and begin anew.
+
+    An archive that followed a running installation may hold a little more
+    of one topic than of another: each partition is cut back to its last
+    whole transaction, and inputs behind it are decided again.
+
+    Exit codes: 0 restored; 2 refused, nothing was written; 3 the broker or
+    the store went away.
+
+    Example: KAFKA_BOOTSTRAP_SERVERS=new:9092 sluice archive restore --from s3://audit/sluice
+    """
+    from sluice.adapters.archive.restore import Restorer, StateReader  # noqa: PLC0415 - only to restore
+    from sluice.stream.engine.crash_guard import RESERVED_KEY, PartitionRecord  # noqa: PLC0415 - as above
+
+    def read_state(value: bytes) -> tuple[int, dict[str, int]]:
+        record = PartitionRecord.decode(value)
+        return record.sequence, {
+            topic: min(pending, default=following) for topic, (following, pending) in record.positions.items()
+        }
+
+    settings = require_settings()
+    log_to_stderr(settings)
+    archive = require_archive(settings, from_)
+    kafka = settings.kafka
+    try:
+        archive.require_whole_manifest(get_installation_of(settings))
+        restorer = Restorer(
+            kafka.connection,
+            archive,
+            build_layout(settings),
+            StateReader(RESERVED_KEY, read_state),
+            kafka.replication_factor,
+        )
+        restored = asyncio.run(restorer.run(settings.worker.app_id))
+    except (ArchiveRefused, ArchiveDamaged) as error:
+        stop(str(error))
+    except (StoreError, KafkaUnreachable, KafkaTopicError) as error:
+        stop(str(error), EXIT_FAULT)
+    dropped = {number: cut.dropped for number, cut in restored.cuts.items() if cut.dropped}
+    for number, count in dropped.items():
+        told = f"partition {number}: {counted(count, 'ledger record')} without the state behind them left out"
+        errors.print(told, soft_wrap=True, highlight=False)
+    if dropped:
+        more = "their inputs are decided again: begin a new archive for the restored installation"
+        errors.print(more, soft_wrap=True, highlight=False)
+    errors.print(f"{counted(restored.records, 'record')} restored", soft_wrap=True, highlight=False)
 
 
 def _print_findings(found: list[ArchiveFinding]) -> None:

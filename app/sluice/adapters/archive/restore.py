@@ -1,0 +1,495 @@
+"""Restores an installation on a new cluster from its archive: the same topics under the same names, each
+record at the offset and with the time that it had.
+
+Decisions name their inputs by offset, the workers' state says up to which offset of each input topic all is
+decided, and the ledger's ids follow from offsets. So offsets are kept. Where none of a partition's records
+lies, because markers of transactions took the offset or what lay there was rolled back, a marker is written
+again: a run of records goes in one transaction, whose commit takes the offset behind it, and what is missing
+besides is filled with records that are rolled back, which nobody reads. Offsets before a partition's first
+record are filled so, and then deleted. Of a compacted topic only the newest record of each key is written,
+and the end is filled up to where it was. Times are the producer's while topics are restored, and afterwards
+the broker's.
+
+An archive that followed a running installation ends somewhere else in each partition. A partition's state and
+its ledger are cut back to the last transaction of which both are there (`find_cuts`); inputs behind it are
+decided again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import NewTopic, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
+
+from sluice.adapters.archive.manifest import ArchiveRefused
+from sluice.adapters.archive.segment import ArchiveDamaged, read_head
+from sluice.adapters.kafka.kafka_consumers import make_consumer
+from sluice.adapters.kafka.kafka_read import StoredRecord, fetch_ends, make_unreachable
+from sluice.adapters.kafka.kafka_topics import KafkaTopicError, await_topics, open_admin
+from sluice.client.kafka_connection import build_client_arguments
+from sluice_topics.catalog import MAX_OUTPUT_MESSAGE_BYTES, SESSIONS_CHANGELOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from sluice.adapters.archive.archived_records import Archive
+    from sluice.adapters.archive.manifest import Part
+    from sluice.client.kafka_connection import KafkaCluster
+    from sluice_topics.catalog import Topic
+    from sluice_topics.layout import TopicLayout
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 4
+_BATCH_BYTES = 512 * 1024
+_MOST_SENT = 16
+_FILLER = b"filler"
+"""A key, which records of compacted topics must have."""
+_MARKERS_S = 60.0
+_POLL_S = 0.01
+_FILLED_AT_ONCE = 50_000
+_TRANSACTION_MS = 600_000
+_KEEP = {"retention.ms": "-1"}
+_PRODUCERS_TIME = {"message.timestamp.type": "CreateTime"}
+
+
+@dataclass(frozen=True, slots=True)
+class StateReader:
+    """How the workers' changelog is read. `key`: of the record that each transaction writes last; `read`
+    gives the ledger's number after it, and by input topic (base name) the first undecided offset."""
+
+    key: bytes
+    read: Callable[[bytes], tuple[int, Mapping[str, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Of a partition number: `sequence`, the last number of the ledger that is restored; `changelog`, the
+    offset of the last record of the state; `positions`, see StateReader; `dropped`: records of the ledger
+    that are not restored."""
+
+    sequence: int = 0
+    changelog: int = -1
+    positions: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
+
+
+def find_cuts(archive: Archive, layout: TopicLayout, state: StateReader) -> dict[int, Cut]:
+    """By partition number, the last transaction of which the archive has both ledger and state. Reads both
+    whole; holds 8 bytes for each ledger record. Raises ArchiveDamaged and StoreError."""
+    topics = layout.topics()
+    ledger = [name for name, topic in topics.items() if topic.ledger]
+    changelog = next(name for name, topic in topics.items() if topic.name == SESSIONS_CHANGELOG)
+    cuts = {}
+    for number in range(layout.partitions):
+        last, count = _find_last_number(archive, [(name, number) for name in ledger])
+        cut = _find_state(archive, (changelog, number), state, last)
+        cuts[number] = Cut(cut.sequence, cut.changelog, cut.positions, count - cut.sequence)
+    return cuts
+
+
+def _find_last_number(archive: Archive, parts: Iterable[Part]) -> tuple[int, int]:
+    """The number up to which the ledger is there without a gap, and the highest that is there."""
+    numbers = array("Q")
+    for part in parts:
+        for batch in archive.read_part(part):
+            numbers.extend(head.sequence for one in batch if (head := read_head(one.value)) is not None)
+    last = 0
+    for number in sorted(set(numbers)):
+        if last and number != last + 1:
+            break
+        last = number
+    return last, max(numbers, default=0)
+
+
+def _find_state(archive: Archive, part: Part, state: StateReader, last: int) -> Cut:
+    found = Cut()
+    for batch in archive.read_part(part):
+        for one in batch:
+            if one.key == state.key and one.value is not None:
+                sequence, positions = state.read(one.value)
+                if sequence <= last:
+                    found = Cut(sequence, one.offset, positions)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was written: records, offsets filled in, and by partition number where it was cut."""
+
+    records: int
+    filled: int
+    cuts: Mapping[int, Cut]
+
+
+class Restorer:
+    """Run it once with `run`. A restoration that was interrupted is begun anew on deleted topics."""
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        archive: Archive,
+        layout: TopicLayout,
+        state: StateReader,
+        replication: int,
+    ) -> None:
+        self._cluster = cluster
+        self._archive = archive
+        self._layout = layout
+        self._state = state
+        self._replication = replication
+        self._topics = layout.topics()
+        self._records = 0
+        self._filled = 0
+
+    async def run(self, group: str) -> Restored:
+        """Restore everything. `group`: the workers', whose offsets are set to what the state says.
+
+        Raises ArchiveRefused where the archive has no state, or topics are there already; ArchiveDamaged
+        before anything was written; StoreError; KafkaUnreachable; KafkaTopicError.
+        """
+        await asyncio.to_thread(self._require_whole)
+        cuts = await asyncio.to_thread(find_cuts, self._archive, self._layout, self._state)
+        try:
+            await self._create_topics()
+            async with make_consumer(self._cluster, "read_uncommitted") as asking:
+                await self._write_all(cuts, asking)
+            await self._set_offsets(group, cuts)
+            await self._alter_topics()
+        except (KafkaError, TimeoutError) as error:
+            raise make_unreachable(self._cluster, error) from error
+        return Restored(self._records, self._filled, cuts)
+
+    def _require_whole(self) -> None:
+        changelog = {name for name, topic in self._topics.items() if topic.name == SESSIONS_CHANGELOG}
+        if not self._archive.list_parts(changelog):
+            raise ArchiveRefused(
+                f"{self._archive.store.url} has no state of workers (archive.state was off): without it they "
+                "would decide everything again"
+            )
+        for one in self._archive.check():
+            if one.code != "offsets_missing":
+                raise ArchiveDamaged(f"{one.where}: {one.message}")
+        beyond = [part for part in self._archive.manifest.segments if not self._has(part)]
+        if beyond:
+            raise ArchiveRefused(
+                f"the archive has {beyond[0][0]}:{beyond[0][1]}, which the settings do not: "
+                "kafka.partitions, kafka.topic_prefix and worker.app_id must be as they were"
+            )
+
+    def _has(self, part: Part) -> bool:
+        topic = self._topics.get(part[0])
+        return topic is not None and part[1] < self._layout.count_partitions(topic)
+
+    async def _create_topics(self) -> None:
+        new_topics = [
+            NewTopic(
+                name,
+                self._layout.count_partitions(topic),
+                self._replication,
+                topic_configs=topic.config() | (_KEEP | _PRODUCERS_TIME if _is_log(topic) else {}),
+            )
+            for name, topic in self._topics.items()
+        ]
+        async with open_admin(self._cluster) as admin:
+            there = sorted(self._topics.keys() & set(await admin.list_topics()))
+            if there:
+                raise ArchiveRefused(
+                    f"{there[0]} and {len(there) - 1} more topics are there already: restore to a cluster "
+                    "without them"
+                )
+            response = await admin.create_topics(new_topics)
+            for name, code, *rest in response.topic_errors:
+                if code:
+                    raise KafkaTopicError(f"{name} was not created: code {code}, {rest[:1]}")
+            await await_topics(admin, set(self._topics))
+
+    async def _alter_topics(self) -> None:
+        """Give the topics back the broker's time and their retention."""
+        wanted = [
+            ConfigResource(ConfigResourceType.TOPIC, name, topic.config())
+            for name, topic in self._topics.items()
+            if _is_log(topic)
+        ]
+        async with open_admin(self._cluster) as admin:
+            for answer in await admin.alter_configs(wanted):
+                for code, message, _, name in answer.resources:
+                    if code:
+                        raise KafkaTopicError(f"{name} was not altered: code {code}, {message}")
+
+    async def _write_all(self, cuts: Mapping[int, Cut], asking: AIOKafkaConsumer) -> None:
+        parts = [
+            TopicPartition(name, number)
+            for name, topic in self._topics.items()
+            for number in range(self._layout.count_partitions(topic))
+        ]
+        await fetch_ends(asking, parts)
+        bound = asyncio.Semaphore(_AT_ONCE)
+
+        async def write(part: TopicPartition) -> None:
+            async with bound:
+                await self._write_part(part, cuts.get(part.partition, Cut()), asking)
+
+        tasks = [asyncio.create_task(write(part)) for part in parts]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _write_part(self, part: TopicPartition, cut: Cut, asking: AIOKafkaConsumer) -> None:
+        topic = self._topics[part[0]]
+        segments = self._archive.list_segments(part)
+        end = max(segments[-1].end if segments else 0, cut.positions.get(topic.name, 0))
+        if not end:
+            return
+        is_dense = not _is_log(topic) or (not topic.ledger and _is_dense(segments, end))
+        writer = _OffsetWriter(self._cluster, part, asking, is_dense=is_dense)
+        try:
+            await writer.start()
+            if _is_log(topic):
+                await self._write_log(writer, part, cut.sequence if topic.ledger else None)
+            else:
+                is_state = topic.name == SESSIONS_CHANGELOG
+                await self._write_newest(writer, part, cut.changelog if is_state else None)
+            await writer.finish(end)
+        finally:
+            await writer.stop()
+        if _is_log(topic):
+            await self._delete_before(part, segments[0].first if segments else end)
+        self._records += writer.records
+        self._filled += writer.filled
+
+    async def _write_newest(self, writer: _OffsetWriter, part: TopicPartition, until: int | None) -> None:
+        """Of a compacted topic, the newest record of each key up to an offset, one behind the other."""
+        newest: dict[bytes | None, int] = {}
+        for batch in self._read(part):
+            for one in await batch:
+                if until is None or one.offset <= until:
+                    if one.value is None:
+                        newest.pop(one.key, None)
+                    else:
+                        newest[one.key] = one.offset
+        wanted = set(newest.values())
+        for batch in self._read(part):
+            for one in await batch:
+                if one.offset in wanted:
+                    await writer.append(one)
+
+    async def _write_log(self, writer: _OffsetWriter, part: TopicPartition, until: int | None) -> None:
+        """Every record at its offset; of the ledger up to a number."""
+        for batch in self._read(part):
+            for one in await batch:
+                if until is not None and _get_number(one) > until:
+                    return
+                await writer.write(one)
+
+    def _read(self, part: Part) -> Iterator[Any]:
+        """Awaitables of batches, each read in a thread; the last one is empty."""
+        batches = self._archive.read_part(part)
+        is_over = False
+
+        async def read_next() -> list[StoredRecord]:
+            nonlocal is_over
+            batch = await asyncio.to_thread(next, batches, None)
+            is_over = batch is None
+            return batch or []
+
+        while not is_over:
+            yield read_next()
+
+    async def _delete_before(self, part: TopicPartition, offset: int) -> None:
+        """Delete what was filled in before a partition's first record."""
+        if offset:
+            async with open_admin(self._cluster) as admin:
+                await admin.delete_records({part: RecordsToDelete(before_offset=offset)})
+
+    async def _set_offsets(self, group: str, cuts: Mapping[int, Cut]) -> None:
+        names = {topic.name: name for name, topic in self._topics.items()}
+        offsets = {
+            TopicPartition(names[base], number): offset
+            for number, cut in cuts.items()
+            for base, offset in cut.positions.items()
+            if offset and base in names
+        }
+        if not offsets:
+            return
+        async with AIOKafkaConsumer(
+            **build_client_arguments(self._cluster), group_id=group, enable_auto_commit=False
+        ) as consumer:
+            consumer.assign(list(offsets))
+            await consumer.commit(offsets)
+
+
+def _is_log(topic: Topic) -> bool:
+    """Whether offsets of a topic count: of one that is compacted only the newest record of a key does."""
+    return topic.cleanup == "delete"
+
+
+def _is_dense(segments: Iterable[Any], end: int) -> bool:
+    """Whether every offset from the first record to the end has a record."""
+    segments = list(segments)
+    return bool(segments) and sum(one.count for one in segments) == end - segments[0].first
+
+
+def _get_number(record: StoredRecord) -> int:
+    head = read_head(record.value)
+    return 0 if head is None else head.sequence
+
+
+def _build_arguments(cluster: KafkaCluster) -> dict[str, Any]:
+    return {
+        **build_client_arguments(cluster),
+        "acks": "all",
+        "enable_idempotence": True,
+        "max_batch_size": MAX_OUTPUT_MESSAGE_BYTES,
+        "max_request_size": MAX_OUTPUT_MESSAGE_BYTES,
+    }
+
+
+class _BatchSender:
+    """Sends records to one partition in order, in batches; each must come to lie where it is expected."""
+
+    def __init__(self, producer: AIOKafkaProducer, part: Part) -> None:
+        self._producer = producer
+        self._part = part
+        self._batch = producer.create_batch()
+        self._begins: int | None = None
+        self._sent: list[tuple[int | None, asyncio.Future[Any]]] = []
+
+    async def add(self, record: StoredRecord, offset: int | None = None) -> None:
+        """Send a record. `offset`: where it must come to lie; None: anywhere."""
+        if self._batch.size() >= _BATCH_BYTES or not self._append(record, offset):
+            await self._send()
+            if not self._append(record, offset):
+                raise ArchiveDamaged(
+                    f"{record.topic}:{record.partition}:{record.offset}: too large to be sent"
+                )
+
+    async def flush(self) -> None:
+        """Wait until all that was added lies on the broker."""
+        await self._send()
+        for expected, sent in self._sent:
+            done = await sent
+            if expected is not None and done.offset != expected:
+                raise KafkaTopicError(
+                    f"{self._part[0]}:{self._part[1]}: a record of offset {expected} came to lie at "
+                    f"{done.offset}: does another client write there? Stop it, delete the topics, begin anew"
+                )
+        self._sent.clear()
+
+    def _append(self, record: StoredRecord, offset: int | None) -> bool:
+        begins = offset if not self._batch.record_count() else self._begins
+        added = self._batch.append(
+            key=record.key, value=record.value, timestamp=record.timestamp_ms, headers=list(record.headers)
+        )
+        if added is not None:
+            self._begins = begins
+        return added is not None
+
+    async def _send(self) -> None:
+        if self._batch.record_count():
+            topic, partition = self._part
+            sent = await self._producer.send_batch(self._batch, topic, partition=partition)
+            self._sent.append((self._begins, sent))
+            self._batch = self._producer.create_batch()
+            if len(self._sent) > _MOST_SENT:
+                await asyncio.shield(self._sent[-_MOST_SENT][1])
+
+
+class _OffsetWriter:
+    """Writes the records of a partition at their offsets, and fills the offsets between them."""
+
+    def __init__(
+        self, cluster: KafkaCluster, part: TopicPartition, asking: AIOKafkaConsumer, *, is_dense: bool
+    ) -> None:
+        """`asking`: reads uncommitted, for ends; `is_dense`: from the first record to the end every offset
+        has one, so that no transaction is needed."""
+        self._cluster = cluster
+        self._part = part
+        self._asking = asking
+        self._is_dense = is_dense
+        self._next = 0
+        self._is_open = False
+        self.records = 0
+        self.filled = 0
+
+    async def start(self) -> None:
+        """Connect. Raises KafkaError."""
+        arguments = _build_arguments(self._cluster)
+        name = f"restore-{self._part[0]}-{self._part[1]}"
+        self._filling = AIOKafkaProducer(
+            **arguments, transactional_id=name, transaction_timeout_ms=_TRANSACTION_MS
+        )
+        self._writing = AIOKafkaProducer(**arguments) if self._is_dense else self._filling
+        self._started = [self._filling, self._writing] if self._is_dense else [self._filling]
+        for one in self._started:
+            await one.start()
+        self._sender = _BatchSender(self._writing, self._part)
+
+    async def stop(self) -> None:
+        """Give up the connections."""
+        for one in self._started:
+            await one.stop()
+
+    async def write(self, record: StoredRecord) -> None:
+        """Write the next record, of a higher offset than the one before."""
+        if record.offset > self._next:
+            await self._reach(record.offset)
+            if self._is_dense:
+                await self._await_markers()
+        if not self._is_open and not self._is_dense:
+            await self._filling.begin_transaction()
+            self._is_open = True
+        await self._sender.add(record, record.offset)
+        self._next = record.offset + 1
+        self.records += 1
+
+    async def append(self, record: StoredRecord) -> None:
+        """Write a record at the next offset, wherever it lay."""
+        await self._sender.add(record, self._next)
+        self._next += 1
+        self.records += 1
+
+    async def finish(self, end: int) -> None:
+        """Write what is left, up to the offset that the partition must reach."""
+        await self._reach(end)
+        await self._await_markers()
+
+    async def _await_markers(self) -> None:
+        """A transaction's end is answered before its markers are written: wait until they lie there."""
+        async with asyncio.timeout(_MARKERS_S):
+            while (await self._asking.end_offsets([self._part]))[self._part] < self._next:  # noqa: ASYNC110 - a broker tells nobody
+                await asyncio.sleep(_POLL_S)
+
+    async def _reach(self, offset: int) -> None:
+        """Commit the run before, whose marker takes an offset, and fill what is missing up to this one."""
+        await self._sender.flush()
+        if self._is_open:
+            await self._filling.commit_transaction()
+            self._is_open = False
+            self._next += 1
+        while self._next < offset:
+            await self._fill(min(offset - self._next, _FILLED_AT_ONCE))
+
+    async def _fill(self, count: int) -> None:
+        """Take offsets with a transaction that is rolled back: its marker takes the last of them."""
+        filling = self._filling
+        await filling.begin_transaction()
+        filling._txn_manager.maybe_add_partition_to_txn(self._part)  # noqa: SLF001 - aiokafka has no other way to a marker without a record
+        filler = StoredRecord(self._part.topic, self._part.partition, 0, 0, _FILLER, None, ())
+        sender = _BatchSender(filling, self._part)
+        for offset in range(self._next, self._next + count - 1):
+            await sender.add(filler, offset)
+        await sender.flush()
+        await (filling.abort_transaction() if count > 1 else filling.commit_transaction())
+        self._next += count
+        self.filled += count

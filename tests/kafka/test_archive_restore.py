@@ -1,0 +1,179 @@
+"""The drill: an installation is archived, its cluster is gone, and it goes on on a new one where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from sluice.adapters.archive.archive_store import open_store
+from sluice.adapters.archive.archiver import Archiver
+from sluice.broker import locate
+from sluice.broker.local import Layout
+from sluice.cli.machine.archive import build_archiver
+from sluice.core.policy.bundle_frame import ORDER_OF_OLD
+from sluice.settings.reader import load_settings
+from sluice_topics.catalog import ACTIONS, CATALOG, SESSIONS_CHANGELOG, VERDICTS
+from tests.kafka.installation import action, delete_topics, installation_on, publish, run_worker, wait_for
+from tests.kafka.test_archive import (
+    count_records,
+    decide_some,
+    delete_inputs,
+    read_topics,
+    rerun,
+    run,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from load.installations.installation import TestInstallation
+    from sluice.broker.handle import Broker
+    from sluice_topics.catalog import Topic
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+LOGS = [topic for topic in CATALOG if topic.cleanup == "delete"]
+
+
+@pytest.fixture
+def new_broker(tmp_path: Path) -> Iterator[Broker]:
+    """A second cluster, on data of its own."""
+    found = locate.start_broker(Layout(tmp_path / "new", tmp_path / "new" / "data", locate.JARS))
+    yield found
+    found.close()
+
+
+def name_topics(installation: TestInstallation, *, logs: bool) -> list[str]:
+    return [
+        topic.real_name(installation.prefix, installation.app_id)
+        for topic in CATALOG
+        if (topic in LOGS) is logs
+    ]
+
+
+def read_newest(installation: TestInstallation) -> dict[tuple[str, int, bytes | None], bytes]:
+    """What compacted topics say of each key."""
+    found = {}
+    for (name, number), records in read_topics(
+        installation.bootstrap_servers, name_topics(installation, logs=False)
+    ).items():
+        for one in records:
+            found[name, number, one.key] = one.value
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def move_to(installation: TestInstallation, servers: str) -> TestInstallation:
+    settings = installation.settings | {"SLUICE_KAFKA__BOOTSTRAP_SERVERS": servers}
+    return replace(installation, bootstrap_servers=servers, settings=settings)
+
+
+async def publish_in_transactions(installation: TestInstallation, session: str, count: int) -> None:
+    """As a producer with transactions does: markers behind the records, and one that is rolled back."""
+    async with AIOKafkaProducer(
+        bootstrap_servers=installation.bootstrap_servers, transactional_id=f"{installation.prefix}own"
+    ) as producer:
+        for number in range(count):
+            value = json.dumps(action(session, f"{session}-{number}")).encode()
+            await producer.begin_transaction()
+            await producer.send_and_wait(installation.real(ACTIONS), value, key=session.encode())
+            await (producer.abort_transaction() if number % 3 == 1 else producer.commit_transaction())
+
+
+def test_an_installation_goes_on_on_a_new_cluster_with_every_record_at_its_offset(
+    kafka: str, prefix: str, tmp_path: Path, new_broker: Broker
+) -> None:
+    old = installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+    old.settings["SLUICE_WORKER__HALT_ON_OFFSET_GAP"] = "false"
+    place = str(tmp_path / "archive")
+    for worker in run_worker(old):
+        decide_some(old, worker, "s", 5, 0)
+        asyncio.run(delete_inputs(old))  # so that partitions begin behind offset 0
+        asyncio.run(publish_in_transactions(old, "t", 9))
+        wait_for(old, VERDICTS, "t", 6, worker)
+        decide_some(old, worker, "s", 5, 11)
+    archived = run(old, "archive", "run", "--once", "--to", place)
+    assert archived.exit_code == 0, archived.output
+    logs, newest = read_topics(kafka, name_topics(old, logs=True)), read_newest(old)
+    asyncio.run(delete_topics(kafka, prefix))
+
+    new = move_to(old, new_broker.bootstrap_servers)
+    restored = run(new, "archive", "restore", "--from", place)
+    assert restored.exit_code == 0, restored.output
+    assert "left out" not in restored.output
+    assert read_topics(new.bootstrap_servers, name_topics(new, logs=True)) == logs
+    assert read_newest(new) == newest
+    checked = run(new, "topics", "check")
+    assert checked.exit_code == 0, checked.output
+    again = run(new, "archive", "restore", "--from", place)
+    assert (again.exit_code, "are there already" in again.output) == (2, True)
+
+    for worker in run_worker(new, "after"):
+        decide_some(new, worker, "s", 3, count_records(new, VERDICTS))
+    assert count_records(new, VERDICTS) == 19
+    verified = run(new, "ledger", "verify", "--json")
+    assert json.loads(verified.stdout)["intact"], verified.output
+    assert count_reruns(rerun(new, "--all", "--from", place)) == (11, 0, 5)  # five inputs were gone before
+    assert count_reruns(rerun(new, "--all")) == (14, 0, 5)
+    goes_on = run(new, "archive", "run", "--once", "--to", place)
+    assert goes_on.exit_code == 0, goes_on.output
+    assert json.loads(run(new, "archive", "check", "--from", place, "--json").stdout)["whole"]
+    assert count_reruns(rerun(new, "--all", "--from", place)) == (14, 0, 5)
+
+
+def count_reruns(reruns: dict[str, Any]) -> tuple[int, int, int]:
+    return reruns["identical"], reruns["different"], reruns["evidence_gone"]
+
+
+@pytest.mark.parametrize("lacks", ["state", "ledger"])
+def test_what_an_archive_holds_of_one_transaction_alone_is_cut_off_and_decided_again(
+    kafka: str, prefix: str, tmp_path: Path, lacks: str
+) -> None:
+    """The archiver was killed when it had archived some topics further than others."""
+    installation = installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+    installation.settings["SLUICE_WORKER__HALT_ON_OFFSET_GAP"] = "false"
+    place = str(tmp_path / "archive")
+    for worker in run_worker(installation):
+        decide_some(installation, worker, "s", 5, 0)
+        assert run(installation, "archive", "run", "--once", "--to", place).exit_code == 0
+        decide_some(installation, worker, "s", 5, 5)
+    settings = load_settings(environment=installation.settings)
+    whole = build_archiver(settings, open_store(place))
+    torn = {name: topic for name, topic in whole.of.topics.items() if not lies_behind(topic, lacks)}
+    torn_archiver = Archiver(
+        settings.kafka.connection, replace(whole.of, topics=torn), open_store(place), whole.limits
+    )
+    asyncio.run(torn_archiver.run(once=True))
+    asyncio.run(delete_topics(kafka, prefix))
+
+    restored = run(installation, "archive", "restore", "--from", place)
+    assert restored.exit_code == 0, restored.output
+    assert ("left out" in restored.output) is (lacks == "state")
+    assert count_records(installation, VERDICTS) == 5
+    for worker in run_worker(installation, "after"):
+        verdicts = wait_for(installation, VERDICTS, "s", 10, worker)
+        publish(installation, [action("s", "last")])
+        verdicts = wait_for(installation, VERDICTS, "s", 11, worker)
+    assert len({one["verdict_id"] for one in verdicts}) == 11
+    assert json.loads(run(installation, "ledger", "verify", "--json").stdout)["intact"]
+    reruns = rerun(installation, "--all")
+    assert (reruns["identical"], reruns["reruns"]) == (11, [])
+
+
+def lies_behind(topic: Topic, lacks: str) -> bool:
+    return topic.name == SESSIONS_CHANGELOG if lacks == "state" else topic.ledger
+
+
+def test_an_archive_without_the_workers_state_or_of_other_partitions_is_refused(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    installation = installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+    stateless = str(tmp_path / "stateless")
+    done = run(installation, "archive", "run", "--once", "--to", stateless, SLUICE_ARCHIVE__STATE="false")
+    assert done.exit_code == 0, done.output
+    refused = run(installation, "archive", "restore", "--from", stateless)
+    assert (refused.exit_code, "no state of workers" in refused.output) == (2, True)
