@@ -152,7 +152,9 @@ async def archive(bed: Bed, scale: Scale) -> list[RunFigure]:
 async def compare(installation: TestInstallation, folder: Path) -> list[RunFigure]:
     """The archive against the topics, and in their place."""
     kept = Archive(FolderStore(folder))
+    began = time.process_time()
     damages = list(kept.check())
+    check_s = time.process_time() - began
     archived = [
         record for part in kept.manifest.segments for batch in kept.read_part(part) for record in batch
     ]
@@ -164,7 +166,8 @@ async def compare(installation: TestInstallation, folder: Path) -> list[RunFigur
     report = verify_archived_ledger(kept, installation.prefix)
     source = ArchiveEvidence(kept, installation.prefix)
     reruns = await rerun_sample(source, read_decision_settings(installation), MOST_RERUNS, SEED)
-    segments = sum(map(len, kept.manifest.segments.values()))
+    files = [one for part in kept.manifest.segments.values() for one in part]
+    segments, count = len(files), max(1, len(archived))
     return [
         figures.some("records", len(there), "records"),
         figures.none("lost", sum(_locate(one) not in by_place for one in there), "records"),
@@ -176,6 +179,9 @@ async def compare(installation: TestInstallation, folder: Path) -> list[RunFigur
         figures.some("entries", kept.manifest.number, "entries"),
         figures.some("segments", segments, "segments"),
         figures.report("segments_left_by_kills", _count_all(folder / "segments") - segments, "segments"),
+        figures.report("raw_bytes", round(sum(one.raw_bytes for one in files) / count), "B/record"),
+        figures.report("stored_bytes", round(sum(one.stored_bytes for one in files) / count), "B/record"),
+        figures.report("check_cpu", round(1e6 * check_s / count, 1), "µs/record"),
         figures.some("reruns_identical", sum(one.status == "identical" for one in reruns), "decisions"),
         figures.none("reruns_not_identical", sum(one.status != "identical" for one in reruns), "decisions"),
     ]
