@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 4
+_AT_ONCE = 12
 _BATCH_BYTES = 512 * 1024
 _MOST_SENT = 16
 _FILLER = b"filler"
