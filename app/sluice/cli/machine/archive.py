@@ -196,12 +196,13 @@ def restore_command(from_: From = None) -> None:
         stop(str(error), EXIT_FAULT)
     dropped = {number: cut.dropped for number, cut in restored.cuts.items() if cut.dropped}
     for number, count in dropped.items():
-        told = f"partition {number}: {counted(count, 'ledger record')} without the state behind them left out"
+        lost = count_noun(count, "ledger record")
+        told = f"partition {number}: {lost} without the state behind them left out"
         errors.print(told, soft_wrap=True, highlight=False)
     if dropped:
         more = "their inputs are decided again: begin a new archive for the restored installation"
         errors.print(more, soft_wrap=True, highlight=False)
-    errors.print(f"{counted(restored.records, 'record')} restored", soft_wrap=True, highlight=False)
+    errors.print(f"{count_noun(restored.records, 'record')} restored", soft_wrap=True, highlight=False)
 
 
 def _print_findings(found: list[ArchiveFinding]) -> None:
