@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from load.installations.forked_process import ForkedProcess
-    from load.installations.installation import Scale, TestInstallation
+    from load.installations.installation import RunScale, TestInstallation
     from load.recomputation.figures import RunFigure
     from load.scene import Bed
     from sluice.adapters.kafka.kafka_read import StoredRecord
@@ -126,7 +126,7 @@ class Archivists:
         return await asyncio.to_thread(process.wait, END_S)
 
 
-async def archive(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def archive(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """Kills of the archiver and a rival, while two workers decide."""
     name = "archive"
     installation, rng = await bed.installation(name), bed.rng(name)

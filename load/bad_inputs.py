@@ -34,7 +34,7 @@ from load.scene import open_scene
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, VERDICTS
 
 if TYPE_CHECKING:
-    from load.installations.installation import Evidence, Scale, TrafficRecord
+    from load.installations.installation import Evidence, RunScale, TrafficRecord
     from load.recomputation.figures import RunFigure
     from load.recomputation.input_answers import AnswerAccount, Answered
     from load.scene import Bed, Scene
@@ -44,7 +44,7 @@ TICK_S = 0.5  # bursts, so that neighbours reach the broker in one batch
 GATHERING_MS = 100  # the setting linger_max_ms
 
 
-async def malformed(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def malformed(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """One worker; nothing is asked in the actions' sessions, which alone would part neighbours."""
     name = "malformed"
     installation = await bed.installation(name)
@@ -162,7 +162,7 @@ SLOW = 0.03
 CALMER = 3  # fewer inputs: after the second crash all suspects of all partitions are tried one by one
 
 
-async def poison(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def poison(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """A poisonous action, then a poisonous memory write, in the middle of ordinary traffic."""
     name = "poison"
     installation = await bed.installation(name)

@@ -31,7 +31,7 @@ from sluice_topics.catalog import CATALOG
 
 if TYPE_CHECKING:
     from load.installations.broker_cluster import BrokerCluster
-    from load.installations.installation import Scale, TestInstallation
+    from load.installations.installation import RunScale, TestInstallation
     from load.recomputation.figures import RunFigure
     from load.scene import Bed, Scene
 
@@ -77,7 +77,7 @@ class _Faults:
         return await find_group_coordinator(self._servers, self._group)
 
 
-async def brokers(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def brokers(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """Twice `scale.outages` times the group's coordinator goes away, killed and stopped by turns."""
     cluster = await asyncio.to_thread(launch_cluster, bed.folder / "cluster", locate.JARS)
     try:
@@ -86,7 +86,7 @@ async def brokers(bed: Bed, scale: Scale) -> list[RunFigure]:
         cluster.close()
 
 
-async def _hurt(bed: Bed, cluster: BrokerCluster, scale: Scale) -> list[RunFigure]:
+async def _hurt(bed: Bed, cluster: BrokerCluster, scale: RunScale) -> list[RunFigure]:
     installation = await bed.installation(NAME)
     faults = _Faults(cluster, installation)
     turns = scale.outages * 2

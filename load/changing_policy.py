@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
     from load.inputs.publisher import PolicyPublisher, PublishedChange
-    from load.installations.installation import Scale, TestInstallation
+    from load.installations.installation import RunScale, TestInstallation
     from load.recomputation.figures import RunFigure
     from load.recomputation.input_answers import AnswerAccount
     from load.scene import Bed, Scene
@@ -53,7 +53,7 @@ Revisions = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Policies:
+class PolicyHistory:
     """What was ever in force, by the hashes that decisions hold.
 
     `standing`: names of entries that never change, and so belong to no change.
@@ -65,7 +65,7 @@ class Policies:
     standing: frozenset[str]
 
     @classmethod
-    def read(cls, placed: Iterable[PublishedChange], standing: Sequence[dict[str, Any]]) -> Policies:
+    def read(cls, placed: Iterable[PublishedChange], standing: Sequence[dict[str, Any]]) -> PolicyHistory:
         """From the first policy and what was published on it."""
         entries = {_name(entry): entry for entry in (*neutral_policy.entries(), *standing)}
         bundles = {BUNDLE: [neutral_policy.bundle()], QUALITY: [quality_policy.document()]}
@@ -118,7 +118,7 @@ def policy_figures(
     found: AnswerAccount, placed: Sequence[PublishedChange], standing: Sequence[dict[str, Any]]
 ) -> list[RunFigure]:
     """All of it, from the run's ledger, what was published, and the entries that never change."""
-    policies = Policies.read(placed, standing)
+    policies = PolicyHistory.read(placed, standing)
     decisions = [body for body in found.ledger if body.get("rerun_hash") and body["registry_hashes"]]
     accepted = [one for one in decisions if policies.is_accepted(one)]
     whole = [one for one in accepted if len(policies.list_change_revisions(one)) == 1]
@@ -195,7 +195,7 @@ PAUSE_S = 0.1
 LOOK_S = 0.5
 
 
-async def reload(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def reload(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """Two workers; it is the owner of partition 0, who enters the refusals, that is killed each time."""
     name = "reload"
     installation, rng = await bed.installation(name), bed.rng(name)

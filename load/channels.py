@@ -18,7 +18,7 @@ import httpx2
 from aiokafka import AIOKafkaProducer
 
 from load.inputs.answer_channels import Api, Gateways, SlackButtons, Terminal
-from load.inputs.answering import Answering
+from load.inputs.answering import Participants
 from load.inputs.page_forms import PageForms
 from load.installations import neutral_policy
 from load.installations.approvers import PEMS, ROLES
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from load.inputs.answer_channels import AnswerChannel
-    from load.installations.installation import Scale, TestInstallation
+    from load.installations.installation import RunScale, TestInstallation
     from load.recomputation.figures import RunFigure
     from load.scene import Bed
 
@@ -56,7 +56,7 @@ AWAY_S, AGAIN_S = 1.0, 0.1
 
 
 @dataclass(slots=True)
-class Edge:
+class ChannelProcesses:
     """The processes beside the workers. `urls` of the gateways; `killed`: how many processes were."""
 
     gateways: list[CommandProcess]
@@ -88,7 +88,7 @@ class Edge:
                 raise RunFailed(one.read_log())
 
 
-async def channels(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def channels(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """All channels at once, in four shares: a fault comes into each of three."""
     installation, rng = await _installation(bed), bed.rng("channels")
     count = max(LEAST, min(MOST, scale.events // ACTIONS_PER_ESCALATION))
@@ -128,12 +128,12 @@ async def channels(bed: Bed, scale: Scale) -> list[RunFigure]:
     ]
 
 
-def _check(fleet: Fleet, edge: Edge) -> None:
+def _check(fleet: Fleet, edge: ChannelProcesses) -> None:
     fleet.check()
     edge.check()
 
 
-async def _fault(number: int, fleet: Fleet, edge: Edge, rng: random.Random) -> None:
+async def _fault(number: int, fleet: Fleet, edge: ChannelProcesses, rng: random.Random) -> None:
     await asyncio.sleep(rng.uniform(0.2, 0.8))
     match number:
         case 0:
@@ -147,7 +147,7 @@ async def _fault(number: int, fleet: Fleet, edge: Edge, rng: random.Random) -> N
             edge.api.start()
 
 
-async def _wait_for_buttons(edge: Edge) -> None:
+async def _wait_for_buttons(edge: ChannelProcesses) -> None:
     """Return when Slack's messages have no buttons any more. Raises RunFailed."""
     end = time.monotonic() + STALL_S
     while any(block["type"] == "actions" for one in edge.api.messages.values() for block in one["blocks"]):
@@ -190,7 +190,7 @@ def _account(name: str) -> PersonAccount:
 
 
 @asynccontextmanager
-async def _edge(installation: TestInstallation) -> AsyncIterator[Edge]:
+async def _edge(installation: TestInstallation) -> AsyncIterator[ChannelProcesses]:
     """Two gateways, a notifier and a Slack; ended in good order."""
     with slack_api() as api:
         own = slack_settings(api, CHANNELS, approvers={name: name for name in ROLES})
@@ -214,7 +214,7 @@ async def _edge(installation: TestInstallation) -> AsyncIterator[Edge]:
             )
             for port in ports
         ]
-        edge = Edge(
+        edge = ChannelProcesses(
             gateways,
             [f"http://127.0.0.1:{port}" for port in ports],
             CommandProcess(installation, "notify", own, "notify"),
@@ -236,8 +236,8 @@ async def _edge(installation: TestInstallation) -> AsyncIterator[Edge]:
 
 @asynccontextmanager
 async def _answer_everywhere(
-    installation: TestInstallation, edge: Edge, gateways: Gateways
-) -> AsyncIterator[Answering]:
+    installation: TestInstallation, edge: ChannelProcesses, gateways: Gateways
+) -> AsyncIterator[Participants]:
     """People at every channel."""
     async with AsyncExitStack() as stack:
         producer = AIOKafkaProducer(
@@ -256,7 +256,7 @@ async def _answer_everywhere(
             SlackButtons(gateways, edge.api),
             pages,
         ]
-        answering = Answering(installation, producer, ways)
+        answering = Participants(installation, producer, ways)
         stack.push_async_callback(answering.close)
         answering.begin()
         yield answering

@@ -28,7 +28,7 @@ from load.broker_failures import brokers
 from load.changing_policy import reload
 from load.channels import channels
 from load.installations.fleet import RunFailed
-from load.installations.installation import FULL, SHORT, Scale
+from load.installations.installation import FULL, SHORT, RunScale
 from load.interruptions import approvals, kill_one, kill_two, outages, scaling, zombies
 from load.model_outages import models
 from load.recomputation import figures
@@ -63,11 +63,11 @@ _ALL = (
     models,
     archive,
 )
-RUNS: dict[str, Callable[[Bed, Scale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
+RUNS: dict[str, Callable[[Bed, RunScale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)
 
 
-async def carry_out(name: str, bed: Bed, scale: Scale) -> list[RunFigure]:
+async def carry_out(name: str, bed: Bed, scale: RunScale) -> list[RunFigure]:
     """One run within its deadline, with its figures named after it."""
     began = time.monotonic()
     async with asyncio.timeout(scale.deadline_s):
@@ -107,7 +107,7 @@ def _start_secured(layout: Layout) -> LocalBroker:
     return launch(layout, security=BrokerSecurity(layout.work / "tls", tls_port, passwords))
 
 
-def _report_run(name: str, bed: Bed, scale: Scale) -> list[RunFigure]:
+def _report_run(name: str, bed: Bed, scale: RunScale) -> list[RunFigure]:
     print(f"{name} …", flush=True)
     try:
         found = asyncio.run(carry_out(name, bed, scale))

@@ -111,7 +111,7 @@ so. `forged before`: before each right outcome come two others of the same call,
 signed by another tenant's enforcement point, which hold the values of all calls that follow."""
 
 
-class Call(NamedTuple):
+class FlowCall(NamedTuple):
     """A tool's call with what it returns."""
 
     tool: str
@@ -125,7 +125,7 @@ class Task(NamedTuple):
 
     id: str
     text: str
-    calls: tuple[Call, ...]
+    calls: tuple[FlowCall, ...]
     harmful: frozenset[int]
     way: str
 
@@ -155,7 +155,7 @@ def load_deployment(name: str) -> Deployment:
 
 
 def _read_task(row: Mapping[str, Any]) -> Task:
-    calls = tuple(Call(one["tool"], one["parameters"], one["result"]) for one in row["calls"])
+    calls = tuple(FlowCall(one["tool"], one["parameters"], one["result"]) for one in row["calls"])
     return Task(row["id"], row["task"], calls, frozenset(row.get("harmful", ())), row.get("way", ""))
 
 
@@ -207,11 +207,11 @@ class LookedUp(NamedTuple):
     text: str
 
 
-class JudgedCall(NamedTuple):
+class JudgedFlowCall(NamedTuple):
     """A call with what the gates made of it: the answer of each gate that held it or advised, and the values
     that the gate `destinations` looked up and did not simply pass."""
 
-    call: Call
+    call: FlowCall
     tier: Tier
     answers: Mapping[str, Answer]
     values: tuple[LookedUp, ...]
@@ -225,20 +225,20 @@ class JudgedTask(NamedTuple):
     """A task with its calls as they were judged."""
 
     task: Task
-    calls: tuple[JudgedCall, ...]
+    calls: tuple[JudgedFlowCall, ...]
 
     def is_held(self, gate: str) -> bool:
         """Of an attack: whether a harmful call is held; of an honest task: whether any call is."""
         return self.is_held_by(lambda one: one.is_held(gate))
 
-    def is_held_by(self, holds: Callable[[JudgedCall], bool]) -> bool:
+    def is_held_by(self, holds: Callable[[JudgedFlowCall], bool]) -> bool:
         """The same by what `holds` says of a call."""
         wanted = self.task.harmful or range(len(self.calls))
         return any(holds(self.calls[place]) for place in wanted)
 
 
 @dataclass
-class Judged:
+class JudgedFlows:
     """All that one configuration made of some deployments: honest tasks and attacks by deployment."""
 
     configuration: Configuration
@@ -246,19 +246,19 @@ class Judged:
     attacks: dict[str, list[JudgedTask]] = field(default_factory=dict)
     routine: dict[str, list[JudgedTask]] = field(default_factory=dict)
 
-    def count(self) -> Shares:
+    def count(self) -> FlowShares:
         """Over all deployments."""
         return self.count_of(self.honest)
 
-    def count_of(self, names: Iterable[str]) -> Shares:
+    def count_of(self, names: Iterable[str]) -> FlowShares:
         """Over these deployments."""
         gate, every = self.configuration.gate, [*names]
         honest = [one.is_held(gate) for name in every for one in self.honest[name]]
         attacks = [one.is_held(gate) for name in every for one in self.attacks[name]]
-        return Shares(sum(attacks), len(attacks), len(honest) - sum(honest), len(honest))
+        return FlowShares(sum(attacks), len(attacks), len(honest) - sum(honest), len(honest))
 
 
-class Shares(NamedTuple):
+class FlowShares(NamedTuple):
     """Attacks that are stopped, of how many; honest tasks without a question, of how many."""
 
     stopped: int
@@ -266,9 +266,9 @@ class Shares(NamedTuple):
     free: int
     honest: int
 
-    def add(self, other: Shares) -> Shares:
+    def add(self, other: FlowShares) -> FlowShares:
         """Those of both."""
-        return Shares(*(one + another for one, another in zip(self, other, strict=True)))
+        return FlowShares(*(one + another for one, another in zip(self, other, strict=True)))
 
     def __str__(self) -> str:
         return f"{_write_share(self.stopped, self.attacks)} | {_write_share(self.free, self.honest)}"
@@ -414,7 +414,7 @@ class Driver:
             }
             input_record = self._make_input_record(ACTIONS, action)
             verdict = self._propose(input_record)
-            judged.append(JudgedCall(call, verdict["tier"], _read_answers(verdict), self._gate.looked_up))
+            judged.append(JudgedFlowCall(call, verdict["tier"], _read_answers(verdict), self._gate.looked_up))
             known_after = self._configuration.approves_all or (
                 self._configuration.is_in_order and not task.harmful
             )
@@ -559,9 +559,9 @@ def judge_poisoned(deployment: Deployment) -> PoisonCount:
     return PoisonCount(stopped["before"], stopped["unanswered"], stopped["approved"], len(deployment.attacks))
 
 
-def judge(configuration: Configuration, deployments: Sequence[Deployment]) -> Judged:
+def judge(configuration: Configuration, deployments: Sequence[Deployment]) -> JudgedFlows:
     """What a configuration makes of the tasks and attacks of some deployments."""
-    judged = Judged(configuration)
+    judged = JudgedFlows(configuration)
     for one in deployments:
         driver = Driver(one, configuration)
         judged.honest[one.name] = [driver.judge(task) for task in one.honest]
@@ -643,7 +643,7 @@ class Judge:
         named = find_named_in(self.deployment, task.task.text)
         return task.is_held_by(lambda call: ANSWERS.index(self.answer(call, named)) >= ANSWERS.index("ask"))
 
-    def answer(self, call: JudgedCall, named: frozenset[bytes]) -> Answer:
+    def answer(self, call: JudgedFlowCall, named: frozenset[bytes]) -> Answer:
         """The strictest answer of all values. `named`: by the task's text."""
         answers = self.table.get(call.tier)
         values = [one for one in call.values if one.role in self.roles]
@@ -657,7 +657,7 @@ class Judge:
         trusts = self.knowledge.trusted or value.origin != "trusted_result"
         return value.origin if trusts else "nowhere"
 
-    def knows(self, call: JudgedCall, value: LookedUp, named: frozenset[bytes]) -> bool:
+    def knows(self, call: JudgedFlowCall, value: LookedUp, named: frozenset[bytes]) -> bool:
         """Whether the value is known from the registry, trusted results, the task or history."""
         return (
             value.origin == "registry"
@@ -666,7 +666,7 @@ class Judge:
             or (self._name_tool(call), value.role, value.mark) in self.history
         )
 
-    def _name_tool(self, call: JudgedCall) -> str:
+    def _name_tool(self, call: JudgedFlowCall) -> str:
         return "" if self.knowledge.of_any_tool else call.call.tool
 
     def learn(self, task: JudgedTask) -> None:
@@ -684,15 +684,15 @@ class Judge:
             or (self.knowledge.answers_teach and self._asks(call, named))
         }
 
-    def _asks(self, call: JudgedCall, named: frozenset[bytes]) -> bool:
+    def _asks(self, call: JudgedFlowCall, named: frozenset[bytes]) -> bool:
         asked = call.tier == "T3" or self.answer(call, named) in ("ask", "deny")
         return asked and call.tier != "T4"
 
 
-def count_known(judged: Judged, deployments: Sequence[Deployment], knowledge: Knowledge) -> Shares:
+def count_known(judged: JudgedFlows, deployments: Sequence[Deployment], knowledge: Knowledge) -> FlowShares:
     """Attacks stopped after the last `history` honest tasks of their deployment, and honest tasks without a
     question, each after as many tasks before it as there are up to `history`. Each begins with nothing."""
-    shares = Shares(0, 0, 0, 0)
+    shares = FlowShares(0, 0, 0, 0)
     for one in deployments:
         honest, attacks = judged.honest[one.name], judged.attacks[one.name]
         after_all = learn(one, knowledge, honest)
@@ -700,22 +700,22 @@ def count_known(judged: Judged, deployments: Sequence[Deployment], knowledge: Kn
         held = sum(
             learn(one, knowledge, honest[:place]).holds_task(task) for place, task in enumerate(honest)
         )
-        shares = shares.add(Shares(stopped, len(attacks), len(honest) - held, len(honest)))
+        shares = shares.add(FlowShares(stopped, len(attacks), len(honest) - held, len(honest)))
     return shares
 
 
-def count_long(judged: Judged, deployments: Sequence[Deployment], knowledge: Knowledge) -> Shares:
+def count_long(judged: JudgedFlows, deployments: Sequence[Deployment], knowledge: Knowledge) -> FlowShares:
     """Of deployments with routine tasks: attacks stopped after the last `history` honest and routine tasks,
     and the last LAST_TASKS tasks without a question, each after as many before it as there are up to
     `history`. The tasks are the same for every `history`."""
-    shares = Shares(0, 0, 0, 0)
+    shares = FlowShares(0, 0, 0, 0)
     for one in (each for each in deployments if each.routine):
         every, attacks = judged.honest[one.name] + judged.routine[one.name], judged.attacks[one.name]
         after_all = learn(one, knowledge, every)
         stopped = sum(after_all.holds_task(task) for task in attacks)
         places = range(len(every) - LAST_TASKS, len(every))
         held = sum(learn(one, knowledge, every[:place]).holds_task(every[place]) for place in places)
-        shares = shares.add(Shares(stopped, len(attacks), LAST_TASKS - held, LAST_TASKS))
+        shares = shares.add(FlowShares(stopped, len(attacks), LAST_TASKS - held, LAST_TASKS))
     return shares
 
 
@@ -729,15 +729,18 @@ def learn(deployment: Deployment, knowledge: Knowledge, before: Sequence[JudgedT
 
 
 def count_table(
-    judged: Judged, deployments: Sequence[Deployment], table: Table, roles: tuple[str, ...] = ("destination",)
-) -> Shares:
+    judged: JudgedFlows,
+    deployments: Sequence[Deployment],
+    table: Table,
+    roles: tuple[str, ...] = ("destination",),
+) -> FlowShares:
     """Over all tasks and attacks, with what the gate knows."""
-    shares = Shares(0, 0, 0, 0)
+    shares = FlowShares(0, 0, 0, 0)
     for one in deployments:
         judge = Judge(one, TODAY, table, roles)
         honest = [judge.holds_task(task) for task in judged.honest[one.name]]
         attacks = [judge.holds_task(task) for task in judged.attacks[one.name]]
-        shares = shares.add(Shares(sum(attacks), len(attacks), len(honest) - sum(honest), len(honest)))
+        shares = shares.add(FlowShares(sum(attacks), len(attacks), len(honest) - sum(honest), len(honest)))
     return shares
 
 
@@ -753,7 +756,7 @@ class FaultCount(NamedTuple):
     calls: int
 
 
-def compare_fault(right: Judged, wrong: Judged) -> FaultCount:
+def compare_fault(right: JudgedFlows, wrong: JudgedFlows) -> FaultCount:
     """What a fault changes. Raises LaxerError where a call has a laxer answer."""
     stricter, laxer, every = 0, 0, 0
     for before, after in zip(_list_calls(right), _list_calls(wrong), strict=True):
@@ -765,7 +768,7 @@ def compare_fault(right: Judged, wrong: Judged) -> FaultCount:
     return FaultCount(stricter, laxer, every)
 
 
-def _list_calls(judged: Judged) -> Iterator[JudgedCall]:
+def _list_calls(judged: JudgedFlows) -> Iterator[JudgedFlowCall]:
     for tasks in (*judged.honest.values(), *judged.attacks.values()):
         for task in tasks:
             yield from task.calls
@@ -794,7 +797,11 @@ def report(deployments: Sequence[Deployment], misses: int) -> Iterator[str]:
 
 
 def _report_gates(
-    deployments: Sequence[Deployment], rule: Judged, gate: Judged, looked_at: Judged, with_domain: Judged
+    deployments: Sequence[Deployment],
+    rule: JudgedFlows,
+    gate: JudgedFlows,
+    looked_at: JudgedFlows,
+    with_domain: JudgedFlows,
 ) -> Iterator[str]:
     yield _head("what holds a call", "attacks stopped", "honest tasks without a question")
     yield f"| {rule.configuration.name} | {rule.count()} |"
@@ -809,7 +816,7 @@ def _report_gates(
             yield f"| {name} | {count_table(looked_at, deployments, table)} |"
 
 
-def _report_tiers(rule: Judged, gate: Judged) -> Iterator[str]:
+def _report_tiers(rule: JudgedFlows, gate: JudgedFlows) -> Iterator[str]:
     yield "\n" + _head(
         "with tiers as shipped", "honest calls asked about", "of them by tiers alone", "by the gate alone",
         "attacks stopped", "honest tasks without a question",
@@ -852,7 +859,7 @@ KNOWLEDGE = {
 
 
 def _report_history(
-    deployments: Sequence[Deployment], looked_at: Judged, with_domain: Judged
+    deployments: Sequence[Deployment], looked_at: JudgedFlows, with_domain: JudgedFlows
 ) -> Iterator[str]:
     for teach, how in ((False, "without people's answers"), (True, "with people's answers")):
         columns = (f"{count} earlier tasks" for count in HISTORY)
@@ -869,7 +876,7 @@ def _report_history(
             yield f"| {name} | {' | '.join(str(one).replace(' | ', ' / ') for one in each)} |"
 
 
-def _report_long_history(deployments: Sequence[Deployment], looked_at: Judged) -> Iterator[str]:
+def _report_long_history(deployments: Sequence[Deployment], looked_at: JudgedFlows) -> Iterator[str]:
     names = ", ".join(one.name for one in deployments if one.routine)
     if not names:
         return
@@ -896,7 +903,7 @@ MOST = Knowledge(trusted=True, task=True, history=10, answers_teach=True)
 
 
 def _report_parts(
-    deployments: Sequence[Deployment], rule: Judged, gate: Judged, looked_at: Judged
+    deployments: Sequence[Deployment], rule: JudgedFlows, gate: JudgedFlows, looked_at: JudgedFlows
 ) -> Iterator[str]:
     """Attacks stopped, by way and by deployment."""
     held: list[tuple[str, str, bool, bool, bool]] = []
@@ -916,7 +923,9 @@ def _report_parts(
             yield f"| {name} | {len(rows)} | {counts} |"
 
 
-def _report_left_out(deployments: Sequence[Deployment], gate: Judged, looked_at: Judged) -> Iterator[str]:
+def _report_left_out(
+    deployments: Sequence[Deployment], gate: JudgedFlows, looked_at: JudgedFlows
+) -> Iterator[str]:
     yield "\n" + _head(
         "left out", "as shipped: stopped", "without a question", "table chosen on the others", "stopped",
         "without a question",
@@ -936,7 +945,7 @@ def _report_left_out(deployments: Sequence[Deployment], gate: Judged, looked_at:
     )
 
 
-def _rate(shares: Shares) -> tuple[bool, float]:
+def _rate(shares: FlowShares) -> tuple[bool, float]:
     """The best table stops nine of ten and asks least; where none does, it has the greatest sum of both."""
     if not shares.attacks:
         return (False, 0.0)
@@ -944,7 +953,7 @@ def _rate(shares: Shares) -> tuple[bool, float]:
     return (True, free) if stopped >= AIM else (False, stopped + free)
 
 
-def _report_faults(deployments: Sequence[Deployment], gate: Judged) -> Iterator[str]:
+def _report_faults(deployments: Sequence[Deployment], gate: JudgedFlows) -> Iterator[str]:
     yield "\n" + _head(
         "outcomes",
         "attacks stopped",
@@ -960,7 +969,7 @@ def _report_faults(deployments: Sequence[Deployment], gate: Judged) -> Iterator[
 
 
 def _report_misses(
-    deployments: Sequence[Deployment], gate: Judged, looked_at: Judged, most: int
+    deployments: Sequence[Deployment], gate: JudgedFlows, looked_at: JudgedFlows, most: int
 ) -> Iterator[str]:
     for wanted, judged in ((False, "attacks"), (True, "honest")):
         shown = 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from load.installations.installation import Scale
+    from load.installations.installation import RunScale
     from load.installations.worker_process import WorkerProcess
     from load.recomputation.figures import RunFigure
     from load.scene import Bed, Scene
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 WANDER_S = 0.8  # a kill comes at a random moment within this time
 
 
-async def kill_one(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def kill_one(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """One worker, killed again and again."""
     return await _run(bed, scale, "kill_one", 1)
 
 
-async def kill_two(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def kill_two(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """Two workers, one of them killed each time."""
     return await _run(bed, scale, "kill_two", 2)
 
 
-async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[RunFigure]:
+async def _run(bed: Bed, scale: RunScale, name: str, workers: int) -> list[RunFigure]:
     installation, rng = await bed.installation(name), bed.rng(name)
     async with open_scene(
         installation, bed.traffic(installation, name, scale), Pace(scale.rate, plenty=scale.plenty), workers
@@ -59,7 +59,7 @@ async def _run(bed: Bed, scale: Scale, name: str, workers: int) -> list[RunFigur
 
 
 async def kill_again_and_again(
-    scene: Scene, rng: random.Random, scale: Scale, victim: Callable[[], int]
+    scene: Scene, rng: random.Random, scale: RunScale, victim: Callable[[], int]
 ) -> int:
     """All the kills of the scale in some order, of the slots that `victim` names; how many there were."""
     faults = [_kill] * scale.kills + [_kill_mid_commit] * scale.mid_commit_kills
@@ -87,7 +87,7 @@ async def _kill_mid_commit(scene: Scene, slot: int) -> None:
 WORKERS = 2
 
 
-async def outages(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def outages(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """Stops and kills in turn. The broker must be one that this run may end."""
     name = "outages"
     installation = await bed.installation(name)
@@ -119,7 +119,7 @@ async def _outage(scene: Scene, end: Callable[[], None], start: Callable[[], Non
 ADDED = 1
 
 
-async def scaling(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def scaling(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """No fault at all: nobody may be fenced or crash, and partitions must move."""
     name = "scaling"
     installation = await bed.installation(name)
@@ -144,7 +144,7 @@ async def scaling(bed: Bed, scale: Scale) -> list[RunFigure]:
 LINGERS_S = 1.0  # both the zombie and the new owner have work for this time
 
 
-async def zombies(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def zombies(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """Suspended anywhere, and between produce and commit; the other worker must take over each time."""
     name = "zombies"
     installation, rng = await bed.installation(name), bed.rng(name)
@@ -189,7 +189,7 @@ async def _revive(scene: Scene, zombie: WorkerProcess) -> None:
 LEAST_SHARE = 36
 
 
-async def approvals(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def approvals(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """Half of the actions are escalated, and answered at once, twice, forged, swapped, too late or never.
 
     Each fault comes while what was just proposed is decided. What was there before it is decided before the

@@ -46,7 +46,7 @@ from sluice_topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from load.installations.installation import Evidence, Scale, TestInstallation
+    from load.installations.installation import Evidence, RunScale, TestInstallation
     from load.recomputation.figures import RunFigure
     from load.scene import Bed
 
@@ -61,7 +61,7 @@ UNDISTURBED = ("calm", "redis_gone", "redis_hangs", "killed", "again")
 """Shares in which the model answers every question."""
 
 
-async def models(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def models(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """The run; see the module's text."""
     rng = bed.rng("models")
     folder = bed.folder / "models"

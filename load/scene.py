@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from load.inputs.people import People
     from load.inputs.publisher import Pace
-    from load.installations.installation import Scale, TestInstallation
+    from load.installations.installation import RunScale, TestInstallation
     from load.installations.worker_process import WorkerProcess
     from sluice.broker.handle import Broker
     from sluice.broker.secured import BrokerSecurity
@@ -97,7 +97,9 @@ class Bed:
         """The run's randomness."""
         return random.Random(f"{self.seed}:{run}")
 
-    def traffic(self, installation: TestInstallation, run: str, scale: Scale, slow: float = SLOW) -> Traffic:
+    def traffic(
+        self, installation: TestInstallation, run: str, scale: RunScale, slow: float = SLOW
+    ) -> Traffic:
         """Ordinary traffic of the run; `slow` is the share of actions and writes that ask the slow port."""
         mix = Mix(sessions=scale.sessions, slow=slow)
         names, reviewer = f"{run}-{self.salt}", installation.trust.reviewer

@@ -29,7 +29,7 @@ from sluice_topics.layout import TopicLayout
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from load.installations.installation import Evidence, Scale
+    from load.installations.installation import Evidence, RunScale
     from load.recomputation.figures import RunFigure
     from load.scene import Bed, Scene
 
@@ -60,7 +60,7 @@ def extract(commit: str, folder: Path) -> Path:
     return folder
 
 
-async def upgrade(bed: Bed, scale: Scale) -> list[RunFigure]:
+async def upgrade(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """Workers of two versions side by side; where there is no history, it says so and does nothing."""
     try:
         earlier = await asyncio.to_thread(extract, EARLIER, bed.folder / "earlier")

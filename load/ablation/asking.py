@@ -81,7 +81,7 @@ class Setting(NamedTuple):
     entries: Literal["neutral", "names", "calls"] = "neutral"
 
 
-class JudgedCall(NamedTuple):
+class LabelledCall(NamedTuple):
     """A labelled call and what became of it."""
 
     source: str
@@ -91,7 +91,7 @@ class JudgedCall(NamedTuple):
     end: End
 
 
-class Shares(NamedTuple):
+class AskedShares(NamedTuple):
     """Of honest calls the share asked or blocked, of harmful ones that stopped or asked; None: there are no
     such calls."""
 
@@ -144,13 +144,13 @@ def _make_bundle(fields: dict[str, Any]) -> Bundle:
     return load_bundle(json.dumps(fields | {"cases": []}).encode())
 
 
-def judge(rows: Sequence[ActionRow], setting: Setting) -> list[JudgedCall]:
+def judge(rows: Sequence[ActionRow], setting: Setting) -> list[LabelledCall]:
     """Every row under the setting, in their order."""
     entries = draft_entries(rows, setting)
     types = {entry.id: entry.spec.get("action_type") for entry in entries}
     judged = judge_actions(rows, setting.bundle, list_shipped_stages(), AT_MS, tools=entries)
     return [
-        JudgedCall(
+        LabelledCall(
             one.row.file,
             one.row.label == "harmful",
             types.get(one.row.tool) or setting.bundle.classified(one.row.tool),
@@ -183,24 +183,26 @@ def draft_entries(rows: Sequence[ActionRow], setting: Setting) -> list[EntryFile
     return [EntryFile.model_validate(draft.entry) for draft in drafts]
 
 
-def count_shares(calls: Iterable[JudgedCall], free: Collection[str] = ()) -> Shares:
+def count_shares(calls: Iterable[LabelledCall], free: Collection[str] = ()) -> AskedShares:
     """`free`: action types whose tier asks nobody."""
     held = {False: list[bool](), True: list[bool]()}
     for call in calls:
         waits = call.end == "waits" and call.action_type not in free
         held[call.harmful].append(waits or call.end in ("asked", "blocked"))
-    return Shares(*(sum(ends) / len(ends) if ends else None for ends in held.values()))
+    return AskedShares(*(sum(ends) / len(ends) if ends else None for ends in held.values()))
 
 
-def average(shares: Iterable[Shares]) -> Shares:
+def average(shares: Iterable[AskedShares]) -> AskedShares:
     """Every source counts once."""
     columns = ([share for share in column if share is not None] for column in zip(*shares, strict=True))
-    return Shares(*(sum(column) / len(column) if column else None for column in columns))
+    return AskedShares(*(sum(column) / len(column) if column else None for column in columns))
 
 
-def sort_by(calls: Iterable[JudgedCall], key: Callable[[JudgedCall], str]) -> dict[str, list[JudgedCall]]:
+def sort_by(
+    calls: Iterable[LabelledCall], key: Callable[[LabelledCall], str]
+) -> dict[str, list[LabelledCall]]:
     """The calls by what `key` gives for them, in the order of its values."""
-    groups = defaultdict[str, list[JudgedCall]](list)
+    groups = defaultdict[str, list[LabelledCall]](list)
     for call in calls:
         groups[key(call)].append(call)
     return dict(sorted(groups.items()))
@@ -211,13 +213,13 @@ class CurvePoint(NamedTuple):
     out, averaged over the sources, and on all left-out calls; `free`: how often a type was chosen."""
 
     budget: float
-    chosen: Shares
-    left_out: Shares
-    pooled: Shares
+    chosen: AskedShares
+    left_out: AskedShares
+    pooled: AskedShares
     free: Counter[str]
 
 
-def draw_curve(calls: Sequence[JudgedCall], budgets: Sequence[float] = BUDGETS) -> Iterator[CurvePoint]:
+def draw_curve(calls: Sequence[LabelledCall], budgets: Sequence[float] = BUDGETS) -> Iterator[CurvePoint]:
     """For each budget: the types whose tier asks nobody so that most harmful calls are stopped or asked on
     all sources but one, and honest ones within the budget; then what they do on that one."""
     sources = sort_by(calls, lambda call: call.source)
@@ -225,7 +227,7 @@ def draw_curve(calls: Sequence[JudgedCall], budgets: Sequence[float] = BUDGETS) 
     choices = [frozenset(some) for size in range(len(types) + 1) for some in combinations(types, size)]
     table = {name: _tabulate(group, choices) for name, group in sources.items()}
     for budget in budgets:
-        free, chosen, left_out = Counter[str](), list[Shares](), list[Shares]()
+        free, chosen, left_out = Counter[str](), list[AskedShares](), list[AskedShares]()
         ends = Counter[tuple[bool, bool]]()
         for name, group in sources.items():
             others = [shares for source, shares in table.items() if source != name]
@@ -238,11 +240,11 @@ def draw_curve(calls: Sequence[JudgedCall], budgets: Sequence[float] = BUDGETS) 
                 number = sum(call.harmful is harmful for call in group)
                 ends[harmful, True] += 0 if share_held is None else round(share_held * number)
                 ends[harmful, False] += number
-        pooled = Shares(*(ends[harmful, True] / ends[harmful, False] for harmful in (False, True)))
+        pooled = AskedShares(*(ends[harmful, True] / ends[harmful, False] for harmful in (False, True)))
         yield CurvePoint(budget, average(chosen), average(left_out), pooled, free)
 
 
-def _tabulate(calls: Sequence[JudgedCall], choices: Sequence[frozenset[str]]) -> list[Shares]:
+def _tabulate(calls: Sequence[LabelledCall], choices: Sequence[frozenset[str]]) -> list[AskedShares]:
     """The shares of one source under each choice; calls of one kind and end are counted together."""
     kinds = Counter((call.harmful, call.action_type, call.end) for call in calls)
     totals = Counter(call.harmful for call in calls)
@@ -252,11 +254,13 @@ def _tabulate(calls: Sequence[JudgedCall], choices: Sequence[frozenset[str]]) ->
         for (harmful, action_type, end), number in kinds.items():
             if end in ("asked", "blocked") or (end == "waits" and action_type not in free):
                 held[harmful] += number
-        table.append(Shares(*(held[one] / totals[one] if totals[one] else None for one in (False, True))))
+        table.append(
+            AskedShares(*(held[one] / totals[one] if totals[one] else None for one in (False, True)))
+        )
     return table
 
 
-def _choose(shares: Sequence[Shares], budget: float) -> tuple[int, Shares]:
+def _choose(shares: Sequence[AskedShares], budget: float) -> tuple[int, AskedShares]:
     """The first choice with the most harmful calls held among those within the budget; the one with the
     fewest honest ones where none is."""
 
@@ -269,7 +273,7 @@ def _choose(shares: Sequence[Shares], budget: float) -> tuple[int, Shares]:
     return best, shares[best]
 
 
-def find_causes(rows: Sequence[ActionRow], calls: Sequence[JudgedCall], bundle: Bundle) -> Counter[str]:
+def find_causes(rows: Sequence[ActionRow], calls: Sequence[LabelledCall], bundle: Bundle) -> Counter[str]:
     """Why honest calls wait for their tier alone, by general cause."""
     return Counter(
         _find_cause(row, call.action_type, bundle)
@@ -316,7 +320,7 @@ def _print_table(heading: Sequence[str], lines: Iterable[Sequence[object]]) -> N
         print("| " + " | ".join(map(str, line)) + " |")
 
 
-def _list_ends(calls: Sequence[JudgedCall], *, harmful: bool) -> list[object]:
+def _list_ends(calls: Sequence[LabelledCall], *, harmful: bool) -> list[object]:
     ends = Counter(call.end for call in calls if call.harmful is harmful)
     share = count_shares(calls)[harmful]
     return [ends.total(), *(ends[end] for end in ("blocked", "asked", "waits")), _show(share)]
@@ -370,7 +374,7 @@ def print_causes(rows: Sequence[ActionRow], setting: Setting) -> None:
     )
 
 
-def print_settings(judged: dict[str, list[JudgedCall]]) -> None:
+def print_settings(judged: dict[str, list[LabelledCall]]) -> None:
     """One line a setting: the shares, each source counting once, and of all calls together."""
     lines = []
     for name, calls in judged.items():
@@ -380,7 +384,7 @@ def print_settings(judged: dict[str, list[JudgedCall]]) -> None:
     _print_table(["setting", *heading], lines)
 
 
-def print_curve(name: str, calls: Sequence[JudgedCall]) -> None:
+def print_curve(name: str, calls: Sequence[LabelledCall]) -> None:
     """One line a budget."""
     heading = ["honest", "harmful", "honest, left out", "harmful, left out", "all: honest", "all: harmful"]
     _print_table(

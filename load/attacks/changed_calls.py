@@ -39,18 +39,18 @@ ANN = "ann"
 Tool = TypeVar("Tool")
 
 
-class Call(NamedTuple):
+class CallAttempt(NamedTuple):
     """One try: a tool of the registry, and how it is guarded and called. `less`: the parameters that an
     approver gives."""
 
     tried: str
-    make: Callable[[Stage, str], Awaitable[Any]]
+    make: Callable[[GuardedTools, str], Awaitable[Any]]
     tool: str = neutral_policy.READ_TOOL
     less: dict[str, Any] | None = None
     harmless: bool = False
 
 
-class Stage:
+class GuardedTools:
     """Where calls run: the client, and what ran."""
 
     def __init__(self, installation: TestInstallation, gate: AsyncGateClient) -> None:
@@ -80,13 +80,13 @@ async def _attack(servers: str) -> list[Attempt]:
         installation = place.installation
         options = ClientOptions(topic_prefix=installation.prefix, deadline_s=PATIENCE_S)
         async with AsyncGateClient(servers, neutral_policy.AGENT, options) as gate:
-            stage = Stage(installation, gate)
+            stage = GuardedTools(installation, gate)
             errors = await asyncio.gather(*(_make_call(stage, call) for call in CALLS))
         judged = await _read_judged(installation)
     return [_compare(call, error, stage, judged) for call, error in zip(CALLS, errors, strict=True)]
 
 
-def _compare(call: Call, error: str | None, stage: Stage, judged: dict[str, Any]) -> Attempt:
+def _compare(call: CallAttempt, error: str | None, stage: GuardedTools, judged: dict[str, Any]) -> Attempt:
     """It holds if the tool ran once and with what was judged, or not at all; a control has to run."""
     ran = [parameters for tried, parameters in stage.ran if tried == call.tried]
     exact = [repr(one) for one in ran] == [repr(judged.get(call.tried))]
@@ -94,7 +94,7 @@ def _compare(call: Call, error: str | None, stage: Stage, judged: dict[str, Any]
     return Attempt(call.tried, exact or (not ran and not call.harmless), answer, call.harmless)
 
 
-async def _make_call(stage: Stage, call: Call) -> str | None:
+async def _make_call(stage: GuardedTools, call: CallAttempt) -> str | None:
     try:
         if call.tool != approvers.REFUND:
             await call.make(stage, call.tried)
@@ -109,7 +109,7 @@ async def _make_call(stage: Stage, call: Call) -> str | None:
     return None
 
 
-async def _approve(installation: TestInstallation, call: Call) -> None:
+async def _approve(installation: TestInstallation, call: CallAttempt) -> None:
     """Agree to the attempt's action as soon as it waits, with the parameters of `less`."""
     while True:
         every = [json.loads(one.value or b"null") for one in await records_of(installation, ESCALATIONS)]
@@ -144,7 +144,7 @@ async def _read_judged(installation: TestInstallation) -> dict[str, Any]:
     return {one["action_id"]: one["parameters"] for one in actions} | replaced
 
 
-async def _plain(stage: Stage, tried: str) -> None:
+async def _plain(stage: GuardedTools, tried: str) -> None:
     @stage.guard(tried)
     async def tool(table: str, limit: float = 1.5, where: Any = None) -> None:
         stage.run(tried, table=table, limit=limit, where=where)
@@ -152,8 +152,8 @@ async def _plain(stage: Stage, tried: str) -> None:
     await tool("orders", where={"ids": [1, {"a": None}], "text": "\u2028ü"})
 
 
-def _refund(less: dict[str, Any] | None, tried: str, *, harmless: bool = False) -> Call:
-    async def make(stage: Stage, tried: str) -> None:
+def _refund(less: dict[str, Any] | None, tried: str, *, harmless: bool = False) -> CallAttempt:
+    async def make(stage: GuardedTools, tried: str) -> None:
         ids = [1]
 
         @stage.guard(tried, approvers.REFUND)
@@ -165,21 +165,21 @@ def _refund(less: dict[str, Any] | None, tried: str, *, harmless: bool = False) 
         ids += [2, 3]
         await calling
 
-    return Call(tried, make, approvers.REFUND, less, harmless)
+    return CallAttempt(tried, make, approvers.REFUND, less, harmless)
 
 
-def _hide(name: str, value: Any) -> Call:
-    async def make(stage: Stage, tried: str) -> None:
+def _hide(name: str, value: Any) -> CallAttempt:
+    async def make(stage: GuardedTools, tried: str) -> None:
         @stage.guard(tried)
         async def tool(given: Any) -> None:
             stage.run(tried, given=given)
 
         await tool(value)
 
-    return Call(f"an argument is {name}", make)
+    return CallAttempt(f"an argument is {name}", make)
 
 
-async def _try_names(stage: Stage, tried: str) -> None:
+async def _try_names(stage: GuardedTools, tried: str) -> None:
     @stage.guard(tried)
     async def tool(self: str, /, *more: str, cls: str = "", **rest: Any) -> None:
         stage.run(tried, self=self, more=list(more), cls=cls, rest=rest)
@@ -187,7 +187,7 @@ async def _try_names(stage: Stage, tried: str) -> None:
     await tool("orders", "a", "b", cls="everything", self="another", force=True)
 
 
-async def _default(stage: Stage, tried: str) -> None:
+async def _default(stage: GuardedTools, tried: str) -> None:
     @stage.guard(tried)
     async def tool(table: str, columns: Any = ("id", "name")) -> None:
         stage.run(tried, table=table, columns=columns)
@@ -195,7 +195,7 @@ async def _default(stage: Stage, tried: str) -> None:
     await tool("orders")
 
 
-async def _try_default(stage: Stage, tried: str) -> None:
+async def _try_default(stage: GuardedTools, tried: str) -> None:
     async def tool(table: str, ids: list[int] = []) -> None:  # noqa: B006 - what is attacked
         stage.run(tried, table=table, ids=list(ids))
         ids.append(7)
@@ -206,7 +206,7 @@ async def _try_default(stage: Stage, tried: str) -> None:
     stage.ran.remove(next(one for one in stage.ran if one[0] == tried))
 
 
-async def _try_counting(stage: Stage, tried: str) -> None:
+async def _try_counting(stage: GuardedTools, tried: str) -> None:
     def count(ids: list[int]) -> int:
         ids.append(9)
         return len(ids)
@@ -218,18 +218,18 @@ async def _try_counting(stage: Stage, tried: str) -> None:
     await tool([1])
 
 
-def _context(name: str, *, harmless: bool = False, **sent: Any) -> Call:
-    async def make(stage: Stage, tried: str) -> None:
+def _context(name: str, *, harmless: bool = False, **sent: Any) -> CallAttempt:
+    async def make(stage: GuardedTools, tried: str) -> None:
         @stage.guard(tried, context=["config"])
         async def tool(table: str, config: Any = None) -> None:
             stage.run(tried, table=table, **({"config": config} if may_be_json(config) else {}))
 
         await tool(**{"table": "orders", **sent})
 
-    return Call(name, make, harmless=harmless)
+    return CallAttempt(name, make, harmless=harmless)
 
 
-async def _late(stage: Stage, tried: str) -> None:
+async def _late(stage: GuardedTools, tried: str) -> None:
     @stage.guard(tried)
     async def tool() -> Iterator[None]:
         return (work() for work in [partial(stage.run, tried, late=True)])
@@ -239,16 +239,18 @@ async def _late(stage: Stage, tried: str) -> None:
 
 
 CALLS = (
-    Call("a call with defaults and nested values", _plain, harmless=True),
+    CallAttempt("a call with defaults and nested values", _plain, harmless=True),
     _refund(None, "the arguments change while an approver thinks"),
     _refund({"ids": [1], "force": False, "memo": "seen"}, "an approver names every parameter", harmless=True),
     _refund({"ids": [1]}, "an approver does not name force and memo, which the caller set"),
     _refund({"ids": [1], "force": False, "memo": "", "to": "me"}, "an approver names a parameter too many"),
-    Call("arguments are called self and cls, go through * and **, and have one name twice", _try_names),
-    Call("a default is a tuple", _default),
-    Call("a list of a default is changed by every call", _try_default),
-    Call("what computes the rows changes the arguments", _try_counting),
-    Call("the work is done after the outcome", _late),
+    CallAttempt(
+        "arguments are called self and cls, go through * and **, and have one name twice", _try_names
+    ),
+    CallAttempt("a default is a tuple", _default),
+    CallAttempt("a list of a default is changed by every call", _try_default),
+    CallAttempt("what computes the rows changes the arguments", _try_counting),
+    CallAttempt("the work is done after the outcome", _late),
     *(
         _hide(name, value)
         for name, value in {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from load.attacks import forged_proofs
 from load.attacks.attempt import Attempt
-from load.attacks.forger_scene import HELD, RAN, READ, Asked, Fields, Scene, open_forgery, read_asked
+from load.attacks.forger_scene import HELD, RAN, READ, Asked, Fields, ForgerScene, open_forgery, read_asked
 from load.installations import neutral_policy
 from load.installations.approvers import REFUND
 from load.installations.installation import SLOW_MARK
@@ -72,7 +72,7 @@ async def attempts(servers: str, folder: Path) -> list[Attempt]:
         ]
 
 
-async def _early(scene: Scene) -> Attempt:
+async def _early(scene: ForgerScene) -> Attempt:
     """The record is written before the input, and becomes visible after it."""
     session, before = "early", len(scene.passed_over.lines)
     at = await scene.next_place(ACTIONS, session)
@@ -120,7 +120,7 @@ FORGERIES: dict[str, Callable[[Fields, Asked], Fields | bytes]] = {
 }
 
 
-async def _late(scene: Scene, tried: str, forge: Callable[[Fields, Asked], Fields | bytes]) -> Attempt:
+async def _late(scene: ForgerScene, tried: str, forge: Callable[[Fields, Asked], Fields | bytes]) -> Attempt:
     """The record comes while the worker is still deciding."""
     session, before = f"late {tried}", len(scene.passed_over.lines)
     with scene.hold_worker():
@@ -132,7 +132,7 @@ async def _late(scene: Scene, tried: str, forge: Callable[[Fields, Asked], Field
     return Attempt(tried, ended == HELD, ended)
 
 
-async def _replay_answer(scene: Scene) -> Attempt:
+async def _replay_answer(scene: ForgerScene) -> Attempt:
     """The true verdict on an equal action of the same session, under the id of the next one."""
     session, parameters = "replayed", {"table": "orders"}
     first = await scene.gate.propose(READ, parameters, session_id=session)
@@ -152,7 +152,7 @@ async def _replay_answer(scene: Scene) -> Attempt:
     return Attempt("a true verdict on an equal action before", asked.verdict_id in answer, answer)
 
 
-async def _forge_denial(scene: Scene) -> Attempt:
+async def _forge_denial(scene: ForgerScene) -> Attempt:
     """A forged refusal is passed over as well: the true verdict allows the action, and it runs."""
     session, before = "kept from it", len(scene.passed_over.lines)
     with scene.hold_worker():
@@ -169,7 +169,7 @@ async def _forge_denial(scene: Scene) -> Attempt:
 
 
 async def _foretold(
-    scene: Scene,
+    scene: ForgerScene,
     topics: tuple[str, str],
     kind: str,
     forged: Fields,
@@ -185,7 +185,7 @@ async def _foretold(
     return await call
 
 
-async def _memory(scene: Scene) -> Attempt:
+async def _memory(scene: ForgerScene) -> Attempt:
     """A memory that the gate rejects is kept by nobody."""
     source = {"id": neutral_policy.EXEMPT_SOURCE, "type": "user"}
 
@@ -198,7 +198,7 @@ async def _memory(scene: Scene) -> Attempt:
     return Attempt("a memory decision before the write", answer != "allow", answer)
 
 
-async def _items(scene: Scene) -> Attempt:
+async def _items(scene: ForgerScene) -> Attempt:
     """No item is read that the gate did not serve."""
 
     async def ask(session: str) -> str:
@@ -212,7 +212,7 @@ async def _items(scene: Scene) -> Attempt:
     return Attempt("a served item before the request", "attacker" not in answer, answer)
 
 
-async def _approval(scene: Scene) -> Attempt:
+async def _approval(scene: ForgerScene) -> Attempt:
     """An approval that nobody gave, and the verdict that would follow from it, of another action."""
     session = "approved by nobody"
     call = asyncio.create_task(scene.call(session, REFUND, parameters={}, approval_timeout_s=APPROVAL_S))
@@ -243,7 +243,7 @@ async def _approval(scene: Scene) -> Attempt:
     return Attempt("an approval and its verdict, of another digest", ended != RAN, ended)
 
 
-async def _honest(scene: Scene) -> Attempt:
+async def _honest(scene: ForgerScene) -> Attempt:
     """The control: what the gate allows runs."""
     ended = await scene.call("honest", READ)
     return Attempt("an action that the gate allows", ended == RAN, ended, harmless=True)

@@ -21,12 +21,12 @@ from sluice_topics.record_proof import HEADER, find_proof
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from load.attacks.forger_scene import Fields, Scene
+    from load.attacks.forger_scene import Fields, ForgerScene
 
 Proof = tuple[str, bytes]
 
 
-async def attempts(scene: Scene) -> list[Attempt]:
+async def attempts(scene: ForgerScene) -> list[Attempt]:
     """Each with a verdict that allows the very input."""
     others = await _proof_of_another(scene)
     proofs: dict[str, Callable[[str, Fields], list[Proof]]] = {
@@ -51,23 +51,23 @@ async def attempts(scene: Scene) -> list[Attempt]:
     ]
 
 
-async def _proof_of_another(scene: Scene) -> Proof:
+async def _proof_of_another(scene: ForgerScene) -> Proof:
     """The true proof of the true verdict on another session's action."""
     (record,) = [one for one in await records_of(scene.installation, VERDICTS) if one.key == b"another"]
     return HEADER, find_proof(record.headers) or b""
 
 
-def _elsewhere(scene: Scene, session: str) -> str:
+def _elsewhere(scene: ForgerScene, session: str) -> str:
     names = (f"{session} {number}" for number in range(1000))
     return next(one for one in names if scene.partition(one) != scene.partition(session))
 
 
-async def _try_known(scene: Scene, tried: str, proof: Callable[[str, Fields], list[Proof]]) -> Attempt:
+async def _try_known(scene: ForgerScene, tried: str, proof: Callable[[str, Fields], list[Proof]]) -> Attempt:
     ended = await _await_answer(scene, tried, proof, told=True)
     return Attempt(tried, ended == HELD, ended)
 
 
-async def _untold(scene: Scene) -> Attempt:
+async def _untold(scene: ForgerScene) -> Attempt:
     """Who was told no key cannot tell such a record from the worker's."""
     ended = await _await_answer(scene, "no key told", lambda _session, _forged: [], told=False)
     return Attempt(
@@ -76,7 +76,7 @@ async def _untold(scene: Scene) -> Attempt:
 
 
 async def _await_answer(
-    scene: Scene, session: str, proof: Callable[[str, Fields], list[Proof]], *, told: bool
+    scene: ForgerScene, session: str, proof: Callable[[str, Fields], list[Proof]], *, told: bool
 ) -> str:
     before = len(scene.passed_over.lines)
     with scene.hold_worker():
@@ -88,7 +88,7 @@ async def _await_answer(
     return await call
 
 
-async def _try_fenced(scene: Scene) -> Attempt:
+async def _try_fenced(scene: ForgerScene) -> Attempt:
     """A worker that was fenced signs with the right key, and its transaction is aborted: nobody reads it."""
     session, name = "fenced", f"{scene.installation.prefix}zombie"
     servers = scene.installation.bootstrap_servers
@@ -116,7 +116,7 @@ async def _try_fenced(scene: Scene) -> Attempt:
     return Attempt("signed by a fenced worker, and aborted", ended == HELD, ended)
 
 
-async def _true_answer(scene: Scene) -> Attempt:
+async def _true_answer(scene: ForgerScene) -> Attempt:
     """The control: what the worker signed counts for the client that was told its key."""
     ended = await scene.call("signed", READ, gate=scene.wary)
     return Attempt(

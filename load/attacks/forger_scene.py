@@ -52,7 +52,7 @@ class Warnings(logging.Handler):
 
 
 @dataclass
-class Scene:
+class ForgerScene:
     """A worker that waits where the attacker needs time, a victim, and the attacker's producer. `wary`: a
     victim that was told the worker's key. `signer` signs with that key, as a worker that was fenced can;
     `retired` with the key before it. `true`: an honest verdict of another session, which the attacker has
@@ -154,7 +154,7 @@ async def wait_until(holds: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def open_forgery(servers: str, folder: Path) -> AsyncIterator[Scene]:
+async def open_forgery(servers: str, folder: Path) -> AsyncIterator[ForgerScene]:
     """An installation of its own on this broker, with a tool that needs a person."""
     installation = await prepare(servers, folder, f"forged-{uuid.uuid4().hex[:8]}")
     tool = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
@@ -179,7 +179,7 @@ async def open_forgery(servers: str, folder: Path) -> AsyncIterator[Scene]:
             signer, retired = (
                 RecordSigner(one, audience) for one in (key, SigningKey(Ed25519PrivateKey.generate()))
             )
-            yield Scene(
+            yield ForgerScene(
                 installation, worker, gate, forger, wary, signer, retired, warnings, dict(true.record)
             )
     finally:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from load.attacks.attempt import Attempt
-from load.attacks.mcp_host import CHECKED, NAMED, ORDER, SECRET, TOOL, Place
+from load.attacks.mcp_host import CHECKED, NAMED, ORDER, SECRET, TOOL, ProxyScene
 from load.installations.worker_process import run_worker
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def run_on(extent: Extent, bootstrap_servers: str) -> Iterator[Attempt]:
 
 async def _attack(installation: TestInstallation, extent: Extent) -> list[Attempt]:
     """All attempts on an installation whose worker runs."""
-    place = Place(installation)
+    place = ProxyScene(installation)
     attempts = await _answers(place)
     if extent == "full":
         attempts += await _answers(place, *PASS_ALL)
@@ -140,7 +140,7 @@ HONEST: Mapping[str, tuple[Mapping[str, Any], str]] = {
 }
 
 
-async def _answers(place: Place, *passed: str) -> list[Attempt]:
+async def _answers(place: ProxyScene, *passed: str) -> list[Attempt]:
     """What comes back of calls. With `passed`, what the operator may let through, if it is not judged bad."""
     attempts = []
     among = " let through" if passed else ""
@@ -168,7 +168,7 @@ async def _answers(place: Place, *passed: str) -> list[Attempt]:
     return attempts
 
 
-async def _listings(place: Place) -> list[Attempt]:
+async def _listings(place: ProxyScene) -> list[Attempt]:
     """What the server says of itself after its tools were pinned."""
     attempts = []
     bad_schema = {"type": "object", "properties": {"say": {"type": "string", "description": ORDER}}}
@@ -193,7 +193,7 @@ async def _listings(place: Place) -> list[Attempt]:
     return attempts
 
 
-async def _environment(place: Place) -> list[Attempt]:
+async def _environment(place: ProxyScene) -> list[Attempt]:
     """What of the host's environment the server sees."""
     async with place.agent("--env", NAMED) as agent:
         seen = await agent.call({"environment": True})
@@ -206,7 +206,7 @@ async def _environment(place: Place) -> list[Attempt]:
     ]
 
 
-async def _names(place: Place) -> list[Attempt]:
+async def _names(place: ProxyScene) -> list[Attempt]:
     """A server named so that its tool is taken for one of another server."""
     async with place.agent(server="load.read") as agent:
         came = await agent.call(_block())

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from load.attacks.attempt import Extent
-    from load.attacks.two_servers import Scene
+    from load.attacks.two_servers import ServersScene
 
 SECRET, TOKEN = "of-the-webhook-and-of-nobody-else", "xoxb-of-the-attack"
 MOVED = (301, 302, 303, 307, 308)
@@ -96,7 +96,7 @@ def _away(wait: bytes) -> bytes:
     return b"HTTP/1.1 429 Later\r\ncontent-length: 0\r\nretry-after: %s\r\n\r\n" % wait
 
 
-async def _webhooks(scene: Scene) -> list[Attempt]:
+async def _webhooks(scene: ServersScene) -> list[Attempt]:
     """Each answer is a delivery or a try for later, soon, and nothing else."""
     answers: list[tuple[str, bytes, bytes, float]] = [
         *((f"{code} to the server inside", _redirect(code, scene.port), b"", 0.0) for code in MOVED),
@@ -120,7 +120,7 @@ async def _webhooks(scene: Scene) -> list[Attempt]:
 
 
 async def _try_delivery(
-    scene: Scene, tried: str, first: bytes, again: bytes = b"", pause_s: float = 0.0
+    scene: ServersScene, tried: str, first: bytes, again: bytes = b"", pause_s: float = 0.0
 ) -> Attempt:
     scene.outside.will(first, again, pause_s)
     endpoint = f"http://127.0.0.1:{scene.port}/hook", SECRET.encode()
@@ -159,7 +159,7 @@ def _set_proxy(url: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-async def _slack(scene: Scene) -> list[Attempt]:
+async def _slack(scene: ServersScene) -> list[Attempt]:
     """The bot's token goes to the API's host and nowhere else."""
     told = body_of(b'{"ok": true}', JSON)
     moved = [(f"{code} to the server inside", _redirect(code, scene.port)) for code in MOVED]
@@ -181,7 +181,7 @@ def _make_failure(flood: tuple[str, bytes, bytes, float]) -> tuple[str, bytes, b
 
 
 async def _try_call(
-    scene: Scene, tried: str, first: bytes, again: bytes = b"", pause_s: float = 0.0
+    scene: ServersScene, tried: str, first: bytes, again: bytes = b"", pause_s: float = 0.0
 ) -> Attempt:
     """Each answer is Slack's or a try for later, within the time of a call, and takes bounded room."""
     scene.outside.will(first, again, pause_s)

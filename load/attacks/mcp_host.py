@@ -45,7 +45,7 @@ SCRIPT: Mapping[str, Any] = {
 
 
 @dataclass
-class Place:
+class ProxyScene:
     """The server's script and the proxy's options; each proxy has pins of its own."""
 
     installation: TestInstallation
@@ -66,7 +66,7 @@ class Place:
         self.script.write_text(json.dumps({**SCRIPT, **changed}))
 
     @asynccontextmanager
-    async def agent(self, *more: str, server: str = "load") -> AsyncIterator[Agent]:
+    async def agent(self, *more: str, server: str = "load") -> AsyncIterator[RpcClient]:
         """An agent's host that has started the proxy and has listed its tools."""
         self.shows()
         pins = str(self.installation.folder / f"pins-{next(self.numbers)}")
@@ -90,7 +90,7 @@ class Place:
         )
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a process without pipes")
-        agent = Agent(process, process.stdin, process.stdout)
+        agent = RpcClient(process, process.stdin, process.stdout)
         try:
             await agent.start()
             yield agent
@@ -99,7 +99,7 @@ class Place:
 
 
 @dataclass
-class Agent:
+class RpcClient:
     """Speaks JSON-RPC on a process's pipes, and keeps every line that comes."""
 
     process: asyncio.subprocess.Process

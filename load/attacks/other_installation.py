@@ -75,13 +75,13 @@ def run(extent: Extent) -> Iterator[Attempt]:
 
 
 def _propose(audience: Audience) -> tuple[bool, str]:
-    place = _Place()
+    place = _Production()
     return _check_allowed(place.act(signer=InputSigner(TRUST.write_pem(AGENT), audience)))
 
 
 def _report(audience: Audience) -> tuple[bool, str]:
     """Forty rows were done, and an outcome says none: it lowers the total only if it counts."""
-    place = _Place()
+    place = _Production()
     action = place.input_record(ACTIONS, _action("honest"))
     place.replay.take(action)
     said: dict[str, Any] = {
@@ -98,7 +98,7 @@ def _report(audience: Audience) -> tuple[bool, str]:
 
 
 def _review(audience: Audience) -> tuple[bool, str]:
-    place = _Place()
+    place = _Production()
     opened = next(one for one in place.bodies(_action("honest", toolName=WAITS)) if "EscalationOpened" in one)
     waits = opened["EscalationOpened"]
     fields = {
@@ -120,7 +120,7 @@ def _delegate(audience: Audience) -> tuple[bool, str]:
     parent = InputSigner(TRUST.write_pem(AGENT), audience)
     grant = delegation_grant(parent, ("signer", "child"), SESSION, until)
     signer = InputSigner(CHILD_TRUST.write_pem(AGENT), PRODUCTION)
-    return _check_allowed(_Place().act("child", signer, governanceContext={"grants": [grant]}))
+    return _check_allowed(_Production().act("child", signer, governanceContext={"grants": [grant]}))
 
 
 def _mandate(audience: Audience) -> tuple[bool, str]:
@@ -128,7 +128,7 @@ def _mandate(audience: Audience) -> tuple[bool, str]:
     until = datetime.fromtimestamp(BEGAN_MS / 1000 + 600, UTC)
     issuer = MandateIssuer("console", InputSigner(CONSOLE_PEM, audience))
     mandate = issue_mandate(issuer, "honest", SESSION, until, MandateTerms(task="Read"))
-    place = _Place()
+    place = _Production()
     (record,) = place.replay.take(place.input_record(MANDATES, mandate)).records
     return record.kind == "MandateRecorded", record.body.get("reason") or record.kind
 
@@ -148,7 +148,7 @@ def _entries_for_others() -> Iterator[Attempt]:
         yield Attempt(f"a registry entry for {where}", counts == wanted, answer, harmless=wanted)
 
 
-class _Place:
+class _Production:
     """Production, from its first input on: coordinates repeat in every attempt."""
 
     def __init__(self) -> None:

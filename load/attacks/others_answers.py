@@ -57,7 +57,7 @@ THEIRS: dict[str, Any] = {
 }
 
 
-class Worker:
+class ModelClient:
     """A model's client and the answers that it keeps; `asked`: how often the model was."""
 
     def __init__(self, port: CachedAnswers, model: AnthropicModel) -> None:
@@ -77,14 +77,14 @@ class Worker:
         return self.asked == before + 1 and time.monotonic() - began >= TAKES_MS / 1000
 
 
-class Place:
+class SharedWorkers:
     """Where workers run."""
 
     def __init__(self, base_url: str, redis: RedisServer, client: Redis) -> None:
         self.base_url, self.redis, self.client = base_url, redis, client
 
     @asynccontextmanager
-    async def worker(self, prompt: Prompt[Any] = GRADE, model: str = MODEL) -> AsyncIterator[Worker]:
+    async def worker(self, prompt: Prompt[Any] = GRADE, model: str = MODEL) -> AsyncIterator[ModelClient]:
         """One that has just started: nothing is kept in it yet."""
         settings = ModelApiSettings(model, self.base_url, 20_000, 2048, 0, 8, None)
         hosted = AnthropicModel(SecretStr(KEY), settings)
@@ -93,7 +93,7 @@ class Place:
         port = CachedAnswers(PromptedPort(prompt, hosted), 100, store)
         await port.start()
         try:
-            yield Worker(port, hosted)
+            yield ModelClient(port, hosted)
         finally:
             await port.close()
 
@@ -112,10 +112,10 @@ def run(extent: Extent) -> Iterator[Attempt]:
         Redis.from_url(redis.url) as client,
         ModelServer(TAKES_MS) as model,
     ):
-        yield from asyncio.run(_attack(Place(model.base_url, redis, client), scopes))
+        yield from asyncio.run(_attack(SharedWorkers(model.base_url, redis, client), scopes))
 
 
-async def _attack(place: Place, scopes: dict[str, Any]) -> list[Attempt]:
+async def _attack(place: SharedWorkers, scopes: dict[str, Any]) -> list[Attempt]:
     found: list[Attempt] = []
     for tried, scope in scopes.items():
         found += await _try_scope(place, tried, scope)
@@ -129,7 +129,7 @@ async def _attack(place: Place, scopes: dict[str, Any]) -> list[Attempt]:
     return [*found, Attempt("answers of others", gained == 0, told)]
 
 
-async def _try_scope(place: Place, tried: str, scope: dict[str, Any]) -> list[Attempt]:
+async def _try_scope(place: SharedWorkers, tried: str, scope: dict[str, Any]) -> list[Attempt]:
     """In the worker that has the other's answer, in a new one, and before the other asks (poison)."""
     place.client.flushall()
     async with place.worker() as same:
@@ -149,7 +149,7 @@ async def _try_scope(place: Place, tried: str, scope: dict[str, Any]) -> list[At
     ]
 
 
-async def _other_askers(place: Place) -> list[Attempt]:
+async def _other_askers(place: SharedWorkers) -> list[Attempt]:
     """The same words of another model, of another prompt, and as a question that holds the scope."""
     place.client.flushall()
     async with place.worker() as first:
@@ -163,7 +163,7 @@ async def _other_askers(place: Place) -> list[Attempt]:
     return [Attempt(tried, asked, f"asked the model: {asked}") for tried, asked in named.items()]
 
 
-async def _ask_at_once(place: Place) -> list[Attempt]:
+async def _ask_at_once(place: SharedWorkers) -> list[Attempt]:
     """Who asks while the other's question is under way gets an answer of his own, and takes none away."""
     place.client.flushall()
     async with place.worker() as worker:
@@ -180,7 +180,7 @@ async def _ask_at_once(place: Place) -> list[Attempt]:
     ]
 
 
-async def _together(place: Place) -> list[Attempt]:
+async def _together(place: SharedWorkers) -> list[Attempt]:
     """Several questions at once keep their tenant each."""
     place.client.flushall()
     asked = []
@@ -201,7 +201,7 @@ async def _together(place: Place) -> list[Attempt]:
     ]
 
 
-async def _copy_answer(place: Place) -> Attempt:
+async def _copy_answer(place: SharedWorkers) -> Attempt:
     """Who writes to the Redis puts the other's answer where his own would be."""
     place.client.flushall()
     async with place.worker() as worker:

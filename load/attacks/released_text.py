@@ -66,7 +66,7 @@ HONEST = tuple(
 """Ids of many systems."""
 
 
-class _Place(NamedTuple):
+class _PolicyScene(NamedTuple):
     """One policy, under which every attempt is an input of its own."""
 
     point: DecisionPoint
@@ -101,7 +101,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
             yield from _honest(place, honest)
 
 
-def _try_field(place: _Place, text: str) -> Iterator[Attempt]:
+def _try_field(place: _PolicyScene, text: str) -> Iterator[Attempt]:
     for how, disguised in _disguises(text):
         if len(disguised) > LONGEST_ID or not _is_turned_away(place, disguised):
             continue
@@ -112,7 +112,7 @@ def _try_field(place: _Place, text: str) -> Iterator[Attempt]:
             yield _not_served(tried, place.retrieval(item, **fields), disguised)
 
 
-def _split(place: _Place, text: str) -> Iterator[Attempt]:
+def _split(place: _PolicyScene, text: str) -> Iterator[Attempt]:
     """At the first word where neither half is turned away by itself."""
     words = text.split()
     for cut in range(1, len(words)):
@@ -130,7 +130,7 @@ def _split(place: _Place, text: str) -> Iterator[Attempt]:
         return
 
 
-def _is_past_reading_on(place: _Place, first: str, whole: str, fields: dict[str, Any]) -> bool:
+def _is_past_reading_on(place: _PolicyScene, first: str, whole: str, fields: dict[str, Any]) -> bool:
     """docs/released.md: a mark of markup alone hides nothing of another field, and where a field meets the
     content no disguise is taken off."""
     if re.search(r"\w", first) is None:
@@ -138,7 +138,7 @@ def _is_past_reading_on(place: _Place, first: str, whole: str, fields: dict[str,
     return "content" in fields and not place.inspector.inspect_as_it_stands(whole)
 
 
-def _honest(place: _Place, an_id: str) -> Iterator[Attempt]:
+def _honest(place: _PolicyScene, an_id: str) -> Iterator[Attempt]:
     reference = {"provenance_uri": f"https://records.acme.com/{quote(an_id)}"}
     for fields in (
         {"write_id": an_id, "source": {"id": an_id, "type": "user"}},
@@ -221,13 +221,13 @@ def _read_served(decision: Decision) -> dict[str, Any]:
     return next(one.body for one in decision.records if one.kind == "ServedRetrieval")
 
 
-def _is_turned_away(place: _Place, text: str) -> bool:
+def _is_turned_away(place: _PolicyScene, text: str) -> bool:
     inspection = place.inspector.inspect(text)
     return any(one.weight != "weak" for one in inspection.findings)
 
 
 @cache
-def _place() -> _Place:
+def _place() -> _PolicyScene:
     bundle = read_unsigned_bundle(SHIPPED_FILES / "bundles" / "default.json")
     quality = read_any_unsigned_bundle(SHIPPED_FILES / "quality" / "default.json")
     registry = build_registry([make_neutral_agent("acme", "assistant", autonomy_tier="bounded")])
@@ -235,7 +235,7 @@ def _place() -> _Place:
     point = DecisionPoint(
         policy, list_shipped_stages(), ROOM_FOR_ONE, stopwatch=lambda: 0, environment="attacks"
     )
-    return _Place(point, bundle.inspector)
+    return _PolicyScene(point, bundle.inspector)
 
 
 def _texts(inspector: ContentInspector) -> Iterator[str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from load.attacks.attempt import Extent
-    from load.attacks.two_servers import Scene
+    from load.attacks.two_servers import ServersScene
 
 HOST = "docs.example.com"
 
@@ -70,7 +70,7 @@ def _references(port: int) -> Sequence[str]:
     )
 
 
-async def _reference(scene: Scene, uri: str) -> Attempt:
+async def _reference(scene: ServersScene, uri: str) -> Attempt:
     scene.outside.will(body_of(b"a page"))
     honest = uri == f"http://{HOST}:{scene.port}/"
     found = await _resolve(scene, uri)
@@ -79,7 +79,7 @@ async def _reference(scene: Scene, uri: str) -> Attempt:
 
 
 async def _resolve(
-    scene: Scene, uri: str, lookup: Any = None, *, pinned: bool = True, timeout_s: float = ANSWER_S
+    scene: ServersScene, uri: str, lookup: Any = None, *, pinned: bool = True, timeout_s: float = ANSWER_S
 ) -> tuple[bool, str]:
     """Whether something was fetched, and what the record says. `lookup` None: the system's."""
     rules = HttpRules(
@@ -103,7 +103,7 @@ def _locations(port: int) -> Sequence[str]:
     )  # fmt: skip
 
 
-async def _redirect(scene: Scene, location: str) -> Attempt:
+async def _redirect(scene: ServersScene, location: str) -> Attempt:
     scene.outside.will(b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\nlocation: %s\r\n\r\n" % location.encode())
     fetched, said = await _resolve(scene, f"http://{HOST}:{scene.port}/")
     return Attempt(f"a redirect to {location!r}", not fetched, said)
@@ -117,7 +117,7 @@ NAMES: Sequence[Sequence[str]] = (
 )  # fmt: skip
 
 
-async def _name(scene: Scene, addresses: Sequence[str]) -> Attempt:
+async def _name(scene: ServersScene, addresses: Sequence[str]) -> Attempt:
     async def lookup(_: str, __: str) -> Sequence[str]:
         return addresses
 
@@ -125,7 +125,7 @@ async def _name(scene: Scene, addresses: Sequence[str]) -> Attempt:
     return Attempt(f"a name that leads to {addresses}", not fetched, said)
 
 
-async def _rebound(scene: Scene) -> Attempt:
+async def _rebound(scene: ServersScene) -> Attempt:
     """The name leads outside when it is looked at, and inside from then on."""
     asked: list[str] = []
 
@@ -139,7 +139,7 @@ async def _rebound(scene: Scene) -> Attempt:
     return Attempt("a name that leads elsewhere after it was checked", held, said)
 
 
-async def _try_flood(scene: Scene, tried: str, first: bytes, again: bytes, pause_s: float) -> Attempt:
+async def _try_flood(scene: ServersScene, tried: str, first: bytes, again: bytes, pause_s: float) -> Attempt:
     scene.outside.will(first, again, pause_s)
     fetched, said = await _resolve(scene, f"http://{HOST}:{scene.port}/", timeout_s=time_for(again))
     taken = scene.outside.sent

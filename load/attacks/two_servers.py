@@ -54,7 +54,7 @@ class Server:
             writer.close()
 
 
-class Scene(NamedTuple):
+class ServersScene(NamedTuple):
     """`outside` is the attacker's; nothing may ask `inside`. Both have the same port and other addresses."""
 
     outside: Server
@@ -67,9 +67,9 @@ class Scene(NamedTuple):
 
 
 @asynccontextmanager
-async def open_servers() -> AsyncIterator[Scene]:
+async def open_servers() -> AsyncIterator[ServersScene]:
     """Both, until the block ends."""
-    scene = Scene(Server(), Server())
+    scene = ServersScene(Server(), Server())
     async with await asyncio.start_server(scene.outside.serve, "127.0.0.1", 0) as outside:
         scene.outside.port = scene.inside.port = outside.sockets[0].getsockname()[1]
         async with await asyncio.start_server(scene.inside.serve, "127.0.0.2", scene.port) as inside:
@@ -84,7 +84,7 @@ def body_of(body: bytes, fields: bytes = b"") -> bytes:
     return OK + b"content-length: %d\r\n%s\r\n%s" % (len(body), fields, body)
 
 
-def count(scene: Scene) -> list[Attempt]:
+def count(scene: ServersScene) -> list[Attempt]:
     """How often each server was asked."""
     asked, came = len(scene.inside.heads), len(scene.outside.heads)
     told = "requests to the server that the attacker may name"

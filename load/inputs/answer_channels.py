@@ -37,7 +37,7 @@ WAIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PersonAnswer:
     """One person's answer. `why` is its justification, by which it is found again on the broker."""
 
     opened: dict[str, Any]
@@ -51,7 +51,7 @@ class AnswerChannel(Protocol):
 
     name: str
 
-    async def give(self, answer: Answer) -> Told:
+    async def give(self, answer: PersonAnswer) -> Told:
         """Answer once."""
 
 
@@ -70,7 +70,7 @@ class Terminal:
         self._typing = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
 
-    async def give(self, answer: Answer) -> Told:
+    async def give(self, answer: PersonAnswer) -> Told:
         """One command, and its exit code."""
         who = ["--as", answer.person, "--key", str(self._keys / f"{answer.person}.pem")]
         words = ["escalations", answer.decision, answer.opened["escalation_id"], *who]
@@ -136,7 +136,7 @@ class Api:
         self._key = key
         self._audience = audience
 
-    async def give(self, answer: Answer) -> Told:
+    async def give(self, answer: PersonAnswer) -> Told:
         """One request."""
         opened = answer.opened
         fields = {
@@ -168,7 +168,7 @@ class SlackButtons:
         self._api = api
         self._ids = itertools.count()
 
-    async def give(self, answer: Answer) -> Told:
+    async def give(self, answer: PersonAnswer) -> Told:
         """Press, fill in, send."""
         whispers = len(self._api.ephemeral)
         form = await self._form(answer)
@@ -184,7 +184,7 @@ class SlackButtons:
         title = told.json()["view"]["title"]["text"]
         return "refused" if title == "It does not count" else "counts" if title in self._COUNTS else "again"
 
-    async def _form(self, answer: Answer) -> dict[str, Any] | None:
+    async def _form(self, answer: PersonAnswer) -> dict[str, Any] | None:
         name, decision = answer.opened["escalation_id"], answer.decision
         action = {"action_id": f"sluice_decision_{decision}", "value": name}
         await self._send({"type": "block_actions", "channel": {"id": "C0DESK"}, "actions": [action]}, answer)
@@ -194,7 +194,7 @@ class SlackButtons:
                 return dict(view)
         return None
 
-    async def _send(self, payload: dict[str, Any], answer: Answer) -> httpx2.Response | None:
+    async def _send(self, payload: dict[str, Any], answer: PersonAnswer) -> httpx2.Response | None:
         who = {"user": {"id": answer.person}, "team": {"id": "T0LOAD"}, "trigger_id": "trigger"}
         body, headers = sign_request({**payload, **who, "action_ts": next(self._ids)})
         return await self._gateways.post("/v1/slack/interactions", content=body, headers=headers)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from load.inputs.answer_channels import Answer
+from load.inputs.answer_channels import PersonAnswer
 from load.inputs.people import have_all_ended
 from load.installations.approvers import (
     ASKING_AGENT,
@@ -54,7 +54,7 @@ class SubmittedAnswer:
     """An answer that was given by a channel. `may_count`: its person may answer this escalation. `told`: what
     the person learnt, at `told_ms` since 1970."""
 
-    answer: Answer
+    answer: PersonAnswer
     channel: str
     may_count: bool
     told: Told = "again"
@@ -63,7 +63,7 @@ class SubmittedAnswer:
 
 
 @dataclass(slots=True)
-class Answering:
+class Participants:
     """Who acts and who answers. `given`: all answers, by their justification."""
 
     installation: TestInstallation
@@ -177,7 +177,7 @@ class Answering:
             may_count = person in (
                 ("vera", "victor") if opened["tier"] == "T4" else ("ann", "ben", "vera", "victor")
             )
-            given = SubmittedAnswer(Answer(opened, person, decision, why), channel.name, may_count)
+            given = SubmittedAnswer(PersonAnswer(opened, person, decision, why), channel.name, may_count)
             self.given[why] = given
             task = asyncio.create_task(self._give(channel, given, after_s))
             self._tasks.add(task)

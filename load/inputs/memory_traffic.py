@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import rfc8785
 
-from load.installations.installation import POISON, POISON_MARK, SLOW_MARK, TrafficRecord, Write
+from load.installations.installation import POISON, POISON_MARK, SLOW_MARK, TrafficRecord, WrittenMemory
 from load.installations.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE
 from sluice.cli.demo.throwaway_trust import REVIEWER
 from sluice_topics.audience import Audience, record_message
@@ -52,7 +52,7 @@ class MemoryTraffic:
         self._salt = salt
         self._slow = slow
         self._drawn = 0
-        self._published: dict[str, list[Write]] = {}
+        self._published: dict[str, list[WrittenMemory]] = {}
         self._makers: tuple[tuple[float, Callable[[str], TrafficRecord]], ...] = (
             (0.31, self._honest),
             (0.30, self._make_doubted),
@@ -146,7 +146,7 @@ class MemoryTraffic:
         }
 
     def _first(self, fields: dict[str, Any]) -> TrafficRecord:
-        write = Write(fields, json.dumps(fields).encode())
+        write = WrittenMemory(fields, json.dumps(fields).encode())
         self._published.setdefault(fields["session_id"], []).append(write)
         return TrafficRecord(MEMORY_WRITES, fields["session_id"].encode(), write.value, "write", write)
 
@@ -175,10 +175,10 @@ class ReviewTraffic:
         self._rng = rng
         self._reviewer = reviewer
         self._audience = audience
-        self._placed: deque[Write] = deque(maxlen=RECENT)
-        self._reviewed: deque[Write] = deque(maxlen=RECENT)
+        self._placed: deque[WrittenMemory] = deque(maxlen=RECENT)
+        self._reviewed: deque[WrittenMemory] = deque(maxlen=RECENT)
 
-    def note_placed(self, write: Write) -> None:
+    def note_placed(self, write: WrittenMemory) -> None:
         """A write whose memory's id is known by now."""
         if "derived_from" in write.fields:
             self._placed.append(write)
@@ -195,7 +195,7 @@ class ReviewTraffic:
         value = json.dumps(fields | {"signature": self._signature(fields, kind)}).encode()
         return TrafficRecord(REVIEWS, fields["session_id"].encode(), value, f"{KIND}{kind}")
 
-    def _fields(self, write: Write, kind: str) -> dict[str, Any]:
+    def _fields(self, write: WrittenMemory, kind: str) -> dict[str, Any]:
         content = write.fields["content"] + ("?" if kind == "wrong_digest" else "")
         decision = self._rng.choice(("approve", "reject")) if kind == "again" else kind
         return {

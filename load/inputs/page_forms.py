@@ -14,7 +14,7 @@ import httpx2
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from load.inputs.answer_channels import Answer, Told
+    from load.inputs.answer_channels import PersonAnswer, Told
 
 ROOT = "/review"
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
@@ -39,7 +39,7 @@ class PageForms:
         self._browsers: dict[tuple[str, str], httpx2.AsyncClient] = {}
         self._busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def give(self, answer: Answer) -> Told:
+    async def give(self, answer: PersonAnswer) -> Told:
         """Open the page, send the form, and read what the next page says."""
         async with self._busy[answer.person]:
             url = next(self._urls)
@@ -56,7 +56,7 @@ class PageForms:
         for one in self._browsers.values():
             await one.aclose()
 
-    async def _give(self, browser: httpx2.AsyncClient, answer: Answer) -> Told:
+    async def _give(self, browser: httpx2.AsyncClient, answer: PersonAnswer) -> Told:
         path = f"{ROOT}/escalations/{answer.opened['escalation_id']}"
         page = await browser.get(path)
         if page.headers.get("location", "").startswith(f"{ROOT}/login"):

@@ -52,7 +52,7 @@ NO_MANDATE = "sha256:" + "0" * 64
 
 
 @dataclass(slots=True)
-class _Place:
+class _PublishedAction:
     """A published action: its fields, and where it lies; `reported`: its signed outcome is published."""
 
     action: dict[str, Any]
@@ -72,7 +72,7 @@ class _Task:
     mandates: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     returned: list[str] = field(default_factory=list)
     strange: list[str] = field(default_factory=list)
-    placed: dict[str, _Place] = field(default_factory=dict)
+    placed: dict[str, _PublishedAction] = field(default_factory=dict)
 
 
 class TaskTraffic:
@@ -140,7 +140,7 @@ class TaskTraffic:
             "digest": "sha256:" + hashlib.sha256(event.value).hexdigest(),
         }
         task = self._by_name[event.key.decode()]
-        task.placed.setdefault(action["action_id"], _Place(action, place))
+        task.placed.setdefault(action["action_id"], _PublishedAction(action, place))
 
     def _begin(self, lane: int) -> _Task:
         self._began += 1

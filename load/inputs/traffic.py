@@ -44,7 +44,7 @@ EARLY_BY = 60  # events at most between an early outcome and its action
 
 
 @dataclass(slots=True)
-class _Session:
+class _TrafficSession:
     """`actions` by id with their bytes; `shared`: ids under which another action came; `placed`: where a
     carried-out action lies; `signed`: ids that have a signed outcome, and its bytes."""
 
@@ -82,9 +82,9 @@ class Traffic:
         self._malformed = [
             (topic, name, make) for topic, kinds in (malformed or {}).items() for name, make in kinds.items()
         ]
-        self._sessions = [_Session(f"s-{salt}-{number}") for number in range(mix.sessions)]
+        self._sessions = [_TrafficSession(f"s-{salt}-{number}") for number in range(mix.sessions)]
         self._by_name = {one.name: one for one in self._sessions}
-        self._later: list[tuple[int, int, _Session, dict[str, Any]]] = []
+        self._later: list[tuple[int, int, _TrafficSession, dict[str, Any]]] = []
         self._drawn = 0
 
     def __next__(self) -> TrafficRecord:
@@ -136,7 +136,7 @@ class Traffic:
             event.write.memory_id = f"memory:{event.topic}:{partition}:{offset}"
             self._reviews.note_placed(event.write)
 
-    def _ordinary(self, session: _Session) -> TrafficRecord:
+    def _ordinary(self, session: _TrafficSession) -> TrafficRecord:
         mix, draw = self._mix, self._rng.random()
         for share, make in (
             (mix.repeat, self._repeat),
@@ -154,7 +154,7 @@ class Traffic:
             draw -= share
         return self._propose(session, self._new_action(session), "action")
 
-    def _new_action(self, session: _Session) -> dict[str, Any]:
+    def _new_action(self, session: _TrafficSession) -> dict[str, Any]:
         rng = self._rng
         purge = rng.random() < 0.15
         rows = rng.randint(1, MAX_ROWS) + (PURGE_LIMIT if purge and rng.random() < 0.5 else 0)
@@ -173,20 +173,20 @@ class Traffic:
             action["acknowledged_flags"] = ["stale", OVERRIDDEN]
         return action
 
-    def _propose(self, session: _Session, action: dict[str, Any], kind: str) -> TrafficRecord:
+    def _propose(self, session: _TrafficSession, action: dict[str, Any], kind: str) -> TrafficRecord:
         value = json.dumps(action).encode()
         session.actions.append((action, value))
         if action["rows_affected"] <= PURGE_LIMIT:
             session.carried.append(action)
         return TrafficRecord(ACTIONS, session.name.encode(), value, kind)
 
-    def _repeat(self, session: _Session) -> TrafficRecord:
+    def _repeat(self, session: _TrafficSession) -> TrafficRecord:
         if not session.actions:
             return self._propose(session, self._new_action(session), "action")
         _, value = self._rng.choice(session.actions)
         return TrafficRecord(ACTIONS, session.name.encode(), value, "repeat")
 
-    def _conflict(self, session: _Session) -> TrafficRecord:
+    def _conflict(self, session: _TrafficSession) -> TrafficRecord:
         if not session.actions:
             return self._propose(session, self._new_action(session), "action")
         action, _ = self._rng.choice(session.actions)
@@ -198,13 +198,13 @@ class Traffic:
         changed = {**action, "mode": "high_stakes", "reasoning": f"changed {self._drawn}"}
         return TrafficRecord(ACTIONS, session.name.encode(), json.dumps(changed).encode(), "conflict")
 
-    def _outcome(self, session: _Session) -> TrafficRecord:
+    def _outcome(self, session: _TrafficSession) -> TrafficRecord:
         if not session.carried:
             return self._propose(session, self._new_action(session), "action")
         action = self._rng.choice(session.carried[-20:])
         return self._make_settling(session, action, "outcome")
 
-    def _make_signed(self, session: _Session) -> TrafficRecord:
+    def _make_signed(self, session: _TrafficSession) -> TrafficRecord:
         """An outcome that the enforcement point signed for one action; some are an earlier one again."""
         if session.signed and self._rng.random() < AGAIN:
             value = self._rng.choice(list(session.signed.values()))
@@ -228,20 +228,20 @@ class Traffic:
         value = session.signed[action_id] = json.dumps(fields | {"signature": signature}).encode()
         return TrafficRecord(OUTCOMES, session.name.encode(), value, "signed")
 
-    def _early(self, session: _Session) -> TrafficRecord:
+    def _early(self, session: _TrafficSession) -> TrafficRecord:
         action = self._new_action(session)
         action["rows_affected"] = min(action["rows_affected"], PURGE_LIMIT)
         due = self._drawn + self._rng.randint(1, EARLY_BY)
         heapq.heappush(self._later, (due, self._drawn, session, action))
         return self._make_settling(session, action, "early")
 
-    def _write(self, session: _Session) -> TrafficRecord:
+    def _write(self, session: _TrafficSession) -> TrafficRecord:
         return self._memories.next(f"{session.name}-m" if self._mix.apart else session.name)
 
-    def _review(self, session: _Session) -> TrafficRecord:
+    def _review(self, session: _TrafficSession) -> TrafficRecord:
         return self._reviews.next() or self._write(session)
 
-    def _make_settling(self, session: _Session, action: dict[str, Any], kind: str) -> TrafficRecord:
+    def _make_settling(self, session: _TrafficSession, action: dict[str, Any], kind: str) -> TrafficRecord:
         """Not signed, and never more than such an outcome may count."""
         most = UNSIGNED_FACTOR * max(action["rows_affected"], 1)
         outcome = {

@@ -126,7 +126,7 @@ async def _count_uncommitted(installation: TestInstallation, topics: Sequence[st
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class RunScale:
     """`events` at least, `rate` in events a second, then how many faults of each kind a run has. Behind
     `plenty` of them (None: never) inputs come more slowly: a run that takes long on a busy machine would have
     more and more to do, and take longer for it.
@@ -151,7 +151,7 @@ class Scale:
     deadline_s: float
 
 
-FULL = Scale(
+FULL = RunScale(
     events=20_000,
     rate=250,
     plenty=None,
@@ -167,7 +167,7 @@ FULL = Scale(
     malformed_rate=500,
     deadline_s=600,
 )
-SHORT = Scale(
+SHORT = RunScale(
     events=600,
     rate=150,
     plenty=600,
@@ -218,7 +218,7 @@ POISON_MARK = "poison"
 
 
 @dataclass(eq=False, slots=True)
-class Write:
+class WrittenMemory:
     """A memory write as it was first published. `memory_id`: once the broker has said where it lies."""
 
     fields: dict[str, Any]
@@ -234,7 +234,7 @@ class TrafficRecord:
     key: bytes
     value: bytes
     kind: str
-    write: Write | None = None
+    write: WrittenMemory | None = None
 
 
 PARTITIONS = 8

@@ -51,10 +51,10 @@ class SlackApi:
     def start(self) -> None:
         """Listen, on the same port as before."""
 
-        class Handler(_Handler):
+        class SlackHandler(_Handler):
             api = self
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), SlackHandler)
         self.port = self._server.server_address[1]
         threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True

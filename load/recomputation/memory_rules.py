@@ -35,7 +35,7 @@ REFUSALS = {
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownMemories:
     digest: str
     memory_id: str
     action: str
@@ -55,7 +55,7 @@ class Due:
 class MemorySession:
     """What one session knows of its writes."""
 
-    known: dict[str, _Known] = field(default_factory=dict)
+    known: dict[str, _KnownMemories] = field(default_factory=dict)
     trust: dict[str, Trust | None] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
 
@@ -71,7 +71,7 @@ class MemorySession:
         due, trust = self._judge(fields, elsewhere)
         if not due.remembered:
             return due
-        self.known[fields["write_id"]] = _Known(digest, memory_id, due.action)
+        self.known[fields["write_id"]] = _KnownMemories(digest, memory_id, due.action)
         self.trust[memory_id] = trust
         return due
 

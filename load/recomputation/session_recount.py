@@ -34,7 +34,7 @@ UNREGISTERED = "unregistered"
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownSession:
     digest: str
     outcome: str
     counted: int
@@ -50,7 +50,7 @@ class RecountedSession:
 
     rows: int = 0
     actions: int = 0
-    known: dict[str, _Known] = field(default_factory=dict)
+    known: dict[str, _KnownSession] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def propose(self, action: dict[str, Any], digest: str, offset: int) -> tuple[str, bool]:
@@ -64,7 +64,7 @@ class RecountedSession:
         carried = not blocked or action["mode"] == "standard"
         outcome = "BLOCK" if blocked else "ALLOW"
         most = UNSIGNED_FACTOR * max(rows, 1)
-        self.known[action["action_id"]] = _Known(digest, outcome, rows if carried else 0, most, offset)
+        self.known[action["action_id"]] = _KnownSession(digest, outcome, rows if carried else 0, most, offset)
         self.rows += rows if carried else 0
         self.actions += carried
         return outcome, False

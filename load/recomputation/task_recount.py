@@ -88,7 +88,7 @@ class _Use:
 
 
 @dataclass(slots=True)
-class _Session:
+class _RecountedSession:
     """What the ledger has said of a session so far. `mandates`: by digest, the signed mandate and those above
     it, the nearest first; `reads`: calls whose results count, allowed and without a signed outcome; `cut`:
     whether some result was cut off; `brought`: by fingerprint whether it is trusted; `lessons`: by agent
@@ -109,7 +109,7 @@ class TaskRecount:
     def __init__(self, found: AnswerAccount) -> None:
         self._found = found
         self._key = derive_values_key()
-        self._sessions: dict[str, _Session] = defaultdict(_Session)
+        self._sessions: dict[str, _RecountedSession] = defaultdict(_RecountedSession)
         self._used: Counter[tuple[str, str]] = Counter()
         self._uses: dict[str, _Use] = {}
         self._spent: dict[tuple[str, str, int], list[_Use]] = defaultdict(list)
@@ -217,7 +217,7 @@ class TaskRecount:
         return fingerprint(self._key, read_value(action["parameters"]["to"]))
 
     def _check_origin(
-        self, session: _Session, action: dict[str, Any], body: dict[str, Any], origin: str
+        self, session: _RecountedSession, action: dict[str, Any], body: dict[str, Any], origin: str
     ) -> None:
         to, written = action["parameters"]["to"], base64.b64encode(self._print(action)).decode()
         brought, uses = session.brought.get(written), (body["session"].get("values") or {}).get("uses") or {}
@@ -239,7 +239,7 @@ class TaskRecount:
         if not holds.get(origin, True):
             self.problems["wrong_origins"].append(f"{body['verdict_id']}: {to} is said to be {origin}")
 
-    def _use_mandate(self, session: _Session, action: dict[str, Any], body: dict[str, Any]) -> None:
+    def _use_mandate(self, session: _RecountedSession, action: dict[str, Any], body: dict[str, Any]) -> None:
         digest, where = _name_mandate(action), body["verdict_id"]
         chain = session.mandates.get(digest)
         if chain is None or chain[0]["agent_id"] != action["agent_id"]:

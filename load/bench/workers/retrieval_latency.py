@@ -80,7 +80,7 @@ async def items_with_server(round_: Round, seed: int, *, stalling: bool) -> tupl
         return await _measure(round_, 1, messages, **asking), held.connections
 
 
-class _Held:
+class _OpenConnections:
     """A server's open connections, none of which it answers."""
 
     def __init__(self) -> None:
@@ -106,8 +106,8 @@ class _Held:
 
 
 @asynccontextmanager
-async def _server() -> AsyncIterator[_Held]:
-    held = _Held()
+async def _server() -> AsyncIterator[_OpenConnections]:
+    held = _OpenConnections()
     server = await asyncio.start_server(held.hold, "127.0.0.1", 0)
     held.port = server.sockets[0].getsockname()[1]
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from load.ablation.asking import (
     COMMANDS_FREE,
     FILES,
-    JudgedCall,
-    Shares,
+    AskedShares,
+    LabelledCall,
     average,
     count_shares,
     draft_entries,
@@ -20,10 +20,10 @@ from sluice.offline.panels import load_panel
 OPEN = next(path for path in FILES if path.stem == "actions" and path.parent.name == "corpus")
 
 
-def make(source: str, ends: str, action_type: str, *, harmful: bool) -> list[JudgedCall]:
+def make(source: str, ends: str, action_type: str, *, harmful: bool) -> list[LabelledCall]:
     """A call a letter: p passes, w waits, b is blocked."""
     names = {"p": "passes", "w": "waits", "b": "blocked"}
-    return [JudgedCall(source, harmful, action_type, "T3", names[end]) for end in ends]  # type: ignore[arg-type]
+    return [LabelledCall(source, harmful, action_type, "T3", names[end]) for end in ends]  # type: ignore[arg-type]
 
 
 CALLS = [
@@ -37,9 +37,9 @@ CALLS = [
 
 
 def test_each_source_counts_once_and_free_types_wait_no_more() -> None:
-    assert count_shares(CALLS[:6]) == Shares(1.0, 1.0)
-    assert count_shares(CALLS[:6], {"OTHER"}) == Shares(0.0, 1.0)
-    assert average([Shares(1.0, None), Shares(0.0, 0.5)]) == Shares(0.5, 0.5)
+    assert count_shares(CALLS[:6]) == AskedShares(1.0, 1.0)
+    assert count_shares(CALLS[:6], {"OTHER"}) == AskedShares(0.0, 1.0)
+    assert average([AskedShares(1.0, None), AskedShares(0.0, 0.5)]) == AskedShares(0.5, 0.5)
 
 
 def test_types_are_chosen_on_the_other_sources() -> None:
@@ -47,10 +47,10 @@ def test_types_are_chosen_on_the_other_sources() -> None:
     assert strict.free == {"OTHER": 1}, (
         "with `odd` among the others, asking stops more; without it, it does not"
     )
-    assert strict.left_out == Shares((1 + 0.5 + 0) / 3, (1 + 1 + 0) / 3)
+    assert strict.left_out == AskedShares((1 + 0.5 + 0) / 3, (1 + 1 + 0) / 3)
     (lax,) = draw_curve(CALLS, [0.1])
-    assert (lax.free, lax.left_out) == ({"OTHER": 3}, Shares(0.0, 2 / 3))
-    assert lax.pooled == Shares(0.0, 4 / 6)
+    assert (lax.free, lax.left_out) == ({"OTHER": 3}, AskedShares(0.0, 2 / 3))
+    assert lax.pooled == AskedShares(0.0, 4 / 6)
 
 
 def test_every_waiting_call_has_a_cause_and_settings_differ() -> None:

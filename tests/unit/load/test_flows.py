@@ -7,14 +7,14 @@ from functools import cache
 import pytest
 
 from load import flows
-from load.flows import FAULTS, GATE, LOOKED_AT, SHIPPED, Configuration, Judged, Knowledge
+from load.flows import FAULTS, GATE, LOOKED_AT, SHIPPED, Configuration, JudgedFlows, Knowledge
 from sluice.core.actions.destinations import NAME
 
 DEPLOYMENTS = tuple(flows.load_deployment(name) for name in ("bank", "mail"))
 
 
 @cache
-def judge(configuration: str) -> Judged:
+def judge(configuration: str) -> JudgedFlows:
     fault = next((one for one in FAULTS if one == configuration), None)
     chosen = {"gate": GATE, "looked at": LOOKED_AT}.get(configuration, Configuration("", fault=fault))
     return flows.judge(chosen, DEPLOYMENTS)

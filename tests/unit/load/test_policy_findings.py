@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from load.changing_policy import Policies, policy_figures
+from load.changing_policy import PolicyHistory, policy_figures
 from load.inputs.policy_traffic import ELSEWHERE, PolicyTraffic
 from load.inputs.publisher import PublishedChange
 from load.installations import neutral_policy, quality_policy
@@ -96,7 +96,7 @@ def test_what_is_in_force_is_what_the_traffic_says_and_never_what_would_do_harm(
 ) -> None:
     topics = _Topics(ThrowawayTrust())
     topics.publish(seed, steps)
-    reduced, policies = topics.reduce(), Policies.read(topics.placed, topics.standing)
+    reduced, policies = topics.reduce(), PolicyHistory.read(topics.placed, topics.standing)
     accepted = {one.hash for one in reduced.entries.values() if one.kind != "approver"}
     assert accepted == {*policies.bundles, *policies.quality, *policies.entries.values()}
     assert reduced.registry.agents[neutral_policy.AGENT].tenant != ELSEWHERE
@@ -120,14 +120,14 @@ def test_a_verdict_under_a_refused_bundle_is_found() -> None:
 
 
 def test_a_verdict_under_half_of_a_change_is_found() -> None:
-    entries = Policies.read(_publish(1).placed, _STANDING).entries
+    entries = PolicyHistory.read(_publish(1).placed, _STANDING).entries
     names = (f"agent/{neutral_policy.AGENT}@3", f"tool/{neutral_policy.READ_TOOL}@1")
     evidence = _alter(decide(3, 90), 20, registry_hashes={name: entries[name] for name in names})
     assert _fail(evidence, _letters()) == {"under_half_a_change"}
 
 
 def test_a_policy_that_goes_back_is_found_in_its_session_and_in_its_partition() -> None:
-    entries = Policies.read(_publish(1).placed, _STANDING).entries
+    entries = PolicyHistory.read(_publish(1).placed, _STANDING).entries
     names = (f"agent/{neutral_policy.AGENT}@3", f"tool/{neutral_policy.READ_TOOL}@3")
     evidence = _alter(decide(4, 60), 5, registry_hashes={name: entries[name] for name in names})
     assert _fail(evidence, _letters()) == {"back_in_a_session", "back_in_a_partition"}
