@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from load.installations.worker_process import WorkerProcess
 from sluice.broker.handle import find_free_ports
+from sluice.stream.process import EXIT_FENCED
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.installation import DEADLINE_S, END_S, action, installation_on, publish, read_stored
 
@@ -70,6 +72,28 @@ def test_a_killed_worker_comes_back_to_its_partitions_and_the_other_keeps_its_ow
         supervisor.send_signal(signal.SIGTERM)
         status = supervisor.wait(END_S)
     assert status == 0, log.read_text()
+
+
+def test_a_worker_that_starts_under_the_name_of_another_takes_over_from_it_at_once(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    installation = installation_on(
+        kafka, tmp_path, prefix.rstrip("."), STAGES, SLUICE_WORKER__GROUP_INSTANCE_ID="worker-0"
+    )
+    before = WorkerProcess(installation, "before", 0.0)
+    try:
+        _wait(lambda: bool(before.partitions()), before.log)
+        _decide(installation, "a", 1, before.log)
+        after = WorkerProcess(installation, "after", 0.0)
+        try:
+            _wait(lambda: before.exit_code is not None, before.log)
+            assert before.exit_code == EXIT_FENCED, before.last_words()
+            _decide(installation, "b", 2, after.log)
+            assert len(after.partitions()) == installation.partitions
+        finally:
+            assert after.end(END_S) == 0, after.last_words()
+    finally:
+        before.end_now()
 
 
 def _decide(installation: TestInstallation, action_id: str, each: int, log: Path) -> None:

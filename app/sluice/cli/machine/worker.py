@@ -64,13 +64,17 @@ def worker(processes: Processes = 1) -> None:
         stop(
             f"--processes {processes}: there are {settings.kafka.partitions} partitions, one for each at most"
         )
-    from sluice.cli.machine.worker_processes import build_supervisor  # noqa: PLC0415 - one worker needs none
+    from sluice.cli.machine.worker_processes import build_supervisor, hold_names  # noqa: PLC0415 - one worker needs none
 
     log_to_stderr(settings)
-    built = build_supervisor(settings, processes)
-    if built.listener is not None:
-        listen(built.listener, "worker")
-    raise typer.Exit(built.supervisor.run())
+    with hold_names(settings) as free:
+        if not free:
+            stop("another supervisor runs workers under the same names here; set worker.group_instance_id")
+        built = build_supervisor(settings, processes)
+        if built.listener is not None:
+            listen(built.listener, "worker")
+        status = built.supervisor.run()
+    raise typer.Exit(status)
 
 
 def run(settings: Settings, additions: Additions | None = None) -> None:

@@ -9,6 +9,8 @@ way. It decides nothing and holds no connection.
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import hashlib
 import logging
 import os
 import signal
@@ -249,6 +251,28 @@ def build_supervisor(settings: Settings, processes: int) -> SupervisedWorkers:
     own = [make_address(worker.metrics_address, number) for number in range(processes)]
     listener = observe_workers(worker.metrics_address, own, supervisor.list_waits)
     return SupervisedWorkers(supervisor, listener)
+
+
+@contextmanager
+def hold_names(settings: Settings) -> Iterator[bool]:
+    """Whether no other supervisor of this user and machine runs workers under the same names on the same
+    brokers, for as long as the block lasts. Two would take each other's partitions over, again and again."""
+    worker = settings.worker
+    names = (
+        settings.kafka.bootstrap_servers,
+        worker.app_id,
+        worker.group_instance_id or socket.gethostname(),
+    )
+    digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:16]
+    path = Path(tempfile.gettempdir()) / f"sluice-workers-{os.getuid()}-{digest}.lock"
+    held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(held)
 
 
 def make_address(served: str, number: int) -> str:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.cli.machine.worker_processes import make_address
+from sluice.cli.machine.worker_processes import hold_names, make_address
+from sluice.settings.reader import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -176,6 +177,17 @@ def test_no_worker_outlives_a_supervisor_that_is_killed(start: Any, tmp_path: Pa
     wait_until((tmp_path / "ready").exists)
     supervisor.kill()
     wait_until(lambda: not any(is_alive(pid) for number in (0, 1) for pid in list_lives(tmp_path, number)))
+
+
+def test_one_supervisor_of_a_machine_has_the_names_of_its_workers() -> None:
+    settings = Settings()
+    other = settings.model_copy(
+        update={"worker": settings.worker.model_copy(update={"group_instance_id": "other"})}
+    )
+    with hold_names(settings) as first, hold_names(settings) as second, hold_names(other) as third:
+        assert (first, second, third) == (True, False, True)
+    with hold_names(settings) as again:
+        assert again
 
 
 def test_each_worker_has_an_address_of_its_own_for_its_metrics_on_loopback() -> None:
