@@ -125,6 +125,7 @@ SECONDS = {
     "tests/kafka/test_documents.py": 90,
     "tests/kafka/test_mcp.py": 80,
     "tests/kafka/test_init.py": 60,
+    "tests/kafka/test_wheel.py": 60,
     "tests/kafka/test_pages_queue.py": 55,
     "tests/kafka/test_gateway_schema.py": 45,
     **dict.fromkeys(
@@ -137,7 +138,6 @@ SECONDS = {
             *(
                 "tests/kafka/test_stopping.py",
                 "tests/kafka/test_policy_reload.py",
-                "tests/kafka/test_wheel.py",
             ),
         ),
         40,

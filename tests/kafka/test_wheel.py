@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,13 +18,14 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pytest
 
 from tests.conftest import KEPT
 from tests.documents.blocks import ROOT
+from tests.unit.test_chart import RENDERED, read_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +36,8 @@ UV = ROOT / "build" / "uv" / "bin" / "uv"
 """`make` puts it there, with a Python that has pip."""
 LOCK = ROOT / "requirements.lock"
 ANSWERS = {"a-1": "allowed", "a-2": "allowed", "a-3": "needs_human", "a-4": "denied", "a-5": "denied"}
+USER = 10001
+"""Of the image, and so of every pod."""
 READY_S = 120.0
 END_S = 60.0
 ASK = """
@@ -72,6 +76,21 @@ class Place:
         )
         assert done.returncode == 0, f"{program} {' '.join(words)}\n{done.stdout}\n{done.stderr}"
         return done.stdout
+
+
+@dataclass(frozen=True)
+class Pod:
+    """The spec of a pod; `folder`: its root, settings, secrets and run, as folders."""
+
+    spec: dict[str, Any]
+    folder: Path
+    installed: Place
+
+    def words(self, command: list[str], secrets: Path | str = "-") -> list[str]:
+        """What runs the command in it; `secrets`: the folder of the Secret, where it is mounted."""
+        ours = ["unshare", "--mount", "sh", str(Path(__file__).parent / "pod.sh"), str(self.folder / "root")]
+        environment, settings, run = self.installed.environment, self.folder / "settings", self.folder / "run"
+        return [*ours, str(USER), str(environment), str(settings), str(secrets), str(run), *command]
 
 
 def _place(folder: Path, **settings: str) -> Place:
@@ -209,3 +228,59 @@ def _fetch(url: str) -> str:
     with urlopen(url, timeout=10) as answer:  # noqa: S310 - the gateway of this test
         text: str = answer.read().decode()
     return text
+
+
+@pytest.fixture
+def pod(installed: Place, tmp_path: Path) -> Pod:
+    """A worker's pod of the chart with all values in use, and a Secret as Kubernetes mounts it."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("mounts of its own need root")
+    if not Path(installed.settings["SLUICE_CONFIG"]).exists():
+        installed.run("sluice", "init")
+    made = Path(installed.settings["SLUICE_CONFIG"]).parent
+    for name in ("root", "settings/secrets", "secrets", "run"):
+        (tmp_path / name).mkdir(parents=True)
+    text = (made / "sluice.toml").read_text().replace(str(made), "/run/sluice/secrets")
+    (tmp_path / "settings" / "worker.toml").write_text(text)
+    for name in ("verdicts.pem", "values.key", "redis.keys"):
+        shutil.copy(made / name, tmp_path / "secrets" / name)
+        os.chown(tmp_path / "secrets" / name, 0, USER)
+        (tmp_path / "secrets" / name).chmod(0o440)
+    os.chown(tmp_path / "run", USER, USER)
+    (worker,) = [one for one in read_objects(RENDERED[1]) if one["kind"] == "StatefulSet"]
+    return Pod(worker["spec"]["template"]["spec"], tmp_path, installed)
+
+
+def test_the_chart_s_worker_gets_ready_as_a_pod_runs_it(pod: Pod) -> None:
+    """The init container and the worker, as their user, on a file system that nobody can write to."""
+    (copying,) = pod.spec["initContainers"]
+    done = subprocess.run(
+        pod.words(copying["command"], pod.folder / "secrets"), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    copies = list((pod.folder / "run" / "secrets").iterdir())
+    assert {(one.stat().st_uid, one.stat().st_mode & 0o077) for one in copies} == {(USER, 0)}
+    refused = subprocess.run(
+        pod.words(["touch", "/x", "/usr/x", "/etc/sluice/x"]), capture_output=True, check=False
+    )
+    assert refused.stderr.count(b"Read-only file system") == 3, refused.stderr
+    (container,) = pod.spec["containers"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    own = {**pod.installed.settings, "SLUICE_CONFIG": "/etc/sluice/worker.toml", "HOME": "/nowhere"}
+    own |= {"SLUICE_CACHE__FOLDER": "/tmp/cache", "SLUICE_WORKER__METRICS_ADDRESS": f"127.0.0.1:{port}"}  # noqa: S108
+    log = pod.folder / "worker.log"
+    with log.open("wb") as written:
+        program = str(pod.installed.environment / "bin" / "sluice")
+        worker = subprocess.Popen(
+            pod.words([program, *container["args"]]), env=own, stdout=written, stderr=written
+        )
+    try:
+        _wait_until_served(
+            f"http://127.0.0.1:{port}{container['readinessProbe']['httpGet']['path']}", worker, log
+        )
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        status = worker.wait(END_S)
+    assert status == 0, log.read_text()
