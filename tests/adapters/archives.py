@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import pytest
+from moto.server import ThreadedMotoServer
+from s3fs import S3FileSystem
 
 from sluice.adapters.archive.manifest import ManifestEntry, read_manifest, write_entry
 from sluice.adapters.archive.segment import SegmentBuilder
 from sluice.adapters.kafka.kafka_read import StoredRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sluice.adapters.archive.archive_store import ArchiveStore
     from sluice.adapters.archive.segment import Segment
 
 TOPIC = "t.gate.verdicts"
+
+
+@contextmanager
+def open_bucket(name: str) -> Iterator[str]:
+    """A bucket of a real S3-compatible server on loopback; the server's address. Within the block the
+    environment has keys for it."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+                patch.setenv(variable, "of-a-test")
+            patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+            S3FileSystem(endpoint_url=url).mkdir(name)
+            yield url
+    finally:
+        server.stop()
 
 
 def make_records(partition: int, offsets: Iterable[int], topic: str = TOPIC) -> list[StoredRecord]:

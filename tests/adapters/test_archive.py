@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
-from moto.server import ThreadedMotoServer
-from s3fs import S3FileSystem
 
 from sluice.adapters.archive.archive_store import (
     FolderStore,
@@ -26,7 +24,7 @@ from sluice.adapters.archive.archive_store import (
 from sluice.adapters.archive.archived_records import Archive
 from sluice.adapters.archive.manifest import ArchiveRefused, ManifestEntry, read_manifest, write_entry
 from sluice.adapters.archive.segment import ArchiveDamaged, Segment, read_segment
-from tests.adapters.archives import TOPIC, add_entry, build_segment, make_records, write_archive
+from tests.adapters.archives import TOPIC, add_entry, build_segment, make_records, open_bucket, write_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,17 +35,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def bucket_url() -> Iterator[str]:
     """The address of a real S3-compatible server on loopback, with a bucket."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patch.setenv(name, "of-a-test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        url = f"http://{host}:{port}"
-        S3FileSystem(endpoint_url=url).mkdir("archives")
+    with open_bucket("archives") as url:
         yield url
-    server.stop()
 
 
 @pytest.fixture(params=["folder", "bucket"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,8 +15,9 @@ from typer.testing import CliRunner, Result
 
 from load.installations import neutral_policy
 from load.installations.installation import INPUTS
-from sluice.adapters.archive.archive_store import open_store
+from sluice.adapters.archive.archive_store import FolderStore, StoreError, open_store
 from sluice.adapters.archive.archived_records import Archive
+from sluice.adapters.archive.archiver import ArchiveLimits, Archiver
 from sluice.adapters.archive.manifest import ArchiveRefused
 from sluice.adapters.kafka.kafka_read import list_partitions, open_reader
 from sluice.cli.machine.archive import build_archiver
@@ -23,6 +25,7 @@ from sluice.cli.main import cli
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.settings.reader import load_settings
 from sluice_topics.catalog import ACTIONS, CATALOG, OUTCOMES, SESSION_EVENTS, VERDICTS
+from tests.adapters.archives import open_bucket
 from tests.kafka.installation import action, installation_on, publish, run_worker, write
 
 if TYPE_CHECKING:
@@ -112,6 +115,60 @@ def test_the_archive_holds_what_the_topics_hold_and_goes_on_where_it_ended(
         if one.topic == installation.real(VERDICTS)
     ]
     assert all(heads)
+
+
+def test_a_bucket_takes_the_place_of_a_folder(installation: TestInstallation, worker: WorkerProcess) -> None:
+    decide_some(installation, worker, "b", 4, count_records(installation, VERDICTS))
+    with open_bucket("evidence") as url:
+        more = {"SLUICE_ARCHIVE__ENDPOINT_URL": url, "SLUICE_ARCHIVE__LOCATION": "s3://evidence/sluice"}
+        for _ in range(2):
+            archived = run(installation, "archive", "run", "--once", **more)
+            assert archived.exit_code == 0, archived.output
+        assert run(installation, "archive", "check", **more).exit_code == 0
+        verified = run(installation, "ledger", "verify", "--from", "s3://evidence/sluice", **more)
+        assert verified.exit_code == 0, verified.output
+        reruns = run(installation, "rerun", "b-2", "--from", "s3://evidence/sluice", "--json", **more)
+        assert json.loads(reruns.stdout)["identical"] == 1
+
+
+class AwayStore(FolderStore):
+    """Does not answer the first calls."""
+
+    def __init__(self, folder: Path, calls: int) -> None:
+        super().__init__(folder)
+        self.calls = calls
+
+    def put(self, name: str, data: bytes) -> None:
+        self._answer()
+        super().put(name, data)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """The write arrives, and its answer is lost."""
+        made = super().create(name, data)
+        self._answer()
+        return made
+
+    def _answer(self) -> None:
+        self.calls -= 1
+        if self.calls >= 0:
+            raise StoreError("away")
+
+
+def test_small_segments_little_memory_and_a_store_that_is_away_change_nothing(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    decide_some(installation, worker, "m", 30, count_records(installation, VERDICTS))
+    built = build_archiver(load_settings(environment=installation.settings), FolderStore(tmp_path / "none"))
+    verdicts = {name: one for name, one in built.of.topics.items() if one.name == VERDICTS}
+    for number, limits in enumerate((ArchiveLimits(segment_bytes=1), ArchiveLimits(held_bytes=1))):
+        store = AwayStore(tmp_path / f"archive{number}", 2 + number)
+        of = replace(built.of, topics=verdicts)
+        archiver = Archiver(installation.bootstrap_servers, of, store, limits)
+        manifest = asyncio.run(archiver.run(once=True))
+        there = read_topics(installation.bootstrap_servers, [installation.real(VERDICTS)])
+        assert read_archive(tmp_path / f"archive{number}") == there
+        assert manifest.number >= 1
+        assert store.calls < 0
 
 
 async def delete_inputs(installation: TestInstallation) -> None:
