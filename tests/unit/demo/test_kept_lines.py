@@ -8,12 +8,14 @@ from pathlib import Path
 from subprocess import Popen
 
 from rich.console import Console
+from typer.testing import CliRunner
 
 from sluice.broker.process_identity import ProcessIdentity
 from sluice.cli.demo.demo import say_how_to_use
 from sluice.cli.demo.run_gateway import RunGateway
 from sluice.cli.demo.run_location import RunLocation
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice.cli.main import cli
 
 
 def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path) -> None:
@@ -40,3 +42,10 @@ def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path)
         elif words[1:3] == ["bundle", "publish"]:
             assert words[3] in there
     assert signed == 1
+
+
+def test_a_secured_broker_is_not_kept() -> None:
+    """Its users' passwords end with the run."""
+    done = CliRunner().invoke(cli, ["demo", "--secured", "--keep"])
+    assert done.exit_code == 2
+    assert "leave --keep out" in done.stderr

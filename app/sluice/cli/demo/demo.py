@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from sluice.adapters.kafka.kafka_acls import AclRefused
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_topics import KafkaTopicError
 from sluice.broker import locate
@@ -116,7 +117,15 @@ BUNDLE = SHIPPED_FILES / "bundles" / "default.json"
 QUALITY = SHIPPED_FILES / "quality" / "default.json"
 INTERRUPTED = 130
 WIDTH = 100
-FAULTS = (BrokerError, KafkaUnreachable, KafkaTopicError, UnknownTopics, WorkerError, StoredRunError)
+FAULTS = (
+    AclRefused,
+    BrokerError,
+    KafkaUnreachable,
+    KafkaTopicError,
+    UnknownTopics,
+    WorkerError,
+    StoredRunError,
+)
 
 
 def register(cli: typer.Typer) -> None:
@@ -131,6 +140,10 @@ def demo(
     ] = False,
     stop_only: Annotated[bool, typer.Option("--stop", help="Only stop what --keep left running.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    secured: Annotated[
+        bool,
+        typer.Option("--secured", help="On a broker with TLS, logins, and ACLs for each role."),
+    ] = False,
 ) -> None:
     """Show Sluice at work: 400 real tool calls, 50 texts to remember and 150 readings in, decisions out, the
     ledger verified.
@@ -153,7 +166,9 @@ def demo(
             )
             (errors if stopped is None else console).print(told, highlight=False)
             return
-        well = _run(keep=keep, json=json)
+        if secured and keep:
+            stop("the broker of --secured ends with the run: leave --keep out")
+        well = _run(keep=keep, json=json, secured=secured)
     except FAULTS as fault:
         stop(str(fault))
     except KeyboardInterrupt:
@@ -162,12 +177,13 @@ def demo(
     raise typer.Exit(WELL if well else WRONG)
 
 
-def _run(*, keep: bool, json: bool) -> bool:
+def _run(*, keep: bool, json: bool, secured: bool) -> bool:
     begin = time.monotonic()
     if keep and (left := recall(HOME)) is not None:
         stop(f"{left.run} is still there; `sluice demo --stop` stops it")
     wish = RunOptions(
-        _make_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _read_clock
+        *(_make_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _read_clock),
+        secured=secured,
     )
     material = prepare(wish)
     teller = errors if json else _make_screen()

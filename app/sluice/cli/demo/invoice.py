@@ -87,7 +87,7 @@ async def pay_invoice(
         signing_key=trust.write_pem(POINT),
         values_key=derive_tenant_key(read_value_key(place.values_key), tenant),
     )
-    async with AsyncGateClient(place.bootstrap_servers, AGENT, options) as gate:
+    async with AsyncGateClient(place.connect("agent"), AGENT, options) as gate:
 
         @gate.guard(LOOK_UP, session_id=SESSION, rows_affected=1)
         async def find_supplier(name: str) -> dict[str, str]:

@@ -98,7 +98,7 @@ async def judge_actions(place: RunLocation, actions: Iterable[dict[str, Any]]) -
 
     async def judge_agent(agent: str) -> dict[int, DemoJudgement]:
         own = {number: one for number, one in enumerate(wanted) if one["agent"] == agent}
-        async with AsyncGateClient(place.bootstrap_servers, agent, options) as gate:
+        async with AsyncGateClient(place.connect("agent"), agent, options) as gate:
             verdicts = [
                 gate.propose(
                     one["tool"],

@@ -202,7 +202,8 @@ def roll_half_out(shipped: bytes, readings: SimpleNamespace, now_ms: int) -> byt
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The options of a run. `home` keeps its files, `broker_home` those of `sluice broker`; `config` is the
-    folder that `load_config` reads; `bundle` and `quality` are what ships; `now` gives RFC 3339."""
+    folder that `load_config` reads; `bundle` and `quality` are what ships; `now` gives RFC 3339. `secured`:
+    on a broker of the run's own where everyone must log in."""
 
     run: str
     home: Path
@@ -214,6 +215,7 @@ class RunOptions:
     keep: bool
     now: Callable[[], str]
     trust: ThrowawayTrust = field(default_factory=ThrowawayTrust)
+    secured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,8 @@ async def make_refunds(place: RunLocation, trust: ThrowawayTrust, patience_s: fl
     )
     unsigned = ClientOptions(topic_prefix=place.prefix)
     async with (
-        AsyncGateClient(place.bootstrap_servers, CLERK, signed) as own,
-        AsyncGateClient(place.bootstrap_servers, CLERK, unsigned) as forger,
+        AsyncGateClient(place.connect("agent"), CLERK, signed) as own,
+        AsyncGateClient(place.connect("agent"), CLERK, unsigned) as forger,
     ):
         proposed = [
             _make_refund(own, name, 10 * number, answer, patience_s)

@@ -19,6 +19,9 @@ from sluice.adapters.kafka.kafka_rerun import rerun_all
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.bootstrap.parts import build_decision_settings
 from sluice.broker import locate
+from sluice.broker.handle import find_free_ports
+from sluice.broker.local import Layout, launch
+from sluice.broker.secured import BrokerSecurity, draw_passwords
 from sluice.cli.demo import run_location
 from sluice.cli.demo.material import TENANT
 from sluice.cli.demo.run_gateway import leave_waiting, start_gateway
@@ -33,6 +36,7 @@ from sluice.core.reports.report_tally import QualityTally
 from sluice.core.rerun.rerun_result import RerunTally
 from sluice.secrets.value_keys import make_value_key, write_value_key
 from sluice.settings.reader import load_settings
+from sluice_topics.access import ROLES
 from sluice_topics.catalog import ALARMS, QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
 
 if TYPE_CHECKING:
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from sluice.broker.handle import Broker
+    from sluice.broker.local import LocalBroker
     from sluice.broker.process_identity import ProcessIdentity
     from sluice.cli.demo.demo_answers import DemoAnswers
     from sluice.cli.demo.invoice import InvoicePayment
@@ -141,15 +146,19 @@ def _perform(options: RunOptions, folder: Path, material: Material, narrator: Na
             options.trust.root_key,
             keys,
             options.trust.installation,
+            getattr(broker, "security", None),
         )
         with narrator.step("Topics") as step:
-            count = len(asyncio.run(create(place.bootstrap_servers, place.layout, REPLICAS)))
+            asyncio.run(place.set_rights())
+            count = len(asyncio.run(create(place.connect("init"), place.layout, REPLICAS)))
             step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")
         with narrator.step("Policy") as step:
             options.trust.write(place.keys)
             write_value_key(place.values_key, make_value_key())
             people = [options.trust.make_delegate([TENANT])] if options.keep else []
-            asyncio.run(publish_policy(place.bootstrap_servers, place.prefix, [*material.policy, *people]))
+            asyncio.run(
+                publish_policy(place.connect("policy-owner"), place.prefix, [*material.policy, *people])
+            )
             entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
             step.say(f"four bundles and {entries} generated entries, signed with this run's own keys")
         with narrator.step("Worker") as step:
@@ -182,6 +191,13 @@ def _perform(options: RunOptions, folder: Path, material: Material, narrator: Na
 
 def _start_broker(options: RunOptions, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:
     with narrator.step("Broker") as step:
+        if options.secured:
+            secured = _launch_secured(folder)
+            started.callback(_register_stop, narrator, "Stop broker", secured.close)
+            step.say(
+                f"{secured.bootstrap_servers}, started for this run: TLS, a login and ACLs for each role"
+            )
+            return secured
         running = options.environment.get(BROKER_VARIABLE)
         found = None if running else locate.read_status(options.broker_home, None)
         if found is not None and found.answers:
@@ -194,6 +210,13 @@ def _start_broker(options: RunOptions, folder: Path, narrator: Narrator, started
             started.callback(_register_stop, narrator, "Stop broker", broker.close)
         step.say(f"{broker.bootstrap_servers}, {where}")
     return broker
+
+
+def _launch_secured(folder: Path) -> LocalBroker:
+    *_, tls_port = find_free_ports(3)  # `launch` takes the two before
+    work = folder / "kafka"
+    security = BrokerSecurity(work / "tls", tls_port, draw_passwords(*ROLES))
+    return launch(Layout(work, work / "data", locate.JARS), security=security)
 
 
 def _register_stop(narrator: Narrator, what: str, stop: Callable[[], None]) -> None:
@@ -215,21 +238,21 @@ def ignore_signals() -> Iterator[None]:
 def examine(place: RunLocation, narrator: Narrator) -> Examined:
     """Read the ledger. Raises KafkaUnreachable and UnknownTopics."""
     with narrator.step("Ledger") as step:
-        report = asyncio.run(verify_ledger(place.bootstrap_servers, place.prefix))
+        report = asyncio.run(verify_ledger(place.connect("auditor"), place.prefix))
         step.say(f"{report.records} records read and verified")
     with narrator.step("Rerun") as step:
         reruns = asyncio.run(_rerun(place))
         step.say(f"{reruns.counts['identical']} of {reruns.total} decisions executed again, identical")
     with narrator.step("Reports") as step:
         names = {topic.name: real for real, topic in place.layout.topics().items()}
-        memories = asyncio.run(count_gate(KafkaQuarantine(place.bootstrap_servers, names), recount=True))
+        memories = asyncio.run(count_gate(KafkaQuarantine(place.connect("auditor"), names), recount=True))
         quality = asyncio.run(_report_quality(place))
         step.say("memories counted live and from the ledger, retrievals from the ledger")
     return Examined(report, reruns, memories, quality)
 
 
 async def _rerun(place: RunLocation) -> RerunTally:
-    kafka = KafkaEvidence(place.bootstrap_servers, place.prefix)
+    kafka = KafkaEvidence(place.connect("auditor"), place.prefix)
     of = build_decision_settings(load_settings(environment=place.build_worker_environment(os.environ)), {})
     tally = RerunTally()
     async for one in rerun_all(kafka, of):
@@ -244,6 +267,6 @@ async def _report_quality(place: RunLocation) -> QualityReport:
         {DECISION: tally.count_decision, REPORTED: tally.count_report, ALARM: tally.count_alarm}
     )
     topics = {f"{place.prefix}{name}": name for name in (QUALITY_DECISIONS, SESSION_EVENTS, ALARMS)}
-    await read_values(place.bootstrap_servers, topics, values.take)
+    await read_values(place.connect("auditor"), topics, values.take)
     source = f"the topics {place.prefix}gate.* at {place.bootstrap_servers}"
     return build_quality_report(tally, values.basis(source))

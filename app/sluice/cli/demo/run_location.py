@@ -16,12 +16,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sluice.adapters.kafka.kafka_acls import set_access
 from sluice.broker import locate
 from sluice.broker.process_identity import ProcessIdentity
+from sluice_topics.access import ROLES, list_access
 from sluice_topics.layout import TopicLayout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from sluice.broker.secured import BrokerSecurity
+    from sluice.client.kafka_connection import KafkaCluster
+    from sluice_topics.access import Role
 
 PARTITIONS = 8
 SETTINGS_PREFIX, MODEL_SETTINGS = "SLUICE_", "SLUICE_GRADER__"
@@ -31,7 +37,8 @@ ENCODER = "all-minilm-l6-v2"
 @dataclass(frozen=True, slots=True)
 class RunLocation:
     """`run` names topics and consumer group, so that runs on one broker never meet. `root_key` is where trust
-    starts, base64; `keys` the folder of the private keys, outside the tree; `installation` the run's id."""
+    starts, base64; `keys` the folder of the private keys, outside the tree; `installation` the run's id.
+    `security`: of a broker where everyone must log in."""
 
     run: str
     folder: Path
@@ -39,6 +46,24 @@ class RunLocation:
     root_key: str
     keys: Path
     installation: str
+    security: BrokerSecurity | None = None
+
+    def connect(self, role: Role) -> KafkaCluster:
+        """How who does this logs in: on a secured broker as the user of the role, else not at all."""
+        if self.security is None:
+            return self.bootstrap_servers
+        return self.security.connect(self._port, role)
+
+    async def set_rights(self) -> None:
+        """On a secured broker: each user of a role may do what its role needs here. Raises AclRefused and
+        KafkaUnreachable."""
+        for role in ROLES if self.security is not None else ():
+            administrator = self.security.connect(self._port)  # type: ignore[union-attr]
+            await set_access(administrator, f"User:{role}", list_access(role, self.layout))
+
+    @property
+    def _port(self) -> int:
+        return int(self.bootstrap_servers.rpartition(":")[2])
 
     @property
     def prefix(self) -> str:
@@ -83,6 +108,8 @@ class RunLocation:
             if not name.startswith(SETTINGS_PREFIX) or name.startswith(MODEL_SETTINGS)
         }
         own = {"SLUICE_WORKER__READY_FILE": str(self.ready_file), "SLUICE_EMBEDDING__ENCODER": ENCODER}
+        if self.security is not None:
+            own |= self.security.write_settings(self._port, "worker")
         return {**kept, **self.build_command_environment(), **own}
 
 

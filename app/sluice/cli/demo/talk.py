@@ -22,7 +22,7 @@ from sluice.cli.demo.judged_actions import DemoJudgement, judge_actions
 from sluice.cli.demo.material import TENANT
 from sluice.cli.demo.refunds import ESCALATED, SESSION, Refund, make_refunds
 from sluice.cli.demo.throwaway_trust import publish_policy
-from sluice_topics.catalog import BY_NAME
+from sluice_topics.catalog import BY_NAME, REPORTED, REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -30,9 +30,14 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.cli.demo.material import Material, Planned, RunOptions
     from sluice.cli.demo.run_location import RunLocation, Worker
+    from sluice_topics.access import Role
 
 PATIENCE_S = 30.0
 """How long no new answer may come before the rest counts as unanswered."""
+
+
+_WRITERS: dict[str, Role] = {REVIEWS: "approver", REPORTED: "store"}
+"""Who publishes inputs of a topic; all others an agent."""
 
 
 class Step(Protocol):
@@ -71,7 +76,7 @@ class Talk:
         config, now, trust, answers = self._material.config, self._wish.now, self._wish.trust, self._answers
         recipe, place = config.recipe, self._place
         names = [f"{place.prefix}{name}" for name in TOPICS]
-        async with open_reader(place.bootstrap_servers, names, "beginning") as reader:
+        async with open_reader(place.connect("auditor"), names, "beginning") as reader:
             batches = reader.follow(None)
             judged = asyncio.create_task(judge_actions(place, self._material.judged))
             await self._exchange(self._material.opening, batches)
@@ -84,7 +89,7 @@ class Talk:
             self.payments = await payments
             overrides = override_items(answers, config.readings.story.override, now())
             await publish_policy(
-                place.bootstrap_servers, place.prefix, trust.sign_overrides(overrides.entries)
+                place.connect("policy-owner"), place.prefix, trust.sign_overrides(overrides.entries)
             )
             in_force = time.monotonic() + recipe.reload_s
             rng = random.Random(recipe.seed)  # noqa: S311 - seeded
@@ -144,7 +149,8 @@ class Talk:
             planned = [one for one in burst if one.topic == name]
             topic, most = f"{self._place.prefix}{name}", BY_NAME[name].max_message_bytes
             records = [one.outgoing for one in planned]
-            placed = await publish(self._place.bootstrap_servers, topic, records, max_request_bytes=most)
+            cluster = self._place.connect(_WRITERS.get(name, "agent"))
+            placed = await publish(cluster, topic, records, max_request_bytes=most)
             self._answers.expect(planned, placed)
 
         await asyncio.gather(*map(publish_to, {one.topic for one in burst}))
