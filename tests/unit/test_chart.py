@@ -23,7 +23,8 @@ HELM = Path(__file__).resolve().parents[2] / "config" / "helm"
 CHART = HELM / "sluice"
 FULL = HELM / "full.values.yaml"
 RENDERED = sorted((HELM / "rendered").glob("*.yaml"))
-KUBERNETES = "1.34"
+KUBERNETES = ("1.29", "1.34", "1.37")
+"""The oldest that the chart takes, and later ones."""
 SECRETS = "/run/sluice/secrets"
 STAND_INS = {"SLUICE_NOTIFY__WEBHOOKS": "[]"}
 """What a key of a Secret stands for, where a word alone would not be a setting's value."""
@@ -73,10 +74,13 @@ def test_the_values_are_those_that_the_schema_takes() -> None:
         assert not validator.is_valid(values | {"worker": values["worker"] | {"replica": 2}})
 
 
-def test_kubernetes_takes_every_object(rendered: Path) -> None:
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_kubernetes_takes_every_object(rendered: Path, version: str) -> None:
+    least = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"]
+    assert least == f">={KUBERNETES[0]}.0-0"
     for one in read_objects(rendered):
         if one["kind"] != "PodMonitor":  # of the Prometheus operator
-            kubernetes_validate.validate(one, KUBERNETES, strict=True)
+            kubernetes_validate.validate(one, version, strict=True)
 
 
 def test_every_container_is_confined(rendered: Path) -> None:
