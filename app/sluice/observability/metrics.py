@@ -44,10 +44,11 @@ class Histogram:
 
     def observe(self, values: Iterable[float]) -> None:
         """Count each value in the bucket of the smallest bound that is not below it."""
-        bounds, counts = self.bounds, self.counts
+        bounds, counts, total = self.bounds, self.counts, self.total
         for value in values:
             counts[bisect_left(bounds, value)] += 1
-            self.total += value
+            total += value
+        self.total = total
 
 
 class ProcessMetrics(Collector):

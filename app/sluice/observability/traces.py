@@ -4,7 +4,7 @@ A worker makes no span while it decides: when a transaction has committed, the s
 are made with the times that are known then. The root's ids are those of the `traceparent` header on the
 decision's record, so that whoever reads the record and goes on with the trace is the span's child.
 
-Whether an input is sampled, its producer's header says; for one without a header, a share of the trace ids.
+Whether an input is sampled, its producer's header says; of those without a header a share is, by its place.
 Above a bound in each second none is, whoever asks for it. Needs the extra `traces`.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -50,7 +51,7 @@ _ID_FIELDS = {
     "QualityDecision": "ledger_event_id",
 }
 """The records that begin the decision on an input, and their ids."""
-_SHARES = 1 << 64
+_SHARES = 1 << 32
 _FAULT = 500
 
 
@@ -99,17 +100,15 @@ class SpanWriter:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("sluice", schema_url=names.SCHEMA_URL)
         self._settings = settings
+        self._share = int(settings.share * _SHARES)
         self._now_s = now_s
         self._left = settings.most_per_s
         self._filled_s = now_s()
 
-    def is_sampled(self, received: TraceContext | None, trace_id: int) -> bool:
-        """Whether a trace is written: as its parent says; without one by the trace id, as
-        TraceIdRatioBased."""
-        if received is not None:
-            wanted = received.is_sampled
-        else:
-            wanted = (trace_id & (_SHARES - 1)) < int(self._settings.share * _SHARES)
+    def is_sampled(self, received: TraceContext | None, name: str) -> bool:
+        """Whether a trace is written: as its parent says; without one for a share of the names, the same ones
+        each time."""
+        wanted = received.is_sampled if received is not None else crc32(name.encode()) < self._share
         return wanted and self._take_room()
 
     def write(  # noqa: PLR0913 - a span has so many
@@ -165,13 +164,13 @@ class WorkerTraces:
     def _trace(self, staged: StagedRecord, committed_ms: int) -> None:
         body, kind, answered = staged.record.body, staged.record.kind, staged.answered
         assert answered is not None  # noqa: S101 - the caller looked
-        received = parse_traceparent(staged.traceparent)
-        if received is not None and not received.is_sampled:
+        record_id, received = body[_ID_FIELDS[kind]], None
+        if staged.traceparent is not None:
+            received = parse_traceparent(staged.traceparent)
+        if not self._spans.is_sampled(received, record_id):
             return
-        record_id = body[_ID_FIELDS[kind]]
         own = parse_traceparent(make_traceparent(record_id, staged.traceparent))
-        if own is None or not self._spans.is_sampled(received, own.trace_id):
-            return
+        assert own is not None  # noqa: S101 - it was made here
         came, decided, committed = (
             ms * _NS_PER_MS for ms in (answered.timestamp_ms, staged.staged_ms, committed_ms)
         )
@@ -237,7 +236,7 @@ class RequestTraces:
         came."""
         context = parse_traceparent(received)
         trace_id = random.getrandbits(128) if context is None else context.trace_id
-        if not self._spans.is_sampled(context, trace_id):
+        if not self._spans.is_sampled(context, f"{trace_id:032x}"):
             return None
         own = TraceContext(trace_id, random.getrandbits(64) or 1, 1)
         return RequestTrace(self._spans, own, None if context is None else context.span_id)

@@ -104,8 +104,11 @@ class _CommitCounts:
         self._committed_ms = commit.committed_ms
         self._observed["sluice_batch_records"][()].append(float(len(commit.records)))
         self._observed["sluice_commit_seconds"][()].append(commit.took_s)
+        self._gate_ms: defaultdict[str, list[float]] = defaultdict(list)
+        self._failed: Counter[str] = Counter()
         for staged in commit.records:
             self._count(staged)
+        self._count_gates()
 
     def add_to(self, metrics: ProcessMetrics) -> None:
         """Add everything."""
@@ -134,13 +137,25 @@ class _CommitCounts:
         self._time(staged)
 
     def _count_verdict(self, body: dict[str, Any]) -> None:
+        """Most gates let most actions pass: what failed is counted one by one, and the rest is what is
+        left."""
         gate = find_deciding_gate(body)
         self._counts["sluice_verdicts_total"][gate, body["outcome"], body["enforcement"]] += 1
-        results, seconds = self._counts["sluice_gate_results_total"], self._observed["sluice_gate_seconds"]
+        durations = self._gate_ms
         for one in body["gateResults"]:
-            name = one["gate"]
-            results[name, "passed" if one["passed"] else "failed"] += 1
-            seconds[(name,)].append(one["durationMs"] / _MS_PER_S)
+            durations[one["gate"]].append(one["durationMs"])
+            if not one["passed"]:
+                self._failed[one["gate"]] += 1
+
+    def _count_gates(self) -> None:
+        results, seconds = self._counts["sluice_gate_results_total"], self._observed["sluice_gate_seconds"]
+        for gate, durations in self._gate_ms.items():
+            failed = self._failed[gate]
+            if failed:
+                results[gate, "failed"] += failed
+            if len(durations) > failed:
+                results[gate, "passed"] += len(durations) - failed
+            seconds[(gate,)] += [one / _MS_PER_S for one in durations]
 
     def _time(self, staged: StagedRecord) -> None:
         """Time an input at the first record of its decision; what time alone led to answers none."""
