@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sluice.core.trust.policy_contents import PolicyContents
-    from sluice.stream.engine.observer import Commit, EngineState
+    from sluice.stream.engine.observer import Commit, EngineState, StagedRecord
 
 BEAT_S = 1.0
 STALLED_S = 15.0
@@ -58,6 +58,9 @@ class WorkerHealth:
         else:
             waits.append("partitions: none is assigned")
         return waits
+
+    def note_taken(self, records: Sequence[StagedRecord]) -> object:
+        """Nothing."""
 
     def note_commit(self, commit: Commit) -> None:
         """Nothing: decisions say no more than that partitions are open."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sluice.core.trust.policy_contents import PolicyContents
-    from sluice.stream.engine.observer import Commit, EngineObserver, EngineState
+    from sluice.stream.engine.observer import Commit, EngineObserver, EngineState, StagedRecord
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +23,16 @@ class EngineObservers:
         self._observers = list(observers)
         self._faulty: set[str] = set()
 
+    def note_taken(self, records: Sequence[StagedRecord]) -> object:
+        """What each made of them, in the observers' order; None of one that failed."""
+        taken: list[object] = []
+        self._tell(lambda one: taken.append(one.note_taken(records)), lambda: taken.append(None))
+        return taken
+
     def note_commit(self, commit: Commit) -> None:
         """See EngineObserver."""
-        self._tell(lambda one: one.note_commit(commit))
+        taken = iter(commit.taken) if isinstance(commit.taken, list) else iter(())
+        self._tell(lambda one: one.note_commit(replace(commit, taken=next(taken, None))))
 
     def note_state(self, state: EngineState) -> None:
         """See EngineObserver."""
@@ -46,11 +54,14 @@ class EngineObservers:
         """See EngineObserver."""
         self._tell(lambda one: one.note_question(port, status, took_s))
 
-    def _tell(self, tell: Callable[[EngineObserver], None]) -> None:
+    def _tell(
+        self, tell: Callable[[EngineObserver], None], failed: Callable[[], None] = lambda: None
+    ) -> None:
         for one in self._observers:
             try:
                 tell(one)
             except Exception:
+                failed()
                 name = type(one).__name__
                 if name not in self._faulty:
                     self._faulty.add(name)

@@ -36,7 +36,7 @@ from sluice.observability.worker_metrics import find_deciding_gate
 from sluice_topics.headers import TraceContext, make_traceparent, parse_traceparent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from opentelemetry.sdk.trace.export import SpanExporter
 
@@ -155,22 +155,29 @@ class WorkerTraces:
     def __init__(self, spans: SpanWriter) -> None:
         self._spans = spans
 
+    def note_taken(self, records: Sequence[StagedRecord]) -> object:
+        """The sampled ones; the others are not kept."""
+        return [one for one in records if self._is_sampled(one)]
+
     def note_commit(self, commit: Commit) -> None:
         """Write the spans of the inputs that this transaction decided."""
-        for staged in commit.records:
-            if staged.answered is not None and staged.record.kind in _ID_FIELDS:
-                self._trace(staged, commit.committed_ms)
+        for staged in commit.taken if isinstance(commit.taken, list) else ():
+            self._trace(staged, commit.committed_ms)
+
+    def _is_sampled(self, staged: StagedRecord) -> bool:
+        kind = staged.record.kind
+        if staged.answered is None or kind not in _ID_FIELDS:
+            return False
+        received = None if staged.traceparent is None else parse_traceparent(staged.traceparent)
+        return self._spans.is_sampled(received, staged.record.body[_ID_FIELDS[kind]])
 
     def _trace(self, staged: StagedRecord, committed_ms: int) -> None:
-        body, kind, answered = staged.record.body, staged.record.kind, staged.answered
-        assert answered is not None  # noqa: S101 - the caller looked
-        record_id, received = body[_ID_FIELDS[kind]], None
-        if staged.traceparent is not None:
-            received = parse_traceparent(staged.traceparent)
-        if not self._spans.is_sampled(received, record_id):
-            return
+        body, answered = staged.record.body, staged.answered
+        record_id = body[_ID_FIELDS[staged.record.kind]]
+        received = parse_traceparent(staged.traceparent)
         own = parse_traceparent(make_traceparent(record_id, staged.traceparent))
         assert own is not None  # noqa: S101 - it was made here
+        assert answered is not None  # noqa: S101 - it was sampled
         came, decided, committed = (
             ms * _NS_PER_MS for ms in (answered.timestamp_ms, staged.staged_ms, committed_ms)
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from sluice_topics.records import Alarm, OutcomeAlarm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sluice.core.trust.policy_contents import PolicyContents
     from sluice.observability.metrics import Labels, ProcessMetrics
@@ -48,9 +48,14 @@ class WorkerMetrics:
         # From 0 on: what a first alarm adds is an increase then.
         metrics.add("sluice_alarms_total", {(kind,): 0 for kind in ALARMS})
 
+    def note_taken(self, records: Sequence[StagedRecord]) -> object:
+        """Count a transaction's records; they count once it commits."""
+        return _TakenCounts(records)
+
     def note_commit(self, commit: Commit) -> None:
-        """Count a transaction and its records."""
-        _CommitCounts(commit).add_to(self._metrics)
+        """Add what a transaction counts."""
+        if isinstance(commit.taken, _TakenCounts):
+            commit.taken.add_to(self._metrics, commit)
 
     def note_state(self, state: EngineState) -> None:
         """Give the gauges what there is now."""
@@ -93,25 +98,26 @@ class WorkerMetrics:
         self._metrics.observe("sluice_question_seconds", {(port,): (took_s,)})
 
 
-class _CommitCounts:
+class _TakenCounts:
     """What one transaction adds, by metric and labels: one look at each record, and one lock a metric."""
 
-    def __init__(self, commit: Commit) -> None:
+    def __init__(self, records: Sequence[StagedRecord]) -> None:
         self._counts: defaultdict[str, Counter[Labels]] = defaultdict(Counter)
         self._observed: defaultdict[str, defaultdict[Labels, list[float]]] = defaultdict(
             lambda: defaultdict(list)
         )
-        self._committed_ms = commit.committed_ms
-        self._observed["sluice_batch_records"][()].append(float(len(commit.records)))
-        self._observed["sluice_commit_seconds"][()].append(commit.took_s)
+        self._observed["sluice_batch_records"][()].append(float(len(records)))
+        self._inputs: list[tuple[str, int, int]] = []
         self._gate_ms: defaultdict[str, list[float]] = defaultdict(list)
         self._failed: Counter[str] = Counter()
-        for staged in commit.records:
+        for staged in records:
             self._count(staged)
         self._count_gates()
 
-    def add_to(self, metrics: ProcessMetrics) -> None:
-        """Add everything."""
+    def add_to(self, metrics: ProcessMetrics, commit: Commit) -> None:
+        """Add everything, now that it has committed."""
+        self._observed["sluice_commit_seconds"][()].append(commit.took_s)
+        self._time_inputs(commit.committed_ms)
         for name, counts in self._counts.items():
             metrics.add(name, counts)
         for name, observed in self._observed.items():
@@ -134,7 +140,9 @@ class _CommitCounts:
             counts["sluice_inputs_refused_total"][body["topic"], body["reason"]] += 1
         elif kind in ("Alarm", "OutcomeAlarm"):
             counts["sluice_alarms_total"][(body["kind"],)] += 1
-        self._time(staged)
+        answered = staged.answered
+        if answered is not None:
+            self._inputs.append((answered.topic, answered.timestamp_ms, staged.staged_ms))
 
     def _count_verdict(self, body: dict[str, Any]) -> None:
         """Most gates let most actions pass: what failed is counted one by one, and the rest is what is
@@ -157,14 +165,12 @@ class _CommitCounts:
                 results[gate, "passed"] += len(durations) - failed
             seconds[(gate,)] += [one / _MS_PER_S for one in durations]
 
-    def _time(self, staged: StagedRecord) -> None:
-        """Time an input at the first record of its decision; what time alone led to answers none."""
-        answered = staged.answered
-        if answered is None:
-            return
-        seconds, topic = self._observed["sluice_input_seconds"], answered.topic
-        waited = max(0, staged.staged_ms - answered.timestamp_ms) / _MS_PER_S
-        committing = max(0, self._committed_ms - staged.staged_ms) / _MS_PER_S
-        seconds[topic, "wait"].append(waited)
-        seconds[topic, "commit"].append(committing)
-        seconds[topic, "whole"].append(waited + committing)
+    def _time_inputs(self, committed_ms: int) -> None:
+        """Time each input from the broker's timestamp; what time alone led to answers none."""
+        seconds = self._observed["sluice_input_seconds"]
+        for topic, came_ms, staged_ms in self._inputs:
+            waited = max(0, staged_ms - came_ms) / _MS_PER_S
+            committing = max(0, committed_ms - staged_ms) / _MS_PER_S
+            seconds[topic, "wait"].append(waited)
+            seconds[topic, "commit"].append(committing)
+            seconds[topic, "whole"].append(waited + committing)

@@ -16,7 +16,7 @@ from sluice.observability.metric_definitions import BY_NAME, LABELS, METRICS
 from sluice.observability.metrics import MOST_SERIES, OTHER, ProcessMetrics
 from sluice.observability.observers import EngineObservers
 from sluice.observability.worker_metrics import WorkerMetrics, find_deciding_gate
-from sluice.stream.engine.observer import Commit, EngineState, StagedRecord, Unobserved
+from sluice.stream.engine.observer import Commit, EngineObserver, EngineState, StagedRecord, Unobserved
 from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ def staged(body: dict[str, Any], kind: str = "Verdict", *, answers: bool = True)
     return StagedRecord(OutRecord(VERDICTS, kind, body, "s"), None, answered, 1_200)
 
 
+def commit(
+    observer: EngineObserver, records: list[StagedRecord], took_s: float = 0.01, at_ms: int = 1_150
+) -> None:
+    """As a worker does."""
+    observer.note_commit(Commit(observer.note_taken(records), took_s, at_ms))
+
+
 def test_every_definition_says_what_it_is() -> None:
     assert len(BY_NAME) == len(METRICS)
     for one in METRICS:
@@ -76,7 +83,7 @@ def test_a_commit_is_counted_by_gate_and_outcome_and_timed_from_the_brokers_time
     blocked = verdict("BLOCK", gate("limits", passed=False), gate("rules", passed=False))
     expired = staged({"event_hash": "x", "kind": "late"}, "EscalationExpired", answers=False)
     records = [*map(staged, (allowed, waits, blocked, verdict("BLOCK"))), expired]
-    metrics.note_commit(Commit(records, 0.02, 1_450))
+    commit(metrics, records, 0.02, 1_450)
     found = read(registry)
     counted = {labels: n for (name, labels), n in found.items() if name == "sluice_verdicts_total"}
     assert counted == {
@@ -106,7 +113,7 @@ def test_other_records_are_counted_by_this_programs_words() -> None:
         "InputRefused": {"topic": "gate.reviews", "reason": "unknown_subject"},
         "OutcomeAlarm": {"kind": "outcome_disputed"},
     }
-    metrics.note_commit(Commit([staged(body, kind) for kind, body in bodies.items()], 0.0, 2_000))
+    commit(metrics, [staged(body, kind) for kind, body in bodies.items()], 0.0, 2_000)
     found = read(registry)
     assert found["sluice_memory_decisions_total", ("quarantine", "shadow")] == 1
     assert found["sluice_item_decisions_total", ("downgrade", "enforce")] == 1
@@ -175,7 +182,7 @@ def test_an_observer_that_fails_reaches_neither_the_worker_nor_the_next_one(
     registry = CollectorRegistry()
     observers = EngineObservers([Failing(), WorkerMetrics(ProcessMetrics("worker", registry), lambda: 0)])
     for _ in range(3):
-        observers.note_commit(Commit([staged(verdict("ALLOW"))], 0.0, 2_000))
+        commit(observers, [staged(verdict("ALLOW"))], 0.0, 2_000)
     assert read(registry)["sluice_batch_records_count", ()] == 3
     assert [one.levelname for one in caplog.records] == ["ERROR"]
 

@@ -58,6 +58,11 @@ def staged(traceparent: str | None, number: int = 1) -> StagedRecord:
     return StagedRecord(OutRecord(VERDICTS, "Verdict", body, "s-1"), traceparent, answered, 1_100)
 
 
+def decide(traces: WorkerTraces, records: list[StagedRecord]) -> None:
+    """As a worker does."""
+    traces.note_commit(Commit(traces.note_taken(records), 0.01, 1_150))
+
+
 def hexadecimal(span: ReadableSpan) -> tuple[str, str, str | None]:
     assert span.context is not None
     parent = None if span.parent is None else f"{span.parent.span_id:016x}"
@@ -66,7 +71,7 @@ def hexadecimal(span: ReadableSpan) -> tuple[str, str, str | None]:
 
 def test_a_sampled_input_has_spans_from_the_topic_through_each_gate_to_the_commit() -> None:
     spans = Spans()
-    WorkerTraces(spans.writer).note_commit(Commit([staged(SAMPLED)], 0.01, 1_150))
+    decide(WorkerTraces(spans.writer), [staged(SAMPLED)])
     root, read, limits, rules, commit = spans.read()
     assert [one.name for one in (root, read, limits, rules, commit)] == [
         names.DECIDE,
@@ -115,7 +120,7 @@ def test_the_parent_says_and_without_one_the_share(
     received: str | None, share: float, *, written: bool
 ) -> None:
     spans = Spans(share)
-    WorkerTraces(spans.writer).note_commit(Commit([staged(received)], 0.01, 1_150))
+    decide(WorkerTraces(spans.writer), [staged(received)])
     assert bool(spans.read()) is written
 
 
@@ -124,7 +129,7 @@ def test_a_share_of_the_inputs_is_traced_and_the_same_ones_each_time() -> None:
     for _ in range(2):
         spans = Spans(0.1, 10_000.0)
         records = [staged(None, number) for number in range(2_000)]
-        WorkerTraces(spans.writer).note_commit(Commit(records, 0.01, 1_150))
+        decide(WorkerTraces(spans.writer), records)
         found.append({hexadecimal(one)[0] for one in spans.read() if one.name == names.DECIDE})
     assert found[0] == found[1]
     assert 130 < len(found[0]) < 270
@@ -135,7 +140,7 @@ def test_whoever_asks_for_traces_gets_no_more_than_the_bound() -> None:
     traces = WorkerTraces(spans.writer)
     for second in range(3):
         spans.now_s = float(second)
-        traces.note_commit(Commit([staged(SAMPLED, number) for number in range(500)], 0.01, 1_150))
+        decide(traces, [staged(SAMPLED, number) for number in range(500)])
     assert sum(one.name == names.DECIDE for one in spans.read()) == 30
 
 

@@ -29,10 +29,11 @@ class StagedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A transaction that has committed. `records`: what it holds besides the changelog; `took_s`: from the
-    first record sent to the end; `committed_ms`: when, ms since 1970 by the worker's clock."""
+    """A transaction that has committed. `taken`: what the observer made of its records, see `note_taken`;
+    `took_s`: from the first record sent to the end; `committed_ms`: when, ms since 1970 by the worker's
+    clock."""
 
-    records: Sequence[StagedRecord]
+    taken: object
     took_s: float
     committed_ms: int
 
@@ -57,6 +58,10 @@ class EngineState:
 class EngineObserver(Protocol):
     """Sees what a worker does."""
 
+    def note_taken(self, records: Sequence[StagedRecord]) -> object:
+        """Records are taken for a transaction, and are not kept; what comes back is given to `note_commit`
+        if it commits."""
+
     def note_commit(self, commit: Commit) -> None:
         """A transaction has committed."""
 
@@ -78,6 +83,9 @@ class EngineObserver(Protocol):
 
 class Unobserved:
     """Nobody watches."""
+
+    def note_taken(self, records: Sequence[StagedRecord]) -> object:
+        """Nothing."""
 
     def note_commit(self, commit: Commit) -> None:
         """Nothing."""

@@ -20,10 +20,11 @@ from sluice_topics.catalog import BY_NAME
 from sluice_topics.headers import Headers, make_output_headers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterable, Callable, Iterable
 
     from sluice.core.foundation.chain import Chain, OutRecord
     from sluice.core.foundation.input_record import InputRecord
+    from sluice.stream.engine.observer import EngineObserver
     from sluice.stream.engine.record_signer import RecordSigner
 
 
@@ -57,23 +58,23 @@ class Outbox:
         source: str,
         partitions: int,
         signer: RecordSigner | None = None,
-        wall_ms: Callable[[], int] | None = None,
+        watch: tuple[EngineObserver, Callable[[], int]] | None = None,
     ) -> None:
-        """`wall_ms`: the time, ms since 1970, for whoever observes what is committed; None: nobody does."""
+        """`watch`: who observes what is taken, and the time, ms since 1970; None: nobody does."""
         self._chain = chain
         self._source = source
         self._partitions = partitions
         self._signer = signer
-        self._wall_ms = wall_ms
+        self._watch = watch
         self._staged: list[StagedRecord] = []
-        self.taken: Sequence[StagedRecord] = ()
+        self.taken: object = None
 
     def add(
         self, records: Iterable[OutRecord], traceparent: str | None, answered: InputRecord | None = None
     ) -> None:
         """Stage the records of one decision; `traceparent` is the input's; `answered`: the input itself, if
         it led to the decision and not time alone."""
-        now_ms = 0 if self._wall_ms is None else self._wall_ms()
+        now_ms = 0 if self._watch is None else self._watch[1]()
         for record in records:
             self._staged.append(StagedRecord(record, traceparent, answered, now_ms))
             answered = None
@@ -83,10 +84,9 @@ class Outbox:
         return {staged.record.topic for staged in self._staged} - _INTERNAL
 
     def take(self) -> list[Output]:
-        """Link what is staged, and sign it as one transaction; `taken` has it until the next time. Raises
+        """Link what is staged, and sign it as one transaction; `taken`: what the observer made of it. Raises
         CanonicalError."""
         staged, self._staged = self._staged, []
-        self.taken = staged
         values = []
         for record, *_ in staged:
             if record.topic in _LEDGER:
@@ -98,6 +98,8 @@ class Outbox:
             outputs.append(self._output(record, value, traceparent))
         if self._signer is not None:
             self._signer.sign(self._chain.partition, outputs)
+        if self._watch is not None:
+            self.taken = self._watch[0].note_taken(staged)
         return outputs
 
     def _output(self, record: OutRecord, value: bytes, traceparent: str | None) -> Output:

@@ -23,7 +23,7 @@ from sluice.stream.feeds.provenance_work import ReferenceRequests
 from sluice_topics.catalog import DESTINATION_USES, REVIEWS, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.state.decision import Decision
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sluice.core.trust.policy_contents import PolicyContents
     from sluice.core.trust.refused import Refused
     from sluice.stream.engine.evaluation import InputInProgress, ReadInput, WorkerContext
-    from sluice.stream.engine.observer import StagedRecord
     from sluice.stream.engine.outbox import Output
 
 
@@ -84,8 +83,9 @@ class Partition:
         self._reviews = Backlog(int(settings.review_patience_s * 1000))
         begin = partial(begin_input, context, self.sessions, self._shared, number)
         self.lanes = Lanes(context.ports, begin, self._finish, fail)
-        watched = None if isinstance(settings.observer, Unobserved) else context.wall_ms
-        self._outbox = Outbox(self.chain, settings.source, settings.partitions, settings.signer, watched)
+        observer = settings.observer
+        watch = None if isinstance(observer, Unobserved) else (observer, context.wall_ms)
+        self._outbox = Outbox(self.chain, settings.source, settings.partitions, settings.signer, watch)
         self._wanted = ReferenceRequests()
         self.staged = 0
         self.work = asyncio.Event()
@@ -198,8 +198,8 @@ class Partition:
         return entries, outputs
 
     @property
-    def taken(self) -> Sequence[StagedRecord]:
-        """The records of the batch that was taken last, for the observer."""
+    def taken(self) -> object:
+        """What the observer made of the batch that was taken last."""
         return self._outbox.taken
 
     def now_ms(self) -> int:
