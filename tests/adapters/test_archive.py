@@ -81,6 +81,8 @@ def test_what_must_be_new_is_written_once_and_stays(store: ArchiveStore) -> None
     require_exclusive_writes(store)
     with pytest.raises(ObjectMissing):
         store.read("manifest/b", 1)
+    store.put("manifest/empty", b"")
+    assert store.read("manifest/empty", 5) == b""
     store.put("manifest/a", b"123")
     with pytest.raises(ObjectTooLarge):
         store.read("manifest/a", 2)
@@ -99,6 +101,14 @@ def test_of_many_who_write_the_same_number_one_wins(store: ArchiveStore) -> None
     for one in writers:
         one.join()
     assert [store.read("manifest/one", 9)] == [b"%d" % number for number in won]
+
+
+def test_a_manifest_of_many_entries_is_read_in_its_order(store: ArchiveStore) -> None:
+    for number in range(20):
+        add_entry(store, build_segment(make_records(0, [number]), number, number + 1))
+    archive = Archive(store)
+    assert list(archive.check()) == []
+    assert (archive.manifest.number, archive.manifest.find_end((TOPIC, 0))) == (20, 20)
 
 
 def test_a_store_that_replaces_what_must_be_new_is_refused(folder: FolderStore) -> None:

@@ -13,6 +13,7 @@ says. They are read with bounds, since another may have written them.
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -24,7 +25,7 @@ from sluice.adapters.archive.archive_store import ObjectMissing, ObjectTooLarge
 from sluice.adapters.archive.segment import Offset, Segment  # noqa: TC001 - pydantic reads the annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sluice.adapters.archive.archive_store import ArchiveStore
 
@@ -36,6 +37,7 @@ _HEAD = "head.json"
 _FOLDER = "manifest"
 _NAME = re.compile(r"(\d{12})\.json")
 _SHORT = 300
+_READ_AT_ONCE = 16
 _Number = Annotated[str, Field(pattern=r"^[0-9]{1,7}$")]
 
 Part = tuple[str, int]
@@ -148,8 +150,8 @@ def read_manifest(store: ArchiveStore, expected: tuple[int, str] | None = None) 
     manifest = Manifest()
     numbers = sorted(int(found[1]) for name in store.list_names(_FOLDER) if (found := _NAME.fullmatch(name)))
     digests = {0: GENESIS}
-    for number in numbers:
-        _read_next(store, manifest, number, digests)
+    for number, raw in _read_entries(store, numbers):
+        _take_next(manifest, number, raw, digests)
         if expected is not None and number == expected[0] and digests.get(number) != expected[1]:
             manifest.report(
                 "entry_altered", name_entry(number), f"its SHA-256 is not {expected[1]}, as noted"
@@ -194,14 +196,23 @@ def _read_whole(store: ArchiveStore, name: str) -> bytes | None:
         return None
 
 
-def _read_next(store: ArchiveStore, manifest: Manifest, number: int, digests: dict[int, str]) -> None:
+def _read_entries(store: ArchiveStore, numbers: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """The bytes of each entry, empty for one that cannot be an entry; some are read at once."""
+    with ThreadPoolExecutor(_READ_AT_ONCE) as readers:
+        for at in range(0, len(numbers), _READ_AT_ONCE):
+            some = numbers[at : at + _READ_AT_ONCE]
+            names = [name_entry(number) for number in some]
+            read = readers.map(lambda name: _read_whole(store, name) or b"", names)
+            yield from zip(some, read, strict=True)
+
+
+def _take_next(manifest: Manifest, number: int, raw: bytes, digests: dict[int, str]) -> None:
     """Take the entry of a number, if it can be read; what is wrong with it or before it becomes a finding."""
     name = name_entry(number)
     before = max(digests)
     if number != before + 1:
         absent = name_entry(before + 1)
         manifest.report("entry_missing", absent, f"the manifest goes from entry {before} to {number}")
-    raw = _read_whole(store, name) or b""
     digests[number] = sha256(raw).hexdigest()
     try:
         entry = ManifestEntry.model_validate_json(raw)

@@ -259,7 +259,7 @@ def read_segment(segment: Segment, data: bytes) -> Iterator[StoredRecord]:
 
 def _read_lines(segment: Segment, data: bytes) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(_GZIP)
-    raw, left, at = 0, b"", 0
+    raw, left, held, at = 0, [b""], 0, 0
     pending = data[:0]
     try:
         while not unpacker.eof:
@@ -272,11 +272,16 @@ def _read_lines(segment: Segment, data: bytes) -> Iterator[bytes]:
             raw += len(unpacked)
             if raw > segment.raw_bytes:
                 raise ArchiveDamaged(f"{segment.name}: it unpacks to more than the manifest says")
-            *lines, left = (left + unpacked).split(b"\n")
-            if len(left) > MOST_LINE_BYTES:
+            *lines, rest = unpacked.split(b"\n")
+            if lines:
+                yield b"".join([*left, lines[0]])
+                yield from lines[1:]
+                left, held = [], 0
+            left.append(rest)
+            held += len(rest)
+            if held > MOST_LINE_BYTES:
                 raise ArchiveDamaged(f"{segment.name}: a line is longer than any record")
-            yield from lines
     except zlib.error as error:
         raise ArchiveDamaged(f"{segment.name}: not gzip: {error}") from None
-    if left or raw != segment.raw_bytes or unpacker.unused_data or at < len(data):
+    if held or raw != segment.raw_bytes or unpacker.unused_data or at < len(data):
         raise ArchiveDamaged(f"{segment.name}: it does not end as the manifest says")
