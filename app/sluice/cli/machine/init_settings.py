@@ -7,6 +7,7 @@ import re
 import secrets
 import stat
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluice.cli.output import stop
@@ -15,15 +16,34 @@ from sluice.settings.reader import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 SEAL_KEYS, VERDICT_KEY, VALUES_KEY = "redis.keys", "verdicts.pem", "values.key"
 INSTALLATION_BYTES = 16
 _WRITTEN_BACK = {
-    "kafka": ("bootstrap_servers", "topic_prefix", "partitions", "replication_factor"),
+    "kafka": (
+        "bootstrap_servers",
+        "topic_prefix",
+        "partitions",
+        "replication_factor",
+        "security_protocol",
+        "ca_file",
+        "certificate_file",
+        "key_file",
+        "key_password_file",
+        "sasl_mechanism",
+        "username",
+        "password_file",
+        "token_command",
+        "token_url",
+        "token_scope",
+        "token_ca_file",
+        "client_id",
+        "client_secret_file",
+    ),
     "worker": ("app_id",),
 }
-"""Settings that the topics were made with, so that every later command finds the same topics."""
+"""Settings that the topics were made with, so that every later command finds the same topics. Secrets that
+the environment gave stay there."""
 OwnSettings = dict[str, dict[str, Any]]
 """By group and name."""
 
@@ -54,6 +74,7 @@ def write_settings(settings: Settings, own: OwnSettings) -> str:
     for group, names in _WRITTEN_BACK.items():
         given, default = getattr(settings, group), getattr(Settings(), group)
         values = {name: getattr(given, name) for name in names}
+        values = {name: str(one) if isinstance(one, Path) else one for name, one in values.items()}
         made[group] = {name: one for name, one in values.items() if one != getattr(default, name)}
     lines = ["# Written by `sluice init`. Every setting and its default: config/sluice.toml."]
     for group, values in {**made, **own}.items():

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluice.cli.machine.init_settings import NotExtendedError, extend, extend_or_stop, find_missing
-from sluice.settings.reader import Settings
+from sluice.cli.machine.init_settings import (
+    NotExtendedError,
+    extend,
+    extend_or_stop,
+    find_missing,
+    write_settings,
+)
+from sluice.settings.reader import Settings, load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +78,22 @@ def test_the_file_is_replaced_whole_with_the_permissions_that_it_had(tmp_path: P
     assert same.read_text() == EARLIER
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert sorted(one.name for one in tmp_path.iterdir()) == ["same", "sluice.toml"]
+
+
+def test_the_file_has_the_connection_and_no_secret_of_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "word").write_text("s3cret-word")
+    given = {
+        "BOOTSTRAP_SERVERS": "kafka.example.com:9093",
+        "SECURITY_PROTOCOL": "SASL_SSL",
+        "CA_FILE": "/etc/ca.pem",
+        "SASL_MECHANISM": "PLAIN",
+        "USERNAME": "x",
+    }
+    environment = {f"SLUICE_KAFKA__{name}": value for name, value in given.items()}
+    by_text = load_settings(environment=environment | {"SLUICE_KAFKA__PASSWORD": "s3cret-word"})
+    assert "s3cret-word" not in write_settings(by_text, {})
+    by_file = environment | {"SLUICE_KAFKA__PASSWORD_FILE": str(tmp_path / "word")}
+    (tmp_path / "own.toml").write_text(write_settings(load_settings(environment=by_file), {}))
+    read = load_settings(tmp_path / "own.toml", environment={}).kafka
+    assert read.connection == load_settings(environment=by_file).kafka.connection
+    assert read.connection.password == "s3cret-word"  # noqa: S105 - of nobody
