@@ -112,6 +112,7 @@ def test_a_control_topic_has_one_partition_and_is_never_compacted() -> None:
     [
         ("cleanup.policy", "compact"),
         ("retention.ms", "1000"),
+        ("retention.bytes", "1000000"),
         ("max.message.bytes", "1048588"),
         ("message.timestamp.type", "CreateTime"),
     ],

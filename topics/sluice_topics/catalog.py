@@ -122,13 +122,16 @@ class Topic:
         """The topic's configuration on the broker, in Kafka's own names.
 
         The broker stamps inputs and outputs (LogAppendTime), so that no producer can backdate an input. It
-        unpacks inputs, so that the size bound holds for what a worker has to hold in memory.
+        unpacks inputs, so that the size bound holds for what a worker has to hold in memory. Age alone
+        deletes evidence, and never size.
         """
         config = {
             "cleanup.policy": self.cleanup,
             "retention.ms": str(self.retention_ms),
             "max.message.bytes": str(self.max_message_bytes),
         }
+        if self.cleanup == "delete":
+            config["retention.bytes"] = "-1"  # whatever the broker's log.retention.bytes is
         if self.direction != "internal" or self.cleanup == "delete":
             config["message.timestamp.type"] = "LogAppendTime"
         if self.direction == "in":

@@ -108,6 +108,7 @@ _COSTS = {
         "where it is smaller, a large record is refused, and a worker that has to write one stops; "
         "where it is larger, an input can be larger than a worker is made for"
     ),
+    "retention.bytes": "records are deleted however young they are, as soon as there are many",
     "cleanup.policy": "compaction takes records that readers rely on, and deletion takes state",
 }
 MIN_REPLICAS = "min.insync.replicas"
