@@ -33,6 +33,7 @@ from load.interruptions import approvals, kill_one, kill_two, outages, scaling, 
 from load.model_outages import models
 from load.recomputation import figures
 from load.scene import DRIVER, Bed
+from load.soak import soak
 from load.upgrades import upgrade
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable
 from sluice.broker import locate
@@ -62,7 +63,10 @@ _ALL = (
     channels,
     models,
     archive,
+    soak,
 )
+LONG = {soak.__name__}
+"""Runs that nobody wants beside the others: they run where they are named."""
 RUNS: dict[str, Callable[[Bed, RunScale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
 FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, OSError)
 
@@ -70,16 +74,18 @@ FAILURES = (RunFailed, TimeoutError, KafkaError, KafkaUnreachable, BrokerError, 
 async def carry_out(name: str, bed: Bed, scale: RunScale) -> list[RunFigure]:
     """One run within its deadline, with its figures named after it."""
     began = time.monotonic()
-    async with asyncio.timeout(scale.deadline_s):
+    deadline_s = scale.deadline_s + (2 * scale.soak_s if name in LONG else 0)
+    async with asyncio.timeout(deadline_s):
         found = await RUNS[name](bed, scale)
-    took = figures.require_at_most("seconds", round(time.monotonic() - began, 1), scale.deadline_s, "s")
+    took = figures.require_at_most("seconds", round(time.monotonic() - began, 1), deadline_s, "s")
     return figures.add_prefix(name, [*found, took])
 
 
 def main() -> None:
     """Run the chosen runs one after another on one broker of their own."""
     given = _arguments()
-    chosen = {name: value for name in ("events", "rate") if (value := getattr(given, name)) is not None}
+    names = ("events", "rate", "soak_s", "soak_rate")
+    chosen = {name: value for name in names if (value := getattr(given, name)) is not None}
     scale = replace(SHORT if given.short else FULL, **chosen)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that workers and broker are ended then too
     folder = Path(tempfile.mkdtemp(prefix="sluice-faults-"))
@@ -90,7 +96,7 @@ def main() -> None:
     bed = Bed(broker, folder, given.seed, f"{time.time_ns() // 1_000_000 % 10**9:09d}")
     found: list[RunFigure] = []
     try:
-        for name in given.runs or RUNS:
+        for name in given.runs or [name for name in RUNS if name not in LONG]:
             found += _report_run(name, bed, scale)
             figures.write(given.out, found)
     finally:
@@ -121,10 +127,12 @@ def _report_run(name: str, bed: Bed, scale: RunScale) -> list[RunFigure]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m load.faults", description=__doc__)
-    parser.add_argument("runs", nargs="*", choices=[[], *RUNS], help="which (default: all)")
+    parser.add_argument("runs", nargs="*", choices=[[], *RUNS], help="which (default: all but soak)")
     parser.add_argument("--short", action="store_true", help="the sizes that the tests use")
     parser.add_argument("--events", type=int, help="inputs a run, at least")
     parser.add_argument("--rate", type=float, help="inputs a second, for a machine that is slower or busy")
+    parser.add_argument("--soak-s", type=float, help="seconds that a soak lasts (half an hour)")
+    parser.add_argument("--soak-rate", type=float, help="its inputs a second")
     parser.add_argument("--secured", action="store_true", help="with TLS, logins and the least rights")
     parser.add_argument("--seed", type=int, default=1, help="another seed, another run")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "faults.json")

@@ -62,7 +62,7 @@ async def kill_again_and_again(
     scene: Scene, rng: random.Random, scale: RunScale, victim: Callable[[], int]
 ) -> int:
     """All the kills of the scale in some order, of the slots that `victim` names; how many there were."""
-    faults = [_kill] * scale.kills + [_kill_mid_commit] * scale.mid_commit_kills
+    faults = [kill_busy] * scale.kills + [kill_mid_commit] * scale.mid_commit_kills
     rng.shuffle(faults)
     for fault in faults:
         await scene.calm()
@@ -72,13 +72,15 @@ async def kill_again_and_again(
     return len(faults)
 
 
-async def _kill(scene: Scene, slot: int) -> None:
+async def kill_busy(scene: Scene, slot: int) -> None:
+    """Kill a worker that has work in flight, and wait until it is dead."""
     worker = await scene.busy(slot)
     scene.fleet.kill(slot)
     await scene.wait_until(lambda: worker.exit_code is not None, "the worker is dead")
 
 
-async def _kill_mid_commit(scene: Scene, slot: int) -> None:
+async def kill_mid_commit(scene: Scene, slot: int) -> None:
+    """Have a worker killed between produce and commit, and wait until it is dead."""
     await scene.busy(slot)
     worker = scene.fleet.set_trap(slot, signal.SIGKILL)
     await scene.wait_until(lambda: worker.exit_code is not None, "the trap has killed the worker")
@@ -203,7 +205,7 @@ async def approvals(bed: Bed, scale: RunScale) -> list[RunFigure]:
             fleet.spawn(slot)
         await wait_until(fleet, lambda: both_decide(fleet), "every partition is owned")
         async with people_of(installation, proposing=False) as people:
-            for fault in (*[kill_idle] * scale.kills, *[_suspend] * scale.stops, None):
+            for fault in (*[kill_idle] * scale.kills, *[suspend] * scale.stops, None):
                 await people.propose(max(LEAST_SHARE, scale.events // 100))
                 if fault is not None:
                     await wait_until(fleet, lambda: both_decide(fleet), "both workers decide")
@@ -239,7 +241,8 @@ async def kill_idle(fleet: Fleet, slot: int) -> None:
     await wait_until(fleet, lambda: bool(fleet.workers[slot].partitions()), "its successor decides")
 
 
-async def _suspend(fleet: Fleet, slot: int) -> None:
+async def suspend(fleet: Fleet, slot: int) -> None:
+    """Suspend a worker until the other has taken over, then let it go on."""
     worker = fleet.stop(slot)
     await wait_until(fleet, worker.is_stopped, "the worker is suspended")
     lost = worker.partitions()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sluice_topics.audience import Audience
 
 
-READ_S = 120.0
+READ_S = 300.0
 INPUTS = tuple(kind.topic for kind in KINDS if kind.session)
 TOLD = (
     *(ADMITTED, SOURCE_FEEDBACK, SOURCE_HISTORIES, SERVED, PROVENANCE_WANTED, DESTINATION_USES),
@@ -132,7 +132,8 @@ class RunScale:
     more and more to do, and take longer for it.
 
     `outage_s`: seconds that the broker is away. `malformed_every`: one malformed input in so many, published
-    at a rate of its own.
+    at a rate of its own. `soak_s`, `soak_rate`: how long a soak lasts, and its events a second; its
+    deadline is later by twice that time.
     """
 
     events: int
@@ -149,6 +150,8 @@ class RunScale:
     malformed_every: int
     malformed_rate: float
     deadline_s: float
+    soak_s: float
+    soak_rate: float
 
 
 FULL = RunScale(
@@ -166,6 +169,8 @@ FULL = RunScale(
     malformed_every=100,
     malformed_rate=500,
     deadline_s=600,
+    soak_s=1800,
+    soak_rate=150,
 )
 SHORT = RunScale(
     events=600,
@@ -182,6 +187,8 @@ SHORT = RunScale(
     malformed_every=5,
     malformed_rate=300,
     deadline_s=480,
+    soak_s=60,
+    soak_rate=100,
 )
 
 

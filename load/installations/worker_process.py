@@ -142,6 +142,14 @@ class WorkerProcess:
             return False
         return stat.rpartition(")")[2].split()[0] == "T"
 
+    def read_resident(self) -> int:
+        """Bytes of memory that it holds; 0 if it is gone."""
+        try:
+            pages = Path(f"/proc/{self._child.pid}/statm").read_text(encoding="ascii").split()[1]
+        except OSError:
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
         self._child.send_signal(number)
