@@ -111,6 +111,39 @@ def test_a_manifest_of_many_entries_is_read_in_its_order(store: ArchiveStore) ->
     assert (archive.manifest.number, archive.manifest.find_end((TOPIC, 0))) == (20, 20)
 
 
+def test_who_adds_to_an_archive_keeps_the_last_segment_of_each_partition_alone(folder: FolderStore) -> None:
+    write_archive(folder)
+    whole, ends = read_manifest(folder), read_manifest(folder, ends_only=True)
+    assert [len(whole.segments[TOPIC, number]) for number in (0, 1)] == [3, 1]
+    assert (ends.number, ends.digest, ends.decided) == (whole.number, whole.digest, whole.decided)
+    for number in range(10, 14):
+        segment, _ = build_segment(make_records(0, [number]), number, number + 1)
+        fields = {"number": ends.number + 1, "previous": ends.digest, "segments": (segment,)}
+        entry = ManifestEntry.model_validate(
+            fields | {"installation": "i", "prefix": "t.", "app_id": "app", "at_ms": 1}
+        )
+        write_entry(folder, ends, entry)
+    assert [len(ends.segments[TOPIC, number]) for number in (0, 1)] == [1, 1]
+    assert ends.find_end((TOPIC, 0)) == 14
+    (Path(folder.url) / "manifest/000000000002.json").unlink()
+    (Path(folder.url) / "manifest/000000000005.json").write_bytes(b"{}")
+    assert read_manifest(folder, ends_only=True).findings == read_manifest(folder).findings != []
+
+
+def test_an_entry_that_is_written_while_the_manifest_is_read_is_not_taken_for_a_cut(
+    folder: FolderStore,
+) -> None:
+    write_archive(folder)
+
+    class Growing(FolderStore):
+        def list_names(self, folder: str) -> Iterator[str]:
+            names = list(super().list_names(folder))
+            add_entry(FolderStore(Path(self.url)), build_segment(make_records(0, [10]), 10, 11))
+            return iter(names)
+
+    assert read_manifest(Growing(Path(folder.url))).findings == []
+
+
 def test_a_store_that_replaces_what_must_be_new_is_refused(folder: FolderStore) -> None:
     class Careless(FolderStore):
         def create(self, name: str, data: bytes) -> bool:

@@ -118,12 +118,12 @@ class Archiver:
 
     async def run(self, *, once: bool = False) -> Manifest:
         """Archive until stopped; `once`: until everything that lies on the broker now is archived. Returns
-        what the archive holds then.
+        where the archive ends then: of each partition the last segment alone.
 
         Raises ArchiveRefused if the archive is damaged, of another installation or another cluster, or if
         another archiver writes; StoreError; KafkaUnreachable and UnknownTopics.
         """
-        manifest = await self._ask_store(lambda: read_manifest(self._store))
+        manifest = await self._ask_store(lambda: read_manifest(self._store, ends_only=True))
         self._require_usable(manifest)
         parts = await list_partitions(self._cluster, list(self.of.topics))
         try:

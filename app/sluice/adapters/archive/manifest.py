@@ -98,8 +98,8 @@ class ManifestEntry(BaseModel):
 @dataclass
 class Manifest:
     """What the entries say together. `number` and `digest`: of the last entry, 0 and GENESIS where there is
-    none; `segments`: by part in the order of their offsets; `findings`: what is wrong with the manifest
-    itself. It takes about 1.5 KB for a segment."""
+    none; `segments`: by part in the order of their offsets, of which it keeps the last alone if `ends_only`;
+    `findings`: what is wrong with the manifest itself. It takes about 1.5 KB for a segment that it keeps."""
 
     number: int = 0
     digest: str = GENESIS
@@ -108,6 +108,7 @@ class Manifest:
     decided: dict[Part, int] = field(default_factory=dict)
     at_ms: int = 0
     findings: list[ArchiveFinding] = field(default_factory=list)
+    ends_only: bool = False
 
     def find_end(self, part: Part) -> int | None:
         """The offset at which the archive of a partition goes on; None where it has none of it."""
@@ -141,23 +142,36 @@ class Manifest:
         if end is not None and segment.begin > end:
             message = f"offsets {end} to {segment.begin - 1} are in no segment"
             self.report("offsets_missing", where, message)
-        self.segments.setdefault(part, []).append(segment)
+        if self.ends_only:
+            self.segments[part] = [segment]
+        else:
+            self.segments.setdefault(part, []).append(segment)
 
 
-def read_manifest(store: ArchiveStore, expected: tuple[int, str] | None = None) -> Manifest:
+def read_manifest(
+    store: ArchiveStore, expected: tuple[int, str] | None = None, *, ends_only: bool = False
+) -> Manifest:
     """Everything that the entries say, and what is wrong with them. `expected`: number and SHA-256 of an
-    entry that was noted elsewhere, through which the chain must pass. Raises StoreError."""
-    manifest = Manifest()
+    entry that was noted elsewhere, through which the chain must pass; `ends_only`: keep the last segment of
+    each partition alone, for who adds to the archive. Raises StoreError."""
+    manifest = Manifest(ends_only=ends_only)
+    named = [*_read_head(store, manifest), *_list_expected(expected)]
     numbers = sorted(int(found[1]) for name in store.list_names(_FOLDER) if (found := _NAME.fullmatch(name)))
-    digests = {0: GENESIS}
+    sought = {number for number, _, _ in named}
+    digests: dict[int, str] = {}
+    before = 0, GENESIS
     for number, raw in _read_entries(store, numbers):
-        _take_next(manifest, number, raw, digests)
-        if expected is not None and number == expected[0] and digests.get(number) != expected[1]:
+        digest = sha256(raw).hexdigest()
+        _take_next(manifest, number, raw, before)
+        if expected is not None and number == expected[0] and digest != expected[1]:
             manifest.report(
                 "entry_altered", name_entry(number), f"its SHA-256 is not {expected[1]}, as noted"
             )
-    last = numbers[-1] if numbers else 0
-    for number, digest, told in (*_read_head(store, manifest), *_list_expected(expected)):
+        if number in sought:
+            digests[number] = digest
+        before = number, digest
+    last = before[0]
+    for number, digest, told in named:
         if number > last:
             message = f"{told} names entry {number}, the manifest ends at {last}"
             manifest.report("manifest_truncated", _HEAD, message)
@@ -206,14 +220,14 @@ def _read_entries(store: ArchiveStore, numbers: Sequence[int]) -> Iterator[tuple
             yield from zip(some, read, strict=True)
 
 
-def _take_next(manifest: Manifest, number: int, raw: bytes, digests: dict[int, str]) -> None:
-    """Take the entry of a number, if it can be read; what is wrong with it or before it becomes a finding."""
+def _take_next(manifest: Manifest, number: int, raw: bytes, last: tuple[int, str]) -> None:
+    """Take the entry of a number, if it can be read; what is wrong with it or before it becomes a finding.
+    `last`: number and SHA-256 of the entry that was read before."""
     name = name_entry(number)
-    before = max(digests)
+    before, digest = last
     if number != before + 1:
         absent = name_entry(before + 1)
         manifest.report("entry_missing", absent, f"the manifest goes from entry {before} to {number}")
-    digests[number] = sha256(raw).hexdigest()
     try:
         entry = ManifestEntry.model_validate_json(raw)
     except ValidationError as error:
@@ -222,7 +236,7 @@ def _take_next(manifest: Manifest, number: int, raw: bytes, digests: dict[int, s
     if entry.number != number:
         manifest.report("entry_altered", name, f"it says that it is entry {entry.number}")
         return
-    if number == before + 1 and entry.previous != digests[before]:
+    if number == before + 1 and entry.previous != digest:
         message = f"it does not follow from entry {before} as that lies here: one of the two was replaced"
         manifest.report("entry_altered", name, message)
     if manifest.installation_of not in (None, entry.installation_of):
