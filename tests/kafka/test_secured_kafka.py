@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +29,7 @@ from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice.cli.main import cli
 from sluice.client import (
     AsyncGateClient,
+    BrokerUnreachable,
     ClientOptions,
     GateClient,
     KafkaConnection,
@@ -36,6 +38,7 @@ from sluice.client import (
 )
 from sluice.client.exchange import Exchange
 from sluice.client.input_kinds import ANSWERS
+from sluice.client.kafka_login import find_login_fault
 from sluice_topics.access import CONTROL_WRITER, ROLES, list_access
 from sluice_topics.catalog import (
     ACTIONS,
@@ -127,19 +130,52 @@ async def test_a_failed_login_is_one_clear_line(
     assert told in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "wrong" not in str(raised.value)
+    is_final = mechanism != "OAUTHBEARER"
+    assert isinstance(raised.value, KafkaRefused) == is_final, "a worker waits for what may pass"
     started = time.monotonic()
-    with pytest.raises(LoginRefused) as refused:
+    with pytest.raises(BrokerUnreachable) as refused:
         async with AsyncGateClient(log_in(secured_kafka, mechanism, **wrong), "agent"):
             pass
     assert told in str(refused.value)
+    assert isinstance(refused.value, LoginRefused) == is_final
     assert time.monotonic() - started < 5, "a client says so at once"
 
 
 async def test_without_a_certificate_the_line_says_what_may_be_missing(secured_kafka: LocalBroker) -> None:
     security = require_security(secured_kafka)
     nobody = KafkaConnection(f"{LOOPBACK}:{security.tls_port}", "SSL", ca_file=security.ca_file)
-    with pytest.raises(KafkaRefused, match="it may ask for a client certificate"):
+    with pytest.raises(KafkaUnreachable, match="ask for a client certificate") as raised:
         await list_partitions(nobody, [])
+    assert not isinstance(raised.value, KafkaRefused), "a broker that stops closes connections too"
+
+
+async def test_one_broker_that_lets_us_in_is_enough(secured_kafka: LocalBroker) -> None:
+    """Beside it: an address where nobody listens, one that closes each connection, and one that is silent."""
+    silent = asyncio.Event()
+
+    async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def wait(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await silent.wait()
+        writer.close()
+
+    admin = require_security(secured_kafka).connect(secured_kafka.port)
+    async with (
+        await asyncio.start_server(close, LOOPBACK) as one,
+        await asyncio.start_server(wait, LOOPBACK) as other,
+    ):
+        bad = [f"{LOOPBACK}:{server.sockets[0].getsockname()[1]}" for server in (one, other)]
+        servers = ",".join((f"{LOOPBACK}:1", *bad, admin.bootstrap_servers))
+        started = time.monotonic()
+        assert await find_login_fault(replace(admin, bootstrap_servers=servers)) is None
+        assert time.monotonic() - started < 5
+        wrong = replace(admin, bootstrap_servers=servers, password=admin.bootstrap_servers)
+        refused = await find_login_fault(wrong, 1)
+        assert refused is not None
+        assert refused.is_final
+        assert "refuses user admin" in refused.message
+        silent.set()
 
 
 def test_a_command_says_in_one_line_that_the_password_is_wrong(secured_kafka: LocalBroker) -> None:

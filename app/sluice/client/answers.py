@@ -164,8 +164,8 @@ class ClientError(Exception):
 class BrokerUnreachable(ClientError, ConnectionError):
     """The client could not connect. Nothing was sent, and nothing is left open."""
 
-    def __init__(self, servers: str, waited_s: float, what: str, error: Exception) -> None:
-        detail = "" if isinstance(error, TimeoutError) else f" ({type(error).__name__})"
+    def __init__(self, servers: str, waited_s: float, what: str, error: Exception | None = None) -> None:
+        detail = "" if error is None or isinstance(error, TimeoutError) else f" ({type(error).__name__})"
         super().__init__(
             f"no connection to the broker at {servers} within {waited_s:g} s: {what}{detail}",
             "Start it, or give its address: `sluice broker status`",
@@ -173,7 +173,7 @@ class BrokerUnreachable(ClientError, ConnectionError):
 
 
 class LoginRefused(BrokerUnreachable):
-    """The broker let the client not in, or there is no token for it. Nothing was sent, and nothing is left
+    """The broker refuses the login, or its certificate is not trusted. Nothing was sent, and nothing is left
     open."""
 
     def __init__(self, servers: str, reason: str) -> None:

@@ -73,35 +73,38 @@ class Exchange:
         return self._lines.is_away(str(self._cluster))
 
     async def start(self, within_s: float = DEFAULT_CONNECT_S) -> None:
-        """Connect. Raises BrokerUnreachable if that does not succeed in time, LoginRefused if the broker lets
-        nobody in; nothing is left open then."""
+        """Connect. Raises BrokerUnreachable if that does not succeed in time, LoginRefused if the broker
+        refuses the login; nothing is left open then."""
         from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - importing the client loads no Kafka
         from aiokafka.errors import KafkaError  # noqa: PLC0415 - as above
 
+        ends_s = asyncio.get_running_loop().time() + within_s
         if is_secured(self._cluster):
             from sluice.client.kafka_login import find_login_fault  # noqa: PLC0415 - as above
 
-            refused = await find_login_fault(self._cluster, within_s)
-            if refused is not None:
-                raise LoginRefused(str(self._cluster), refused.message)
+            fault = await find_login_fault(self._cluster, within_s)
+            if fault is not None and fault.is_final:
+                raise LoginRefused(str(self._cluster), fault.message)
+            if fault is not None:
+                raise BrokerUnreachable(str(self._cluster), within_s, fault.message)
         self._producer = AIOKafkaProducer(**self.connection, enable_idempotence=True, acks="all")
         what = "it does not answer"
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout_at(ends_s):
                 await self._producer.start()
                 what = f"it has no topic {self.prefix}{ACTIONS}, which `sluice init` makes"
                 self.partitions = len(await self._producer.partitions_for(self.prefix + ACTIONS))
                 what = "its answers cannot be read"
                 await self.reader.start(self.partitions)
         except (KafkaError, OSError) as error:
-            fault = BrokerUnreachable(self.connection["bootstrap_servers"], within_s, what, error)
+            away = BrokerUnreachable(self.connection["bootstrap_servers"], within_s, what, error)
         except BaseException:
             await self.close()
             raise
         else:
             return
         await self.close()
-        raise fault
+        raise away
 
     async def close(self) -> None:
         """Send what was taken, and disconnect. Who still waits gets a ConnectionError."""

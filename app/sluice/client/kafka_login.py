@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.conn import create_conn
 from aiokafka.errors import (
@@ -24,52 +25,79 @@ PROBE_S = 10.0
 
 
 class LoginFault(NamedTuple):
-    """`is_final`: asking again would not help."""
+    """`is_final`: asking again would not help, as the login or a certificate is refused. A closed connection,
+    no answer and no token are not: so is a broker that starts or stops, and a proxy in front of one."""
 
     message: str
-    is_final: bool = True
+    is_final: bool = False
 
 
 async def find_login_fault(cluster: KafkaCluster, within_s: float = PROBE_S) -> LoginFault | None:
-    """Connect once and see why that fails. None: it works, or nobody listens, or the connection is plain.
-    Raises ValueError for addresses that are none."""
+    """Connect to all addresses at once and see why none lets us in. None: one does, or the connection is
+    plain. A refusal goes before what may pass. Raises ValueError for addresses that are none."""
     if isinstance(cluster, str) or not cluster.is_secured:
         return None
-    for host, port in list_addresses(cluster.bootstrap_servers):
-        fault = await _try_address(cluster, host, port, within_s)
-        if fault is not None:
-            return fault
-    return None
-
-
-async def _try_address(cluster: KafkaConnection, host: str, port: int, within_s: float) -> LoginFault | None:
+    # Made before any address is asked: it raises for a file that cannot be used.
     arguments = {name: one for name, one in cluster.build_arguments().items() if name != "bootstrap_servers"}
+    arguments["request_timeout_ms"] = int(within_s * 1000)
+    addresses = list_addresses(cluster.bootstrap_servers)
+    tries = {
+        asyncio.create_task(_try_address(cluster, host, port, arguments)): f"{host}:{port}"
+        for host, port in addresses
+    }
+    faults = []
     try:
-        connection = await create_conn(host, port, request_timeout_ms=int(within_s * 1000), **arguments)
+        async with asyncio.timeout(within_s):
+            for one in asyncio.as_completed(tries):
+                fault = await one
+                if fault is None:
+                    return None
+                faults.append(fault)
+    except TimeoutError:
+        silent = ", ".join(server for one, server in tries.items() if not one.done())
+        faults.append(LoginFault(f"{silent} did not answer within {within_s:g} s"))
+    finally:
+        for one in tries:
+            one.cancel()
+        await asyncio.gather(*tries, return_exceptions=True)
+    refused = next((one for one in faults if one.is_final), None)
+    return refused or LoginFault("; ".join(one.message for one in faults))
+
+
+async def _try_address(
+    cluster: KafkaConnection, host: str, port: int, arguments: dict[str, Any]
+) -> LoginFault | None:
+    server = f"{host}:{port}"
+    try:
+        connection = await create_conn(host, port, **arguments)
     except (KafkaError, OSError, TimeoutError) as error:
-        return _explain(cluster, f"{host}:{port}", error)
+        return _explain(cluster, server, error)
     # aiokafka takes the refusal of a token, and TLS 1.3 that of a certificate, for a good connection. The
     # broker then closes it, or answers that it has no brokers.
     try:
-        has_brokers = bool((await connection.send(MetadataRequest([]))).brokers)
-    except (KafkaError, OSError, TimeoutError):
-        has_brokers = False
+        if (await connection.send(MetadataRequest([]))).brokers:
+            return None
+    except TimeoutError:
+        return LoginFault(f"{server} answers no request")
+    except (KafkaError, OSError):
+        return _explain_closed(cluster, server)
     finally:
         connection.close()
-    return None if has_brokers else _explain_closed(cluster, f"{host}:{port}")
+    return _explain_closed(cluster, server, "names no brokers")
 
 
-def _explain(cluster: KafkaConnection, server: str, error: Exception) -> LoginFault | None:
+def _explain(cluster: KafkaConnection, server: str, error: Exception) -> LoginFault:
     mechanism = cluster.sasl_mechanism
     match error:
         case TokenUnavailable():
-            return LoginFault(f"no token for {server}: {error.args[0]}", is_final=False)
+            return LoginFault(f"no token for {server}: {error.args[0]}")
         case ssl.SSLCertVerificationError():
             trusted = cluster.ca_file or "the CAs of this system"
             reason = error.verify_message
             fault = f"the certificate of {server} is not trusted by {trusted}: {reason}"
         case ssl.SSLError():
-            fault = f"no TLS with {server}: {error.reason or 'the handshake failed'}"
+            reason = error.reason or "the handshake failed"
+            return LoginFault(f"no TLS with {server}: {reason}", is_final=_is_certificate_refused(reason))
         case UnsupportedSaslMechanismError():
             fault = f"{server} does not offer {mechanism}"
         case SaslAuthenticationFailed():
@@ -78,16 +106,23 @@ def _explain(cluster: KafkaConnection, server: str, error: Exception) -> LoginFa
         case KafkaConnectionError():
             return _explain_closed(cluster, server)
         case _:
-            return None
-    return LoginFault(fault)
+            return LoginFault(f"{server} does not answer ({error.__class__.__name__})")
+    return LoginFault(fault, is_final=True)
 
 
-def _explain_closed(cluster: KafkaConnection, server: str) -> LoginFault:
+def _is_certificate_refused(reason: str) -> bool:
+    """Whether OpenSSL's reason is the broker's alert about the client's certificate (RFC 8446, 6.2)."""
+    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)
+
+
+def _explain_closed(cluster: KafkaConnection, server: str, what: str = "closed the connection") -> LoginFault:
     if cluster.sasl_mechanism == BEARER:
-        return LoginFault(f"{server} refuses the token ({BEARER}): it is expired, or not for this cluster")
+        return LoginFault(
+            f"{server} refuses the token ({BEARER}) or {what}: it may be expired, or for another cluster"
+        )
     if cluster.certificate_file is not None:
-        return LoginFault(f"{server} closed the connection: it may not trust {cluster.certificate_file}")
+        return LoginFault(f"{server} {what}: it may not trust {cluster.certificate_file}")
     return LoginFault(
-        f"{server} closed the connection: it may ask for a client certificate, or for another "
+        f"{server} {what}: it may be starting, or ask for a client certificate or for another "
         f"security_protocol than {cluster.security_protocol}"
     )

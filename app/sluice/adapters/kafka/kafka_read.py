@@ -81,8 +81,8 @@ def make_unreachable(cluster: KafkaCluster, error: BaseException) -> KafkaUnreac
 
 
 async def require_login(cluster: KafkaCluster) -> None:
-    """Return when a client can log in, at once for a plain connection. Raises KafkaRefused where the broker
-    lets nobody in, KafkaUnreachable where there is no token."""
+    """Return when a client can log in, at once for a plain connection. Raises KafkaRefused where the login
+    or a certificate is refused, KafkaUnreachable where asking again may help."""
     fault = await find_login_fault(cluster)
     if fault is not None:
         raise (KafkaRefused if fault.is_final else KafkaUnreachable)(f"{cluster}: {fault.message}")
