@@ -321,6 +321,14 @@ def test_one_endless_line_ends_at_the_longest_record(folder: FolderStore) -> Non
             "another",
         ),
         (b"\xff\xfe", "not a record"),
+        (
+            b'{"topic":"t","partition":0,"offset":0,"timestamp":0,"key":null,"value":"a","value":"b","headers":[]}',
+            "not as an archiver writes it",
+        ),
+        (
+            b'{"topic": "t","partition":0,"offset":0,"timestamp":0,"key":null,"value":null,"headers":[]}',
+            "not as an archiver writes it",
+        ),
     ],
 )
 def test_a_line_that_is_no_record_is_named(folder: FolderStore, line: bytes, told: str) -> None:

@@ -270,6 +270,7 @@ WRITES: dict[str, set[str]] = {
     "archiver": set(),
     "store": {REPORTED},
     "notifier": {NOTIFICATIONS},
+    "exporter": set(),
     "init": CONTROL | {MANDATES},
     "worker": {one.name for one in CATALOG if one.direction in ("out", "internal")} - {NOTIFICATIONS},
 }
@@ -280,6 +281,7 @@ UNREAD: dict[str, set[str]] = {
     "approver": {ADMITTED, SERVED},
     "gateway": {NOTIFICATIONS},
     "store": {SESSIONS_CHANGELOG, ACTIONS, VERDICTS, ESCALATIONS, REGISTRY},
+    "exporter": {ACTIONS, MEMORY_WRITES, REVIEWS, ADMITTED, SERVED, BUNDLES, SESSIONS_CHANGELOG},
 }
 """Some of what a role may not read."""
 
@@ -371,6 +373,12 @@ def test_processes_work_with_no_more_than_the_rights_of_their_roles(
             done = run_sluice(*one, settings=settings)
             failed += [] if done.exit_code == 0 else [(role, *one, done.output)]
     assert failed == []
+    exported = run_sluice(
+        *("export", "--timeout", "2"),
+        settings=installation.settings | security.write_settings(secured_kafka.port, "exporter"),
+    )
+    assert exported.exit_code == 0
+    assert answer.verdict_id in exported.output
     by_auditor, by_admin = (
         run_sluice(
             "rerun",

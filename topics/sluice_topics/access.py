@@ -20,6 +20,7 @@ from sluice_topics.catalog import (
     MEMORY_WRITES,
     NOTIFICATIONS,
     OUTCOMES,
+    QUALITY_DECISIONS,
     QUARANTINE,
     REGISTRY,
     REPORTED,
@@ -46,6 +47,7 @@ Role = Literal[
     "archiver",
     "store",
     "notifier",
+    "exporter",
     "init",
 ]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -130,6 +132,9 @@ _NEEDS: dict[Role, _Needs] = {
         frozenset({NOTIFICATIONS}),
         groups=("-notify-*",),
         compares_topics=True,
+    ),
+    "exporter": _Needs(
+        frozenset({VERDICTS, MEMORY_DECISIONS, QUALITY_DECISIONS}), frozenset(), groups=("-export-*",)
     ),
     "init": _POLICY._replace(creates_topics=True),
 }

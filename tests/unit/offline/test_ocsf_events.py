@@ -8,6 +8,8 @@ from typing import Any, get_args
 import pytest
 from jsonschema import Draft202012Validator
 
+from sluice.cli.ledger.export import _write
+from sluice.notify.backlog import CommittedEvent
 from sluice.offline.ocsf_events import OCSF_VERSION, build_event, find_disposition
 from sluice_topics.catalog import MEMORY_DECISIONS, QUALITY_DECISIONS, VERDICTS
 from sluice_topics.records.base import Outcome
@@ -55,6 +57,16 @@ RECORDS = {
     MEMORY_DECISIONS: {**ledger_records(), **memory_records.other_records()}["MemoryDecision"],
     QUALITY_DECISIONS: {**ledger_records(), **retrieval_records.other_records()}["QualityDecision"],
 }
+
+
+def test_an_id_ends_no_line_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "s\u2028\u0085\u009b31m\u202e"
+    fields = {**RECORDS[VERDICTS], "session_id": hostile}
+    _write([CommittedEvent((VERDICTS, 0), 7, 1_750_000_000_000, fields)])
+    written = capsys.readouterr().out
+    assert len(written.splitlines()) == 1
+    assert written.isascii()
+    assert hostile in list_values(json.loads(written))
 
 
 def list_values(node: Any) -> list[Any]:

@@ -247,6 +247,8 @@ def read_segment(segment: Segment, data: bytes) -> Iterator[StoredRecord]:
             record = read_record(line)
         except (ValueError, TypeError, KeyError) as error:
             raise ArchiveDamaged(f"{name}: line {count + 1} is not a record: {error!r}"[:500]) from None
+        if write_record(record) != line + b"\n":
+            raise ArchiveDamaged(f"{name}: line {count + 1} is not as an archiver writes it")
         if (record.topic, record.partition) != (segment.topic, segment.partition):
             raise ArchiveDamaged(f"{name}: line {count + 1} is of another topic or partition")
         if not before < record.offset <= segment.last:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import orjson
 import typer
 
 from sluice.cli.output import errors, require_record_proofs, require_settings, stop
@@ -92,8 +92,8 @@ def build_group(settings: Settings, name: str, look_back_s: float) -> KafkaLedge
 
 async def _export(group: KafkaLedgerGroup, timeout_s: float | None) -> None:
     """Until nothing came for the time-out; None: for ever."""
-    await group.connect()
     try:
+        await group.connect()
         last = time.monotonic()
         while timeout_s is None or time.monotonic() - last < timeout_s:
             await group.read_changes()
@@ -107,13 +107,14 @@ async def _export(group: KafkaLedgerGroup, timeout_s: float | None) -> None:
 
 
 def _write(events: Sequence[CommittedEvent]) -> None:
-    """A record that is no decision is left out, and said."""
-    lines = []
+    """A record that is no decision is left out, and said. All in ASCII: an id cannot hold what ends a line or
+    steers a terminal."""
+    lines: list[str] = []
     for one in events:
         topic, partition = one.part
         try:
-            lines.append(orjson.dumps(build_event(topic, one.fields, one.timestamp_ms)) + b"\n")
-        except (KeyError, TypeError, orjson.JSONEncodeError):
+            lines.append(json.dumps(build_event(topic, one.fields, one.timestamp_ms), allow_nan=False) + "\n")
+        except (KeyError, TypeError, ValueError):
             errors.print(f"{topic}:{partition}:{one.offset} is no decision: it is left out")
-    sys.stdout.buffer.write(b"".join(lines))
-    sys.stdout.buffer.flush()
+    sys.stdout.write("".join(lines))
+    sys.stdout.flush()
