@@ -105,12 +105,11 @@ def is_secured(cluster: KafkaCluster) -> bool:
 
 def find_objection(connection: KafkaConnection) -> str | None:
     """Why the parts do not fit together, in the words of the settings; None: they do."""
-    if not connection.is_secured:
-        return _find_tls_objection(connection) or _find_sasl_objection(connection)
     try:
         list_addresses(connection.bootstrap_servers)
     except ValueError as error:
-        return f"bootstrap_servers: {error}"
+        if connection.is_secured or "://" in connection.bootstrap_servers:
+            return f"bootstrap_servers: {error}"
     return _find_tls_objection(connection) or _find_sasl_objection(connection)
 
 
@@ -164,9 +163,13 @@ def _find_token_objection(given: KafkaConnection) -> str | None:
 
 
 def list_addresses(servers: str) -> list[tuple[str, int]]:
-    """Host and port of every server of a list. Raises ValueError."""
+    """Host and port of every server of a list; a port that is not given is Kafka's. Raises ValueError, also
+    for the `SASL_SSL://host:port` that some providers print."""
     found = []
     for server in servers.split(","):
+        protocol, has_protocol, address = server.strip().partition("://")
+        if has_protocol:
+            raise ValueError(f"give {address} without {protocol}://, which security_protocol says")
         parts = urlsplit(f"//{server.strip()}")
         if not parts.hostname:
             raise ValueError(f"{server!r} is no host:port")

@@ -15,6 +15,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sluice.client.kafka_connection import list_addresses
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -148,11 +150,14 @@ def _is_passing(record: logging.LogRecord) -> bool:
 
 
 def _is_reachable(bootstrap_servers: str) -> bool:
-    for server in bootstrap_servers.split(","):
-        host, _, port = server.strip().rpartition(":")
+    try:
+        addresses = list_addresses(bootstrap_servers)
+    except ValueError:
+        return False
+    for address in addresses:
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S):
+            with socket.create_connection(address, CONNECT_S):
                 return True
-        except (OSError, ValueError):
+        except OSError:
             continue
     return False

@@ -89,6 +89,13 @@ def test_what_does_not_fit_together_is_named_without_a_secret(given: dict[str, A
     assert SECRET not in str(raised.value)
 
 
+@pytest.mark.parametrize("given", [SCRAM, {}])
+def test_an_address_with_its_protocol_is_refused_with_what_to_write(given: dict[str, Any]) -> None:
+    told = r"give b:9092 without SASL_SSL://, which security_protocol says"
+    with pytest.raises(ConnectionUnusable, match=told):
+        KafkaConnection("a:9092,SASL_SSL://b:9092", **given)
+
+
 def test_no_secret_is_in_a_repr() -> None:
     tokens = TokenEndpoint("https://login.example.com/t", "id", SECRET)
     bearer = KafkaConnection(FAR, "SASL_SSL", sasl_mechanism="OAUTHBEARER", tokens=tokens)

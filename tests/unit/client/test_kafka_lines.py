@@ -137,3 +137,23 @@ def test_it_is_installed_once_whoever_asks() -> None:
     first, second = thin_out_kafka_lines("127.0.0.1:1"), thin_out_kafka_lines("127.0.0.1:2")
     assert first is second
     assert all(logging.getLogger(one).handlers.count(first) == 1 for one in CLIENTS)
+
+
+def test_an_address_without_a_port_is_looked_for_at_kafka_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def connect(address: tuple[str, int], _within_s: float) -> socket.socket:
+        asked.append(address)
+        if address[0] != "there":
+            raise ConnectionRefusedError
+        return socket.socket()
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    lines = KafkaLines(look_s=0.01)
+    lines.watch("kafka, [::1]:9093,there")
+    lines.handle(line("gone", level=logging.ERROR))
+    until = time.monotonic() + 5
+    while len(asked) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert asked == [("kafka", 9092), ("::1", 9093), ("there", 9092)]
+    assert not lines.is_away("kafka, [::1]:9093,there")
