@@ -116,7 +116,8 @@ def _run_command(command: TokenCommand) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise TokenUnavailable(f"{program} cannot be run: {error}") from None
     if done.returncode != 0:
-        raise TokenUnavailable(f"{program} ended with status {done.returncode}: {_shorten(done.stderr)}")
+        # Not what it wrote: such programs print requests with their credentials when they fail.
+        raise TokenUnavailable(f"{program} ended with status {done.returncode}: run it by hand to see why")
     return done.stdout
 
 

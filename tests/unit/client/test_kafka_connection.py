@@ -205,13 +205,15 @@ class Clock:
         return self.now
 
 
-def test_a_token_serves_many_logins_and_is_renewed_before_it_ends(tmp_path: Path) -> None:
+def test_a_token_serves_many_logins_and_is_renewed_before_it_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     count = tmp_path / "count"
     program = tmp_path / "token.py"
     program.write_text(
         f"import json, pathlib\np = pathlib.Path({str(count)!r})\n"
         "n = int(p.read_text()) + 1 if p.exists() else 1\np.write_text(str(n))\n"
-        "if n == 3: raise SystemExit('closed for\\nnow')\n"
+        f"if n == 3: raise SystemExit('POST with {SECRET}')\n"
         "print(json.dumps({'access_token': f'token-{n}', 'expires_in': 100}))\n"
     )
     clock = Clock()
@@ -232,8 +234,10 @@ def test_a_token_serves_many_logins_and_is_renewed_before_it_ends(tmp_path: Path
     assert ask() == "token-2", "the third try failed, and the second token is valid until 1181"
     count.write_text("2")
     clock.now = 1182
-    with pytest.raises(TokenUnavailable, match="ended with status 1: closed for now"):
+    with pytest.raises(TokenUnavailable, match="ended with status 1: run it by hand") as raised:
         ask()
+    assert SECRET not in str(raised.value)
+    assert SECRET not in caplog.text
 
 
 def test_a_command_that_cannot_be_run_is_named() -> None:
