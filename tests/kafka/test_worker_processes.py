@@ -36,7 +36,7 @@ READY = re.compile(r"ready: deciding for partitions \[([0-9, ]+)\]")
 def test_a_killed_worker_comes_back_to_its_partitions_and_the_other_keeps_its_own(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    ready, address = tmp_path / "ready", f"127.0.0.1:{find_free_ports(3)[0]}"
+    ready, address = tmp_path / "ready", f"127.0.0.1:{find_free_ports(1)[0]}"
     installation = installation_on(
         kafka,
         tmp_path,
@@ -48,6 +48,7 @@ def test_a_killed_worker_comes_back_to_its_partitions_and_the_other_keeps_its_ow
     )
     log = tmp_path / "workers.log"
     own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
+    own["TMPDIR"] = str(tmp_path)
     words = [sys.executable, "-m", "sluice", "worker", "--processes", "2"]
     with log.open("wb") as written:
         supervisor = subprocess.Popen(words, env={**own, **installation.settings}, stderr=written)
@@ -64,6 +65,9 @@ def test_a_killed_worker_comes_back_to_its_partitions_and_the_other_keeps_its_ow
         assert {f'worker="{number}"' for number in (0, 1)} <= set(re.findall(r'worker="[01]"', samples))
         assert samples.count("# TYPE sluice_verdicts_total counter") == 1
         assert '"ready": true' in _read(f"http://{address}/readyz")
+        beats = {file: file.stat().st_mtime_ns for file in tmp_path.glob("sluice-workers-*/*.beat")}
+        assert len(beats) == 2
+        _wait(lambda: all(file.stat().st_mtime_ns > beat for file, beat in beats.items()), log)
         assert second in _list_children(supervisor.pid)
         last = READY.findall(log.read_text())
         assert len(last) == begun + 1, log.read_text()

@@ -15,6 +15,8 @@ from sluice.observability.worker_metrics import WorkerMetrics
 from sluice.stream.process import SystemClock
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sluice.observability.metric_definitions import Process
     from sluice.observability.traces import RequestTraces, SpanWriter
     from sluice.settings.reader import Settings
@@ -59,21 +61,24 @@ class ObservedWorker(NamedTuple):
     listener: HttpListener | None
 
 
-def observe_worker(settings: Settings) -> ObservedWorker | None:
-    """None: the settings switch all of it off. Raises TracesUnavailable."""
+def observe_worker(settings: Settings, beat_file: Path | None = None) -> ObservedWorker | None:
+    """`beat_file`: touched while the worker's loop turns. None: the settings switch all of it off, and there
+    is no such file. Raises TracesUnavailable."""
     address, spans = settings.worker.metrics_address, build_span_writer(settings, "sluice-worker")
     observers: list[EngineObserver] = []
     if spans is not None:
         from sluice.observability.traces import WorkerTraces  # noqa: PLC0415 - an extra
 
         observers.append(WorkerTraces(spans))
+    health = WorkerHealth(beat_file)
+    if address or beat_file is not None:
+        observers.append(health)
     if not address:
         return ObservedWorker(EngineObservers(observers), None) if observers else None
-    health = WorkerHealth()
     checks = HealthChecks(health.beat.find_fault, health.list_waits)
     metrics, listener = observe_process("worker", address, checks)
     counted = WorkerMetrics(metrics, SystemClock().wall_ms)
-    return ObservedWorker(EngineObservers([counted, health, *observers]), listener)
+    return ObservedWorker(EngineObservers([counted, *observers]), listener)
 
 
 class ObservedGateway(NamedTuple):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from sluice.core.trust.policy_contents import PolicyContents
     from sluice.stream.engine.observer import Commit, EngineState, StagedRecord
@@ -18,10 +20,11 @@ STALLED_S = 15.0
 
 
 class LoopBeat:
-    """Notes that a process's loop turns."""
+    """Notes that a process's loop turns, and touches `file` each time, for who watches from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: Path | None = None) -> None:
         self._beat_at: float | None = None
+        self._file = file
 
     def start(self) -> None:
         """Begin in the running loop; only the first call has an effect."""
@@ -36,14 +39,17 @@ class LoopBeat:
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         self._beat_at = time.monotonic()
+        if self._file is not None:
+            with suppress(OSError):  # the folder goes when its supervisor ends
+                self._file.touch()
         loop.call_later(BEAT_S, self._beat, loop)
 
 
 class WorkerHealth:
-    """An observer of the engine that knows what its worker waits for."""
+    """An observer of the engine that knows what its worker waits for. `beat_file`: see LoopBeat."""
 
-    def __init__(self) -> None:
-        self.beat = LoopBeat()
+    def __init__(self, beat_file: Path | None = None) -> None:
+        self.beat = LoopBeat(beat_file)
         self._has_policy = False
         self._recovering = 0
         self._is_open = False

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import threading
+import time
 import urllib.error
 import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -34,9 +39,8 @@ def read(listener: HttpListener, path: str) -> str:
 def test_samples_of_all_that_answer_are_told_apart_by_their_worker() -> None:
     workers = [start_worker(3), start_worker(4)]
     waits = ["worker 1"]
-    merged = observe_workers(
-        "127.0.0.1:0", [*(f"127.0.0.1:{one.port}" for one in workers), "127.0.0.1:1"], lambda: waits
-    )
+    ports = {0: workers[0].port, 1: workers[1].port, 2: 1}
+    merged = observe_workers("127.0.0.1:0", lambda: ports, lambda: waits)
     merged.start()
     try:
         text = read(merged, "/metrics")
@@ -60,3 +64,40 @@ def test_samples_of_all_that_answer_are_told_apart_by_their_worker() -> None:
     finally:
         for listener in (merged, *workers):
             listener.stop()
+
+
+class _Garbled(BaseHTTPRequestHandler):
+    """A page that is none."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"garbled is no number\n")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_workers_that_hang_and_pages_that_are_none_hold_up_nothing_and_are_left_out() -> None:
+    garbled = HTTPServer(("127.0.0.1", 0), _Garbled)
+    threading.Thread(target=garbled.serve_forever, daemon=True).start()
+    hung = [socket.create_server(("127.0.0.1", 0)) for _ in range(6)]
+    well = start_worker(3)
+    ports = {number: one.getsockname()[1] for number, one in enumerate(hung)} | {
+        6: garbled.server_port,
+        7: well.port,
+    }
+    merged = observe_workers("127.0.0.1:0", lambda: ports, list)
+    merged.start()
+    try:
+        began = time.monotonic()
+        text = read(merged, "/metrics")
+        assert time.monotonic() - began < 3
+        assert set(re.findall(r'worker="(.)"', text)) == {"7"}
+    finally:
+        for listener in (merged, well):
+            listener.stop()
+        garbled.shutdown()
+        garbled.server_close()
+        for one in hung:
+            one.close()

@@ -7,6 +7,7 @@ import gc
 import logging
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,9 +43,10 @@ def register(cli: typer.Typer) -> None:
 
 
 Processes = Annotated[int, typer.Option(min=1, help="That many workers under one supervisor.")]
+Supervised = Annotated[Path | None, typer.Option(hidden=True)]
 
 
-def worker(processes: Processes = 1) -> None:
+def worker(processes: Processes = 1, supervised: Supervised = None) -> None:
     """Decide: read proposed actions and outcomes, publish verdicts, until stopped (Ctrl-C or SIGTERM).
 
     You may start as many workers as there are partitions; they share the sessions. A worker ends with
@@ -58,7 +60,7 @@ def worker(processes: Processes = 1) -> None:
     """
     settings = require_settings()
     if processes == 1:
-        run(settings)
+        run(settings, supervised=supervised)
         return
     if processes > settings.kafka.partitions:
         stop(
@@ -77,10 +79,12 @@ def worker(processes: Processes = 1) -> None:
     raise typer.Exit(status)
 
 
-def run(settings: Settings, additions: Additions | None = None) -> None:
-    """Check the topics, build and run the worker in this process, and end the process."""
+def run(settings: Settings, additions: Additions | None = None, supervised: Path | None = None) -> None:
+    """Check the topics, build and run the worker in this process, and end the process. `supervised`: where a
+    supervisor reads that it lives, and on which port it listens (SupervisedFiles)."""
     from sluice.bootstrap.observing import TracesUnavailable, observe_worker  # noqa: PLC0415 - most commands need no metrics
     from sluice.bootstrap.parts import Additions, build_control_reader, build_worker  # noqa: PLC0415 - importing Faust takes a second
+    from sluice.observability.supervised_files import SupervisedFiles  # noqa: PLC0415 - as above
     from sluice.stream.engine import reclaim  # noqa: PLC0415 - so does aiokafka
 
     log_to_stderr(settings)
@@ -88,13 +92,16 @@ def run(settings: Settings, additions: Additions | None = None) -> None:
     if problem := describe_missing_trust(settings):
         stop(problem)
     added = additions or Additions()
+    files = None if supervised is None else SupervisedFiles(supervised)
     try:
-        observed = observe_worker(settings)
+        observed = observe_worker(settings, None if files is None else files.beat)
     except TracesUnavailable as error:
         stop(str(error))
     if observed is not None:
         if observed.listener is not None:
             listen(observed.listener, "worker")
+            if files is not None:
+                files.write_port(observed.listener.port)
         added = replace(added, observer=observed.observer)
     stop_unless_topics_fit(settings)
     records = _read_control_records(build_control_reader(settings))

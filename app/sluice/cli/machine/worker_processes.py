@@ -2,8 +2,8 @@
 
 Each is a process of its own and a static member of the group, so that one that ends and comes back within
 the session time-out gets its partitions back without a rebalance of the others. The supervisor starts one
-again that has ended, after a pause that doubles; it ends, with all of them, where a start would end the same
-way. It decides nothing and holds no connection.
+again that has ended, after a pause that doubles, and ends one whose loop stands still; it ends, with all of
+them, where a start would end the same way. It decides nothing and holds no connection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.cli.output import IMPOSSIBLE
-from sluice.observability.merged_workers import observe_workers
+from sluice.observability.health import STALLED_S
+from sluice.observability.merged_workers import LOOPBACK, observe_workers
+from sluice.observability.supervised_files import SupervisedFiles
 from sluice.stream.process import EXIT_POLICY, EXIT_STOPPED
 
 if TYPE_CHECKING:
@@ -43,9 +45,10 @@ LONGEST_PAUSE_S = 30.0
 STEADY_S = 60.0
 """A worker that ran for so long has not failed to start: the next pause is the first again."""
 LOOK_S = 0.2
+LONGEST_LOOK_S = 5.0
+"""A supervisor that has not looked for so long stood still itself, and so may its workers have."""
 LEAVE_S = 10.0
 MIB = 1 << 20
-LOOPBACK = "127.0.0.1"
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 """Loaded here: between fork and exec nothing may wait for a lock that another thread had."""
@@ -54,8 +57,9 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
     """`command` starts one worker. Times in seconds, memory in bytes: None is without a bound. `patience_s`:
-    from the request to stop to SIGKILL. `ready_file`: exists while every worker is ready. `metrics_address`:
-    host:port where those of all are served; the workers have the next ports on loopback. "": nowhere."""
+    from the request to stop to SIGKILL. `ready_file`: exists while every worker is ready. `has_metrics`: each
+    worker serves its own on a free port of loopback. `stalled_s`: a worker whose loop has not turned for so
+    long is ended."""
 
     command: Sequence[str]
     processes: int
@@ -63,8 +67,9 @@ class SupervisorSettings:
     patience_s: float
     max_memory: int | None = None
     ready_file: Path | None = None
-    metrics_address: str = ""
+    has_metrics: bool = False
     first_pause_s: float = FIRST_PAUSE_S
+    stalled_s: float = STALLED_S
 
 
 class _Slot:
@@ -74,22 +79,28 @@ class _Slot:
         self.number = number
         self.process: subprocess.Popen[bytes] | None = None
         self.due = 0.0
-        self.ready_file = folder / f"{number}.ready"
+        self._stem = folder / str(number)
+        self._files = SupervisedFiles(self._stem)
         self._settings = settings
         self._pause = settings.first_pause_s
         self._began = 0.0
         self._kill_at: float | None = None
+        self._beat: int | None = None
+        self._beat_at = 0.0
+        self._looked_at = 0.0
+        self._is_stalled = False
 
     def start(self) -> None:
         """Start its worker."""
         own = {
             "SLUICE_WORKER__GROUP_INSTANCE_ID": f"{self._settings.instance}-{self.number}",
-            "SLUICE_WORKER__READY_FILE": str(self.ready_file),
-            "SLUICE_WORKER__METRICS_ADDRESS": make_address(self._settings.metrics_address, self.number),
+            "SLUICE_WORKER__READY_FILE": str(self._files.ready),
+            "SLUICE_WORKER__METRICS_ADDRESS": f"{LOOPBACK}:0" if self._settings.has_metrics else "",
         }
         self._began, self._kill_at = time.monotonic(), None
+        self._beat, self._is_stalled = None, False
         self.process = subprocess.Popen(  # noqa: S603 - our own command line
-            self._settings.command,
+            [*self._settings.command, "--supervised", str(self._stem)],
             env={**os.environ, **own},
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # a Ctrl-C at the terminal reaches it through the supervisor, once
@@ -106,22 +117,38 @@ class _Slot:
             self._pause = self._settings.first_pause_s
         self.due, self._pause = now + self._pause, min(LONGEST_PAUSE_S, 2 * self._pause)
         self.process = None
-        self.ready_file.unlink(missing_ok=True)
+        self._files.remove()
         return status
 
-    def limit_memory(self) -> None:
-        """Have a worker that holds too much memory stop in good order, and kill it if it does not."""
-        most = self._settings.max_memory
-        if most is None or self.process is None:
+    def end_unfit(self) -> None:
+        """Have a worker that holds too much memory, or whose loop stands still, stop, and kill it if it does
+        not."""
+        if self.process is None:
             return
+        self._note_beat()
         if self._kill_at is not None:
             if time.monotonic() > self._kill_at:
                 self.send(signal.SIGKILL)
-        elif (held := _read_resident(self.process.pid)) > most:
-            line = "worker %d holds %d MiB of memory, more than %d: it is stopped and started again"
-            log.warning(line, self.number, held // MIB, most // MIB)
-            self._kill_at = time.monotonic() + self._settings.patience_s
-            self.send(signal.SIGTERM)
+            return
+        most, held = self._settings.max_memory, _read_resident(self.process.pid)
+        if self._is_stalled:
+            why, patience_s = f"has done nothing for {self._settings.stalled_s:g} s", LEAVE_S
+        elif most is not None and held > most:
+            why = f"holds {held // MIB} MiB of memory, more than {most // MIB}"
+            patience_s = self._settings.patience_s
+        else:
+            return
+        log.warning("worker %d %s: it is stopped and started again", self.number, why)
+        self._kill_at = time.monotonic() + min(patience_s, self._settings.patience_s)
+        self.send(signal.SIGTERM)
+
+    def _note_beat(self) -> None:
+        """By this process's clock: a step of the machine's makes no worker stall."""
+        now, beat = time.monotonic(), self._files.read_beat()
+        if beat != self._beat or now - self._looked_at > LONGEST_LOOK_S:
+            self._beat, self._beat_at = beat, now
+        self._looked_at = now
+        self._is_stalled = beat is not None and now - self._beat_at > self._settings.stalled_s
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""
@@ -130,7 +157,11 @@ class _Slot:
 
     def is_ready(self) -> bool:
         """Whether its worker decides."""
-        return self.process is not None and self.ready_file.exists()
+        return self.process is not None and not self._is_stalled and self._files.ready.exists()
+
+    def read_port(self) -> int | None:
+        """Where its worker serves its metrics on loopback; None: nowhere."""
+        return self._files.read_port()
 
 
 class Supervisor:
@@ -146,6 +177,11 @@ class Supervisor:
         """The workers that do not decide; called in another thread."""
         waiting = [slot.number for slot in self._slots if not slot.is_ready()]
         return [f"worker {number}" for number in waiting] if self._slots else ["the first start"]
+
+    def list_ports(self) -> dict[int, int]:
+        """The ports on loopback of the workers that serve metrics, by number; called in another thread."""
+        ports = {slot.number: slot.read_port() for slot in self._slots}
+        return {number: port for number, port in ports.items() if port is not None}
 
     def run(self) -> int:
         """The status to end with: 0 after a stop in good order, else that of a worker."""
@@ -173,7 +209,7 @@ class Supervisor:
                     _tell_end(slot, status)
                 if slot.process is None and time.monotonic() >= slot.due:
                     slot.start()
-                slot.limit_memory()
+                slot.end_unfit()
             self._tell_ready(ready=all(slot.is_ready() for slot in slots))
             time.sleep(LOOK_S)
         return None
@@ -243,13 +279,12 @@ def build_supervisor(settings: Settings, processes: int) -> SupervisedWorkers:
             patience_s=worker.close_timeout_s + worker.session_timeout_s + LEAVE_S,
             max_memory=None if most is None else most * MIB,
             ready_file=worker.ready_file,
-            metrics_address=worker.metrics_address,
+            has_metrics=bool(worker.metrics_address),
         )
     )
     if not worker.metrics_address:
         return SupervisedWorkers(supervisor, None)
-    own = [make_address(worker.metrics_address, number) for number in range(processes)]
-    listener = observe_workers(worker.metrics_address, own, supervisor.list_waits)
+    listener = observe_workers(worker.metrics_address, supervisor.list_ports, supervisor.list_waits)
     return SupervisedWorkers(supervisor, listener)
 
 
@@ -273,12 +308,6 @@ def hold_names(settings: Settings) -> Iterator[bool]:
         yield False
     finally:
         os.close(held)
-
-
-def make_address(served: str, number: int) -> str:
-    """The address of a worker's own metrics, by that at which all are served; "" for ""."""
-    port = served.rpartition(":")[2]
-    return f"{LOOPBACK}:{int(port) + 1 + number}" if served else ""
 
 
 def _tell_end(slot: _Slot, status: int) -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.cli.machine.worker_processes import hold_names, make_address
+from sluice.cli.machine.worker_processes import hold_names
+from sluice.observability.supervised_files import SupervisedFiles
 from sluice.settings.reader import Settings
 
 if TYPE_CHECKING:
@@ -38,9 +39,11 @@ lives = len(list(folder.glob(f"{name}.*")))
 def stop(*_):
     sys.exit(int(os.environ.get("ENDS", "0")))
 signal.signal(signal.SIGTERM, stop)
+beat = Path(sys.argv[sys.argv.index("--supervised") + 1] + ".beat")
 FAULT
 Path(os.environ["SLUICE_WORKER__READY_FILE"]).write_text("0")
 while True:
+    beat.touch()
     time.sleep(0.05)
 """
 
@@ -190,7 +193,47 @@ def test_one_supervisor_of_a_machine_has_the_names_of_its_workers() -> None:
         assert again
 
 
-def test_each_worker_has_an_address_of_its_own_for_its_metrics_on_loopback() -> None:
-    assert make_address("10.0.0.1:9464", 0) == "127.0.0.1:9465"
-    assert make_address("[::1]:9464", 7) == "127.0.0.1:9472"
-    assert not make_address("", 3)
+def test_a_worker_that_hangs_is_not_ready_and_is_ended_and_started_again(start: Any, tmp_path: Path) -> None:
+    supervisor = start(stalled_s=1.0, patience_s=1.0)
+    wait_until((tmp_path / "ready").exists)
+    (first,) = list_lives(tmp_path, 0)
+    os.kill(first, signal.SIGSTOP)  # it takes no SIGTERM either
+    wait_until(lambda: not (tmp_path / "ready").exists())
+    assert is_alive(first)
+    wait_until(lambda: len(list_lives(tmp_path, 0)) == 2)
+    wait_until((tmp_path / "ready").exists)
+    _, logged = end(supervisor)
+    assert "worker 0 has done nothing for 1 s: it is stopped and started again" in logged
+    assert "worker 0 ended with signal 9" in logged
+    assert len(list_lives(tmp_path, 1)) == 1
+
+
+def test_a_supervisor_that_stood_still_itself_ends_no_worker(start: Any, tmp_path: Path) -> None:
+    supervisor = start(stalled_s=3.0)
+    wait_until((tmp_path / "ready").exists)
+    paused = [supervisor.pid, *(pid for number in (0, 1) for pid in list_lives(tmp_path, number))]
+    for pid in paused:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(5.5)
+    for pid in paused:
+        os.kill(pid, signal.SIGCONT)
+    time.sleep(1.0)
+    _, logged = end(supervisor)
+    assert "has done nothing" not in logged
+
+
+def test_each_worker_says_itself_where_it_serves_its_metrics(start: Any, tmp_path: Path) -> None:
+    """So that no port is taken from another process, whatever the supervisor's is."""
+    say = "(folder / f'{name}-listens').write_text(os.environ['SLUICE_WORKER__METRICS_ADDRESS'])"
+    start(say, has_metrics=True)
+    wait_until((tmp_path / "ready").exists)
+    assert [(tmp_path / f"host-{number}-listens").read_text() for number in (0, 1)] == ["127.0.0.1:0"] * 2
+
+
+def test_the_ports_of_workers_are_those_that_they_wrote(tmp_path: Path) -> None:
+    files = SupervisedFiles(tmp_path / "0")
+    assert files.read_port() is None
+    files.write_port(40123)
+    assert SupervisedFiles(tmp_path / "0").read_port() == 40123
+    files.remove()
+    assert files.read_port() is None
