@@ -419,6 +419,21 @@ def test_links_and_pipes_in_the_place_of_a_segment_are_not_read(folder: FolderSt
         list(Archive(folder).check())
 
 
+def test_a_folder_that_is_a_link_is_neither_read_nor_written(folder: FolderStore, tmp_path: Path) -> None:
+    write_archive(folder)
+    inside, outside = list_files(Path(folder.url))[0].parent, tmp_path / "outside"
+    inside.rename(outside)
+    inside.symlink_to(outside)
+    before = sorted(outside.iterdir())
+    with pytest.raises(StoreError):
+        list(Archive(folder).check())
+    name = f"{inside.relative_to(folder.url)}/new"
+    for write in (folder.put, folder.create):
+        with pytest.raises(StoreError):
+            write(name, b"x")
+    assert sorted(outside.iterdir()) == before
+
+
 def test_an_archive_of_two_installations_is_named(folder: FolderStore) -> None:
     write_archive(folder)
     add_entry(folder, build_segment(make_records(2, [0]), 0, 1), installation="another")

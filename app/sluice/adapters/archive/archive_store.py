@@ -9,8 +9,9 @@ that must be new carries `If-None-Match: *`.
 from __future__ import annotations
 
 import os
+import secrets
 import stat
-import tempfile
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -88,20 +89,21 @@ class FolderStore:
         return self._write(name, data, replace=False)
 
     def read(self, name: str, most_bytes: int) -> bytes:
-        """See ArchiveStore. What is no regular file is refused, a link too: it could lead anywhere, or
-        block."""
-        path = self._folder / name
+        """See ArchiveStore. What is no regular file is refused, and a link on the way to it: it could lead
+        anywhere, or block."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with self._open_parent(name) as parent:
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+                descriptor = os.open(name.rsplit("/", 1)[-1], flags, dir_fd=parent)
             with open(descriptor, "rb") as opened:  # noqa: PTH123 - of a descriptor
                 found = os.fstat(descriptor)
                 if not stat.S_ISREG(found.st_mode):
-                    raise StoreError(f"{path}: not a regular file")
+                    raise StoreError(f"{self._folder / name}: not a regular file")
                 data = opened.read(most_bytes + 1) if found.st_size <= most_bytes else None
         except FileNotFoundError:
             raise ObjectMissing(name) from None
         except OSError as error:
-            raise StoreError(f"{path}: {error.strerror}") from None
+            raise StoreError(f"{self._folder / name}: {error.strerror}") from None
         if data is None or len(data) > most_bytes:
             raise ObjectTooLarge(name)
         return data
@@ -109,36 +111,57 @@ class FolderStore:
     def list_names(self, folder: str) -> Iterator[str]:
         """See ArchiveStore."""
         try:
-            with os.scandir(self._folder / folder) as entries:
-                names = [one.name for one in entries if not one.name.startswith(_PARTIAL)]
+            with self._open_parent(f"{folder}/") as opened:
+                names = os.listdir(opened)  # noqa: PTH208 - of a descriptor
         except FileNotFoundError:
             return iter(())
         except OSError as error:
             raise StoreError(f"{self._folder / folder}: {error.strerror}") from None
-        return iter(names)
+        return (one for one in names if not one.startswith(_PARTIAL))
 
     def _write(self, name: str, data: bytes, *, replace: bool) -> bool:
-        path = self._folder / name
+        last, partial = name.rsplit("/", 1)[-1], f"{_PARTIAL}{secrets.token_hex(8)}"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, partial = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
-            try:
-                with open(descriptor, "wb") as out:  # noqa: PTH123 - of a descriptor
-                    out.write(data)
-                    out.flush()
-                    os.fsync(out.fileno())
-                if replace:
-                    os.replace(partial, path)  # noqa: PTH105 - beside os.link
-                else:
-                    os.link(partial, path)
-            finally:
-                Path(partial).unlink(missing_ok=True)
-            _sync_folder(path.parent)
+            with self._open_parent(name, make=True) as parent:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                descriptor = os.open(partial, flags, 0o600, dir_fd=parent)
+                try:
+                    with open(descriptor, "wb") as out:  # noqa: PTH123 - of a descriptor
+                        out.write(data)
+                        out.flush()
+                        os.fsync(out.fileno())
+                    if replace:
+                        os.replace(partial, last, src_dir_fd=parent, dst_dir_fd=parent)
+                    else:
+                        os.link(partial, last, src_dir_fd=parent, dst_dir_fd=parent)
+                finally:
+                    with suppress(FileNotFoundError):
+                        os.unlink(partial, dir_fd=parent)
+                os.fsync(parent)  # so that the new name outlives a power cut
         except FileExistsError:
             return False
         except OSError as error:
-            raise StoreError(f"{path}: {error.strerror}") from None
+            raise StoreError(f"{self._folder / name}: {error.strerror}") from None
         return True
+
+    @contextmanager
+    def _open_parent(self, name: str, *, make: bool = False) -> Iterator[int]:
+        """The folder of a name, opened from the archive's own one step at a time: a link below that one is
+        not followed. Raises OSError."""
+        if make:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        opened = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for part in name.split("/")[:-1]:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=opened)
+                below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened)
+                os.close(opened)
+                opened = below
+            yield opened
+        finally:
+            os.close(opened)
 
 
 class BucketStore:
@@ -218,12 +241,3 @@ class _Refusals:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, ObjectMissing | ObjectTooLarge):
             raise StoreError(f"{BUCKET_SCHEME}{self._path}: {error or type(error).__name__}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder outlive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
