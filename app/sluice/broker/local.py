@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from sluice.broker import handle
 from sluice.broker.handle import BrokerError, JarsError, wait_until_ready
 from sluice.broker.process_identity import ProcessIdentity
+from sluice.secrets.secret_files import replace_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -229,7 +230,7 @@ class LocalBroker:
             self.security.write_files()
             where |= self.security.write_properties(self.port, self.controller_port)
         settings = {**handle.SINGLE_NODE, **where, "log.dirs": str(self.layout.data), **self.more}
-        self.layout.properties.write_text(handle.write_properties(settings), encoding="utf-8")
+        replace_secret(self.layout.properties, handle.write_properties(settings).encode())
         if not (self.layout.data / "meta.properties").exists():
             self._format(java)
 
@@ -240,12 +241,16 @@ class LocalBroker:
         fresh = kept.with_name(f"{uuid.uuid4().hex}.new")
         keeping = [] if kept.exists() else [f"-XX:ArchiveClassesAtExit={fresh}"]
         tool = ["kafka.tools.StorageTool", "format", "-t", self.cluster_id or make_cluster_id(), "-c", config]
-        tool += [] if self.security is None else self.security.list_format_arguments()
+        users = None if self.security is None else self.security.write_users()
+        tool += [] if users is None else [f"@{users}"]
         command = [*self._build_command(java), *keeping, *tool]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FORMAT_S)  # noqa: S603
         except subprocess.TimeoutExpired:
             raise BrokerError(f"Formatting {self.layout.data} took over {FORMAT_S:.0f} s") from None
+        finally:
+            if users is not None:
+                users.unlink(missing_ok=True)
         if done.returncode != 0:
             raise BrokerError(
                 f"Could not format {self.layout.data}:\n{(done.stdout + done.stderr)[-LOG_TAIL:]}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sluice.broker.handle import LOOPBACK
 from sluice.client.kafka_connection import KafkaConnection
+from sluice.secrets.secret_files import replace_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ADMIN = "admin"
 BROKER = "sluice-broker"
 """The name in the broker's own certificate, with which it talks to itself."""
+FOLDER_OF_OWNER = 0o700
 LIFE = timedelta(days=30)
 ITERATIONS = 4096
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -33,7 +35,8 @@ BEARER_HANDLER = (
 
 @dataclass(frozen=True, slots=True)
 class BrokerSecurity:
-    """The CA, the users and the ports of a secured broker. `folder` holds its PEM files.
+    """The CA, the users and the ports of a secured broker, for tests and trials on one machine. `folder` has
+    its PEM files; keys and passwords are in files that only their owner may read.
 
     Everyone but `ADMIN` may do nothing until an ACL says otherwise. A client comes with a password (PLAIN,
     SCRAM), with an unsigned token (OAUTHBEARER: for tests alone), or to `tls_port` with a certificate of
@@ -81,14 +84,15 @@ class BrokerSecurity:
         """The CA and the broker's own key and certificate, unless they are there."""
         if self.ca_file.exists():
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=FOLDER_OF_OWNER, parents=True, exist_ok=True)
+        self.folder.chmod(FOLDER_OF_OWNER)
         key = _make_key()
         certificate = _sign("Sluice test CA", key, None, key)
-        (self.folder / "ca-key.pem").write_bytes(_write_key(key))
-        self.ca_file.write_bytes(_write_certificate(certificate))
+        replace_secret(self.folder / "ca-key.pem", _write_key(key))
+        replace_secret(self.ca_file, _write_certificate(certificate))
         self._write_pair(BROKER)
         pair = (self.folder / f"{BROKER}-key.pem", self.folder / f"{BROKER}.pem")
-        self._keystore.write_bytes(b"".join(path.read_bytes() for path in pair))
+        replace_secret(self._keystore, b"".join(path.read_bytes() for path in pair))
 
     def write_properties(self, port: int, controller_port: int) -> dict[str, str]:
         """Beyond those of every broker of ours, in whose place they come."""
@@ -133,14 +137,17 @@ class BrokerSecurity:
             **self.more,
         }
 
-    def list_format_arguments(self) -> list[str]:
-        """The users, for the tool that formats the storage."""
-        return [
-            part
+    def write_users(self) -> Path:
+        """A file of the arguments, one a line, by which the tool that formats the storage adds the users: a
+        process list shows the arguments of a command to everyone. The caller removes it."""
+        parts = [
+            f"--add-scram\n{mechanism}=[name={name},iterations={ITERATIONS},password={word}]\n"
             for mechanism in SCRAM
             for name, word in self.passwords.items()
-            for part in ("--add-scram", f"{mechanism}=[name={name},iterations={ITERATIONS},password={word}]")
         ]
+        path = self.folder / "users.arguments"
+        replace_secret(path, "".join(parts).encode())
+        return path
 
     @property
     def _keystore(self) -> Path:
@@ -157,8 +164,8 @@ class BrokerSecurity:
         ca = x509.load_pem_x509_certificate(self.ca_file.read_bytes())
         key = _make_key()
         certificate = _sign(name, key, ca, ca_key)  # type: ignore[arg-type]
-        (self.folder / f"{name}.pem").write_bytes(_write_certificate(certificate))
-        kept.write_bytes(_write_key(key))
+        replace_secret(self.folder / f"{name}.pem", _write_certificate(certificate))
+        replace_secret(kept, _write_key(key))
         return kept
 
 
