@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
+from aiokafka import TopicPartition
 
 from sluice.adapters.archive.archive_store import (
     FolderStore,
@@ -22,8 +23,11 @@ from sluice.adapters.archive.archive_store import (
     require_exclusive_writes,
 )
 from sluice.adapters.archive.archived_records import Archive
+from sluice.adapters.archive.archiver import ArchivedInstallation, ArchiveLimits, Archiver
 from sluice.adapters.archive.manifest import ArchiveRefused, ManifestEntry, read_manifest, write_entry
-from sluice.adapters.archive.segment import ArchiveDamaged, Segment, read_segment
+from sluice.adapters.archive.segment import COMPRESSOR_BYTES, ArchiveDamaged, Segment, read_segment
+from sluice.adapters.kafka.kafka_read import StoredRecord
+from sluice_topics.catalog import BY_NAME, VERDICTS
 from tests.adapters.archives import TOPIC, add_entry, build_segment, make_records, open_bucket, write_archive
 
 if TYPE_CHECKING:
@@ -128,6 +132,21 @@ def test_who_adds_to_an_archive_keeps_the_last_segment_of_each_partition_alone(f
     (Path(folder.url) / "manifest/000000000002.json").unlink()
     (Path(folder.url) / "manifest/000000000005.json").write_bytes(b"{}")
     assert read_manifest(folder, ends_only=True).findings == read_manifest(folder).findings != []
+
+
+def test_where_memory_is_full_the_largest_segments_are_written_and_the_others_grow_on(
+    folder: FolderStore,
+) -> None:
+    limits = ArchiveLimits(held_bytes=4 * COMPRESSOR_BYTES + 1000)
+    of = ArchivedInstallation("i", "t.", "app", {TOPIC: BY_NAME[VERDICTS]})
+    archiver = Archiver("nowhere:9", of, folder, limits)
+    parts = [TopicPartition(TOPIC, number) for number in range(5)]
+    archiver._ends = dict.fromkeys(parts, 0)  # noqa: SLF001 - without a broker
+    noise = os.urandom(2 * COMPRESSOR_BYTES)
+    for part in parts:
+        value = noise if part.partition == 3 else b"small"
+        archiver._take(part, [StoredRecord(TOPIC, part.partition, 0, 0, None, value, ())])  # noqa: SLF001 - without a broker
+    assert archiver._choose_largest() == [parts[3], parts[0], parts[1]]  # noqa: SLF001 - without a broker
 
 
 def test_an_entry_that_is_written_while_the_manifest_is_read_is_not_taken_for_a_cut(

@@ -18,7 +18,7 @@ from load.installations.installation import INPUTS
 from sluice.adapters.archive.archive_store import FolderStore, StoreError, open_store
 from sluice.adapters.archive.archived_records import Archive
 from sluice.adapters.archive.archiver import ArchiveLimits, Archiver
-from sluice.adapters.archive.manifest import ArchiveRefused
+from sluice.adapters.archive.manifest import ArchiveRefused, read_manifest
 from sluice.adapters.kafka.kafka_read import list_partitions, open_reader
 from sluice.cli.machine.archive import build_archiver
 from sluice.cli.main import cli
@@ -169,6 +169,31 @@ def test_small_segments_little_memory_and_a_store_that_is_away_change_nothing(
         assert read_archive(tmp_path / f"archive{number}") == there
         assert manifest.number >= 1
         assert store.calls < 0
+
+
+def test_what_is_decided_is_noted_however_often_memory_is_full(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    store = FolderStore(tmp_path / "archive")
+    built = build_archiver(load_settings(environment=installation.settings), store)
+    limits = ArchiveLimits(held_bytes=1, age_s=1.0)
+    archiver = Archiver(installation.bootstrap_servers, built.of, store, limits)
+
+    before = count_records(installation, VERDICTS)
+
+    async def follow() -> None:
+        following = asyncio.create_task(archiver.run())
+        for number in range(2):
+            await asyncio.to_thread(decide_some, installation, worker, f"f{number}", 5, before + 5 * number)
+            seen = read_manifest(store).decided if number else {}
+            async with asyncio.timeout(30):
+                while not (found := read_manifest(store).decided) or found == seen:  # noqa: ASYNC110 - a store tells nobody
+                    await asyncio.sleep(0.1)
+        archiver.stop()
+        await following
+
+    asyncio.run(follow())
+    assert any(topic == installation.real(ACTIONS) for topic, _ in read_manifest(store).decided)
 
 
 async def delete_inputs(installation: TestInstallation) -> None:

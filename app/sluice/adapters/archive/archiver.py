@@ -4,9 +4,10 @@ It has no consumer group: the archive's manifest is the truth of how far it came
 segments, one for each partition, which are written together with an entry of the manifest. So a kill at any
 moment leaves nothing out and nothing twice: what no entry names is read again.
 
-A partition's segment is cut when it is large enough, and all are cut when the oldest of them is old enough or
-when they take too much memory. When age cuts, the entry also says up to where the workers had decided: the
-group's offsets are asked for first, and the cut waits until all that lay on the broker then is read.
+A partition's segment is cut when it is large enough, the largest ones when all take too much memory, and all
+of them each `age_s`. That last entry also says up to where the workers had decided: the group's offsets are
+asked for first, and the cut waits until all that lay on the broker then is read. Its clock is its own, so
+that no other cut delays it.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Archiver:
         self._read_ms = read_ms
         self._builders: dict[TopicPartition, SegmentBuilder] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self._begun: dict[TopicPartition, float] = {}
+        self._decided_at = time.monotonic()
         self._awaited: tuple[dict[TopicPartition, int], dict[str, dict[str, int]]] | None = None
         self._stopped = False
         self.written = 0
@@ -201,15 +202,14 @@ class Archiver:
                 assert self._awaited is not None  # noqa: S101 - asked above
                 await self._cut(consumer, manifest, list(self._builders), self._awaited[1])
                 self._awaited = None
+                self._decided_at = time.monotonic()
                 if once:
                     return
-            elif self._stopped or self._count_held_bytes() > self.limits.held_bytes:
-                await self._cut(consumer, manifest, list(self._builders), None)
-            elif full := [part for part, one in self._builders.items() if self._is_full(one)]:
-                await self._cut(consumer, manifest, full, None)
+            elif parts := self._choose_parts():
+                await self._cut(consumer, manifest, parts, None)
             if self._stopped:
                 return
-            if self._awaited is None and self._is_old():
+            if self._awaited is None and time.monotonic() - self._decided_at >= self.limits.age_s:
                 await self._await_present(asking)
 
     def _take(self, part: TopicPartition, records: Sequence[StoredRecord]) -> None:
@@ -218,16 +218,27 @@ class Archiver:
             has_head = self.of.topics[part.topic].ledger
             builder = SegmentBuilder(part.topic, part.partition, self._ends[part], has_head=has_head)
             self._builders[part] = builder
-            self._begun[part] = time.monotonic()
         for record in records:
             builder.add(record)
 
-    def _is_full(self, builder: SegmentBuilder) -> bool:
-        return builder.raw_bytes >= self.limits.segment_bytes
+    def _choose_parts(self) -> list[TopicPartition]:
+        """Whose segments are to be written before their time."""
+        if self._stopped:
+            return list(self._builders)
+        if self._count_held_bytes() > self.limits.held_bytes:
+            return self._choose_largest()
+        return [part for part, one in self._builders.items() if one.raw_bytes >= self.limits.segment_bytes]
 
-    def _is_old(self) -> bool:
-        oldest = min(self._begun.values(), default=None)
-        return oldest is not None and time.monotonic() - oldest >= self.limits.age_s
+    def _choose_largest(self) -> list[TopicPartition]:
+        """The largest segments, without which the others take half of `held_bytes`; of equal ones those that
+        were begun first."""
+        chosen, held = [], self._count_held_bytes()
+        for part, builder in sorted(self._builders.items(), key=lambda one: -one[1].held_bytes):
+            if held <= self.limits.held_bytes // 2:
+                break
+            chosen.append(part)
+            held -= builder.held_bytes
+        return chosen
 
     def _count_held_bytes(self) -> int:
         return sum(one.held_bytes for one in self._builders.values())
@@ -283,7 +294,6 @@ class Archiver:
             await self._ask_store(partial(write_entry, self._store, manifest, entry))
             for part, segment in zip(some, segments, strict=True):
                 self._ends[part] = segment.end
-                del self._begun[part]
                 self.written += segment.count
         log.info("entry %d of the archive: %d segments", manifest.number, len(parts))
 
