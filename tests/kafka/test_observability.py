@@ -225,33 +225,6 @@ def test_a_notifier_is_ready_once_it_has_read_what_there_is(
             assert not re.search(r" (ERROR|CRITICAL) ", notifier.read_log()), notifier.read_log()
 
 
-def test_a_callers_trace_goes_through_gateway_and_worker_to_the_commit(
-    installation: TestInstallation, worker: WorkerProcess, collector: Collector
-) -> None:
-    trace_id, caller = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-    assert collector.spans == []  # nobody else asked
-    with run_gateway(installation, "traced") as gateway:
-        with gateway.client(traceparent=f"00-{trace_id}-{caller}-01") as client:
-            body = request("traced-session", parameters={"card": PAYLOAD})
-            assert client.post("/v1/evaluate", json=body).status_code == 200
-        wait_until(lambda: {"sluice.commit", REQUEST} <= {one.name for one in collector.spans}, worker)
-    spans = {one.name: one for one in collector.spans}
-    assert {one.trace_id.hex() for one in collector.spans} == {trace_id}
-    assert spans[REQUEST].parent_span_id.hex() == caller
-    assert spans["sluice.decide"].parent_span_id == spans[REQUEST].span_id
-    assert spans["sluice.commit"].parent_span_id == spans["sluice.decide"].span_id
-    gates = [one for one in collector.spans if one.name.startswith("sluice.gate ")]
-    assert gates
-    assert {one.parent_span_id for one in gates} == {spans["sluice.decide"].span_id}
-    (record,) = [
-        one for one in read_stored(installation, VERDICTS) if b"traced-session" in (one.value or b"")
-    ]
-    header = dict(record.headers)["traceparent"]
-    assert header is not None
-    assert header.decode() == f"00-{trace_id}-{spans['sluice.decide'].span_id.hex()}-01"
-    assert PAYLOAD not in "".join(map(str, collector.spans))
-
-
 def test_decisions_are_exported_once_and_a_restart_goes_on_where_it_ended(
     installation: TestInstallation, worker: WorkerProcess
 ) -> None:
@@ -268,6 +241,35 @@ def test_decisions_are_exported_once_and_a_restart_goes_on_where_it_ended(
     (later,) = export(installation)
     assert (later["resources"], later["disposition"]) == ([{"uid": "e-later"}], "Allowed")
     assert PAYLOAD not in json.dumps(first)
+
+
+def test_a_callers_trace_goes_through_gateway_and_worker_and_both_send_it_before_they_end(
+    installation: TestInstallation, worker: WorkerProcess, collector: Collector
+) -> None:
+    trace_id, caller = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    assert collector.spans == []  # nobody else asked
+    header = f"00-{trace_id}-{caller}-01"
+    with run_gateway(installation, "traced") as gateway, gateway.client(traceparent=header) as client:
+        body = request("traced-session", parameters={"card": PAYLOAD})
+        assert client.post("/v1/evaluate", json=body).status_code == 200
+    assert REQUEST in {one.name for one in collector.spans}  # it has ended, and kept none back
+    assert worker.end(END_S) == 0
+    assert "sluice.commit" in {one.name for one in collector.spans}
+    spans = {one.name: one for one in collector.spans}
+    assert {one.trace_id.hex() for one in collector.spans} == {trace_id}
+    assert spans[REQUEST].parent_span_id.hex() == caller
+    assert spans["sluice.decide"].parent_span_id == spans[REQUEST].span_id
+    assert spans["sluice.commit"].parent_span_id == spans["sluice.decide"].span_id
+    gates = [one for one in collector.spans if one.name.startswith("sluice.gate ")]
+    assert gates
+    assert {one.parent_span_id for one in gates} == {spans["sluice.decide"].span_id}
+    (record,) = [
+        one for one in read_stored(installation, VERDICTS) if b"traced-session" in (one.value or b"")
+    ]
+    written = dict(record.headers)["traceparent"]
+    assert written is not None
+    assert written.decode() == f"00-{trace_id}-{spans['sluice.decide'].span_id.hex()}-01"
+    assert PAYLOAD not in "".join(map(str, collector.spans))
 
 
 def export(installation: TestInstallation, *options: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -15,6 +16,7 @@ from sluice.observability.worker_metrics import WorkerMetrics
 from sluice.stream.process import SystemClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sluice.observability.metric_definitions import Process
@@ -51,14 +53,17 @@ class ObservedProcess(NamedTuple):
 
 EXPORT_S = 5.0
 """Within which an endpoint must have taken spans, or they are dropped."""
+FLUSH_S = 2.0
+"""How long a process that was asked to stop waits for its last spans."""
 
 
 class ObservedWorker(NamedTuple):
     """A worker's observer, and the listener that serves what it counts, not started; None: nothing is
-    served."""
+    served. `flush`: hands on the spans that are left, within FLUSH_S."""
 
     observer: EngineObserver
     listener: HttpListener | None
+    flush: Callable[[], None]
 
 
 def observe_worker(settings: Settings, beat_file: Path | None = None) -> ObservedWorker | None:
@@ -73,12 +78,17 @@ def observe_worker(settings: Settings, beat_file: Path | None = None) -> Observe
     health = WorkerHealth(beat_file)
     if address or beat_file is not None:
         observers.append(health)
+    flush = partial(spans.flush, FLUSH_S) if spans is not None else _flush_nothing
     if not address:
-        return ObservedWorker(EngineObservers(observers), None) if observers else None
+        return ObservedWorker(EngineObservers(observers), None, flush) if observers else None
     checks = HealthChecks(health.beat.find_fault, health.list_waits)
     metrics, listener = observe_process("worker", address, checks)
     counted = WorkerMetrics(metrics, SystemClock().wall_ms)
-    return ObservedWorker(EngineObservers([counted, *observers]), listener)
+    return ObservedWorker(EngineObservers([counted, *observers]), listener, flush)
+
+
+def _flush_nothing() -> None:
+    return None
 
 
 class ObservedGateway(NamedTuple):

@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
     """The parts that the routes are made of. `observe`, `tracer`: see Edge; `note_serving` is told when it is
-    connected, and when it stops."""
+    connected, and when it stops; `flush_traces` is called last, in a thread."""
 
     exchange: Exchange
     decisions: Decisions
@@ -86,6 +86,7 @@ class GatewayParts:
     observe: ObserveRequest | None = None
     tracer: RequestTracer | None = None
     note_serving: Callable[[bool], None] = lambda _: None
+    flush_traces: Callable[[], None] = lambda: None
 
 
 def build_app(parts: GatewayParts) -> Edge:
@@ -112,6 +113,7 @@ def build_app(parts: GatewayParts) -> Edge:
             await parts.visitors.close()
             await parts.answers.close()
             await parts.rate.close()
+            await asyncio.to_thread(parts.flush_traces)
 
     app = FastAPI(
         title="Sluice gateway", version=API_VERSION, lifespan=lifespan, docs_url=None, redoc_url=None

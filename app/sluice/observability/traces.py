@@ -11,6 +11,7 @@ Above a bound in each second none is, whoever asks for it. Needs the extra `trac
 from __future__ import annotations
 
 import random
+import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -135,8 +136,13 @@ class SpanWriter:
         span.end(max(times))
 
     def flush(self, within_s: float) -> None:
-        """Hand on what is left."""
-        self._provider.force_flush(int(within_s * 1000))
+        """Hand on what is left. Returns after `within_s` at the latest: what the endpoint has not taken by
+        then is lost if the process ends."""
+        bound_ms = int(within_s * 1000)
+        # In a thread: an export that goes on has the exporter's own time limit.
+        flushing = threading.Thread(target=self._provider.force_flush, args=(bound_ms,), daemon=True)
+        flushing.start()
+        flushing.join(within_s)
 
     def _take_room(self) -> bool:
         """A bucket that fills by `most_per_s` and holds a second's."""
@@ -247,6 +253,10 @@ class RequestTraces:
             return None
         own = TraceContext(trace_id, random.getrandbits(64) or 1, 1)
         return RequestTrace(self._spans, own, None if context is None else context.span_id)
+
+    def flush(self, within_s: float) -> None:
+        """Hand on what is left, as SpanWriter does."""
+        self._spans.flush(within_s)
 
 
 class RequestTrace:

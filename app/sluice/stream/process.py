@@ -19,6 +19,7 @@ import logging
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -160,9 +161,23 @@ def end_stopped(what_is_left: str) -> None:
     end_process(EXIT_STOPPED)
 
 
+_BEFORE_STOP: list[Callable[[], None]] = []
+
+
+def call_before_stop(call: Callable[[], None]) -> None:
+    """Have it called before the process ends after a good stop. It has to return soon by itself."""
+    _BEFORE_STOP.append(call)
+
+
 def end_process(status: int) -> NoReturn:
     """End the process with this status, and with it the threads that have not ended. An interpreter that
-    takes itself down beside them may crash in their native code (SIGSEGV), after a good stop too."""
+    takes itself down beside them may crash in their native code (SIGSEGV), after a good stop too.
+
+    After a good stop what call_before_stop was given is called first. A fault waits for nothing."""
+    if status == EXIT_STOPPED:
+        for call in _BEFORE_STOP:
+            with suppress(Exception):  # all that was decided is committed
+                call()
     logging.shutdown()
     os._exit(status)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -215,3 +216,21 @@ def test_the_names_that_queries_ask_for_are_these() -> None:
         "GATE_NAME": "sluice.gate.name",
         "GATE_PASSED": "sluice.gate.passed",
     }
+
+
+class _StuckExporter(InMemorySpanExporter):
+    """Of an endpoint that does not answer."""
+
+    def export(self, spans: Any) -> Any:
+        time.sleep(3.0)
+        return super().export(spans)
+
+
+def test_an_endpoint_that_does_not_answer_holds_up_no_stop() -> None:
+    writer = SpanWriter(_StuckExporter(), TraceSettings("test", 1.0, 1_000.0))
+    trace_of_request = RequestTraces(writer).begin(SAMPLED)
+    assert trace_of_request is not None
+    trace_of_request.end("GET", "/", 200)
+    began = time.monotonic()
+    writer.flush(0.2)
+    assert time.monotonic() - began < 1.5

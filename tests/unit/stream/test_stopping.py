@@ -6,7 +6,9 @@ import queue
 import subprocess
 import sys
 
-from sluice.stream.process import StopBound
+import pytest
+
+from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, StopBound
 
 SOON_S = 0.05
 LATE_S = 60.0
@@ -50,3 +52,19 @@ def test_a_thread_that_has_not_ended_takes_nothing_down_with_a_process_that_ends
     )
     ended = subprocess.run([sys.executable, "-c", program], check=False, timeout=PATIENCE_S * 6)
     assert ended.returncode == 0
+
+
+@pytest.mark.parametrize(("status", "written"), [(EXIT_STOPPED, "last words"), (EXIT_FAULT, "")])
+def test_what_is_to_be_done_before_a_good_stop_is_done_then_and_a_fault_waits_for_nothing(
+    status: int, written: str
+) -> None:
+    program = (
+        "import os\n"
+        "from sluice.stream.process import call_before_stop, end_process\n"
+        "call_before_stop(lambda: 1 / 0)\n"
+        "call_before_stop(lambda: os.write(1, b'last words'))\n"
+        f"end_process({status})\n"
+    )
+    words = [sys.executable, "-c", program]
+    ended = subprocess.run(words, check=False, timeout=PATIENCE_S * 6, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (status, written)

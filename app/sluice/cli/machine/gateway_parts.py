@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
-from sluice.bootstrap.observing import TracesUnavailable, trace_gateway
+from sluice.bootstrap.observing import FLUSH_S, TracesUnavailable, trace_gateway
 from sluice.cli.machine.gateway_ledger import build_ledger_work
 from sluice.cli.machine.notify import MISSING
 from sluice.cli.output import require_record_proofs, stop
@@ -110,11 +111,12 @@ def _observe(settings: Settings, observed: ObservedGateway | None, registry: Reg
         tracer = trace_gateway(settings)
     except TracesUnavailable as error:
         stop(str(error))
+    traced = {} if tracer is None else {"tracer": tracer, "flush_traces": partial(tracer.flush, FLUSH_S)}
     if observed is None:
-        return {"tracer": tracer}
+        return traced
     observed.health.is_fresh = lambda: registry.is_fresh
     note_serving = observed.health.note_serving
-    return {"observe": observed.metrics.observe, "note_serving": note_serving, "tracer": tracer}
+    return {"observe": observed.metrics.observe, "note_serving": note_serving, **traced}
 
 
 def _build_freezer(settings: Settings) -> Freezer:

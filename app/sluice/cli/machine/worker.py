@@ -21,7 +21,7 @@ from sluice.cli.output import REFUSED, require_settings, stop
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.trust.in_force import PolicyError
 from sluice.settings.reader import describe_missing_trust
-from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, end_process
+from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, call_before_stop, end_process
 
 if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_control import KafkaControlReader
@@ -98,6 +98,7 @@ def run(settings: Settings, additions: Additions | None = None, supervised: Path
     except TracesUnavailable as error:
         stop(str(error))
     if observed is not None:
+        call_before_stop(observed.flush)
         if observed.listener is not None:
             listen(observed.listener, "worker")
             if files is not None:
