@@ -18,6 +18,7 @@ from sluice.cli.machine.archive import build_archiver
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.settings.reader import load_settings
 from sluice_topics.catalog import ACTIONS, CATALOG, SESSIONS_CHANGELOG, VERDICTS
+from tests.adapters.archives import add_entry, build_segment, make_records
 from tests.kafka.installation import action, delete_topics, installation_on, publish, run_worker, wait_for
 from tests.kafka.test_archive import (
     count_records,
@@ -148,6 +149,7 @@ def test_what_an_archive_holds_of_one_transaction_alone_is_cut_off_and_decided_a
         settings.kafka.connection, replace(whole.of, topics=torn), open_store(place), whole.limits
     )
     asyncio.run(torn_archiver.run(once=True))
+    asyncio.run(leave_restoration(installation))
     asyncio.run(delete_topics(kafka, prefix))
 
     restored = run(installation, "archive", "restore", "--from", place)
@@ -162,6 +164,51 @@ def test_what_an_archive_holds_of_one_transaction_alone_is_cut_off_and_decided_a
     assert json.loads(run(installation, "ledger", "verify", "--json").stdout)["intact"]
     reruns = rerun(installation, "--all")
     assert (reruns["identical"], reruns["reruns"]) == (11, [])
+
+
+async def leave_restoration(installation: TestInstallation) -> None:
+    """As a restoration does that is killed: its transaction stays open."""
+    topic = installation.real(ACTIONS)
+    producer = AIOKafkaProducer(
+        bootstrap_servers=installation.bootstrap_servers,
+        transactional_id=f"restore-{topic}-0",
+        transaction_timeout_ms=600_000,
+    )
+    await producer.start()
+    await producer.begin_transaction()
+    await producer.send_and_wait(topic, b"{}", partition=0)
+    await producer.stop()
+
+
+def test_an_archive_that_claims_far_offsets_is_refused_before_anything_is_written(
+    kafka: str, prefix: str, tmp_path: Path
+) -> None:
+    installation = installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+    place = str(tmp_path / "archive")
+    done = run(installation, "archive", "run", "--once", "--to", place)
+    assert done.exit_code == 0, done.output
+    topic = installation.real(ACTIONS)
+    state = make_records(0, [0], topic=installation.changelog)
+    far = make_records(0, [10**14], topic=topic)
+    add_entry(
+        open_store(place),
+        build_segment(state, 0, 1),
+        build_segment(far, 10**14, 10**14 + 1),
+        installation=done_as(installation),
+        prefix=installation.prefix,
+        app_id=installation.app_id,
+    )
+    asyncio.run(delete_topics(kafka, prefix))
+    refused = run(installation, "archive", "restore", "--from", place)
+    assert refused.exit_code == 2, refused.output
+    assert f"--most-filled {10**14 + 2}" in refused.output
+    assert run(installation, "topics", "check").exit_code == 1, "no topic is there"
+    allowed = run(installation, "archive", "restore", "--from", place, "--noted", f"1:{'0' * 64}")
+    assert (allowed.exit_code, "as noted" in allowed.output) == (2, True)
+
+
+def done_as(installation: TestInstallation) -> str:
+    return load_settings(environment=installation.settings).policy.installation
 
 
 def lies_behind(topic: Topic, lacks: str) -> bool:

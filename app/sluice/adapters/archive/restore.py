@@ -56,6 +56,8 @@ _MARKERS_S = 60.0
 _POLL_S = 0.01
 _FILLED_AT_ONCE = 50_000
 _TRANSACTION_MS = 600_000
+MOST_FILLED = 50_000_000
+"""Some two and a half minutes, and a gigabyte on the broker for a while."""
 _KEEP = {"retention.ms": "-1"}
 _PRODUCERS_TIME = {"message.timestamp.type": "CreateTime"}
 
@@ -139,7 +141,10 @@ class Restorer:
         layout: TopicLayout,
         state: StateReader,
         replication: int,
+        most_filled: int = MOST_FILLED,
     ) -> None:
+        """`most_filled`: offsets without a record that may be filled in, of all partitions together."""
+        self._most_filled = most_filled
         self._cluster = cluster
         self._archive = archive
         self._layout = layout
@@ -157,7 +162,10 @@ class Restorer:
         """
         await asyncio.to_thread(self._require_whole)
         cuts = await asyncio.to_thread(find_cuts, self._archive, self._layout, self._state)
+        self._require_bounded(cuts)
         try:
+            await self._require_no_topics()
+            await self._end_earlier_transactions(cuts)
             await self._create_topics()
             async with make_consumer(self._cluster, "read_uncommitted") as asking:
                 await self._write_all(cuts, asking)
@@ -184,9 +192,62 @@ class Restorer:
                 "kafka.partitions, kafka.topic_prefix and worker.app_id must be as they were"
             )
 
+    def _require_bounded(self, cuts: Mapping[int, Cut]) -> None:
+        """Refuse an archive with so many offsets without a record that nobody would wait for them."""
+        missing = {
+            part: max(
+                0, self._find_end(part, cuts) - sum(one.count for one in self._archive.list_segments(part))
+            )
+            for part in self._list_parts()
+        }
+        if (total := sum(missing.values())) > self._most_filled:
+            name, number = max(missing, key=lambda part: missing[part])
+            raise ArchiveRefused(
+                f"{total} offsets have no record and must be filled in, {missing[name, number]} of them of "
+                f"{name}:{number}: some {total * 3 // 60_000_000 + 1} minutes; if that is right, pass "
+                f"--most-filled {total}"
+            )
+
+    def _list_parts(self) -> list[Part]:
+        return [
+            (name, number)
+            for name, topic in self._topics.items()
+            for number in range(self._layout.count_partitions(topic))
+        ]
+
+    def _find_end(self, part: Part, cuts: Mapping[int, Cut]) -> int:
+        """The offset that a partition must reach; 0 where there is nothing to restore."""
+        segments = self._archive.list_segments(part)
+        cut = cuts.get(part[1], Cut())
+        return max(segments[-1].end if segments else 0, cut.positions.get(self._topics[part[0]].name, 0))
+
+    async def _end_earlier_transactions(self, cuts: Mapping[int, Cut]) -> None:
+        """End what an interrupted restoration left open, while there is no topic: else the marker of its end
+        comes to lie in the new one, at an offset of a record."""
+        bound = asyncio.Semaphore(_AT_ONCE)
+
+        async def end(part: Part) -> None:
+            async with bound:
+                producer = _build_filling(self._cluster, part)
+                try:
+                    await producer.start()
+                finally:
+                    await producer.stop()
+
+        await asyncio.gather(*(end(part) for part in self._list_parts() if self._find_end(part, cuts)))
+
     def _has(self, part: Part) -> bool:
         topic = self._topics.get(part[0])
         return topic is not None and part[1] < self._layout.count_partitions(topic)
+
+    async def _require_no_topics(self) -> None:
+        async with open_admin(self._cluster) as admin:
+            there = sorted(self._topics.keys() & set(await admin.list_topics()))
+        if there:
+            raise ArchiveRefused(
+                f"{there[0]} and {len(there) - 1} more topics are there already: restore to a cluster "
+                "without them"
+            )
 
     async def _create_topics(self) -> None:
         new_topics = [
@@ -199,12 +260,6 @@ class Restorer:
             for name, topic in self._topics.items()
         ]
         async with open_admin(self._cluster) as admin:
-            there = sorted(self._topics.keys() & set(await admin.list_topics()))
-            if there:
-                raise ArchiveRefused(
-                    f"{there[0]} and {len(there) - 1} more topics are there already: restore to a cluster "
-                    "without them"
-                )
             response = await admin.create_topics(new_topics)
             for name, code, *rest in response.topic_errors:
                 if code:
@@ -225,17 +280,13 @@ class Restorer:
                         raise KafkaTopicError(f"{name} was not altered: code {code}, {message}")
 
     async def _write_all(self, cuts: Mapping[int, Cut], asking: AIOKafkaConsumer) -> None:
-        parts = [
-            TopicPartition(name, number)
-            for name, topic in self._topics.items()
-            for number in range(self._layout.count_partitions(topic))
-        ]
+        parts = [TopicPartition(*part) for part in self._list_parts()]
         await fetch_ends(asking, parts)
         bound = asyncio.Semaphore(_AT_ONCE)
 
         async def write(part: TopicPartition) -> None:
             async with bound:
-                await self._write_part(part, cuts.get(part.partition, Cut()), asking)
+                await self._write_part(part, cuts, asking)
 
         tasks = [asyncio.create_task(write(part)) for part in parts]
         try:
@@ -245,10 +296,11 @@ class Restorer:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _write_part(self, part: TopicPartition, cut: Cut, asking: AIOKafkaConsumer) -> None:
-        topic = self._topics[part[0]]
-        segments = self._archive.list_segments(part)
-        end = max(segments[-1].end if segments else 0, cut.positions.get(topic.name, 0))
+    async def _write_part(
+        self, part: TopicPartition, cuts: Mapping[int, Cut], asking: AIOKafkaConsumer
+    ) -> None:
+        topic, cut = self._topics[part[0]], cuts.get(part[1], Cut())
+        segments, end = self._archive.list_segments(part), self._find_end(part, cuts)
         if not end:
             return
         is_dense = not _is_log(topic) or (not topic.ledger and _is_dense(segments, end))
@@ -355,6 +407,15 @@ def _build_arguments(cluster: KafkaCluster) -> dict[str, Any]:
     }
 
 
+def _build_filling(cluster: KafkaCluster, part: Part) -> AIOKafkaProducer:
+    """The producer of a partition's transactions, not started; its id is the same in each restoration."""
+    return AIOKafkaProducer(
+        **_build_arguments(cluster),
+        transactional_id=f"restore-{part[0]}-{part[1]}",
+        transaction_timeout_ms=_TRANSACTION_MS,
+    )
+
+
 class _BatchSender:
     """Sends records to one partition in order, in batches; each must come to lie where it is expected."""
 
@@ -424,12 +485,10 @@ class _OffsetWriter:
 
     async def start(self) -> None:
         """Connect. Raises KafkaError."""
-        arguments = _build_arguments(self._cluster)
-        name = f"restore-{self._part[0]}-{self._part[1]}"
-        self._filling = AIOKafkaProducer(
-            **arguments, transactional_id=name, transaction_timeout_ms=_TRANSACTION_MS
+        self._filling = _build_filling(self._cluster, self._part)
+        self._writing = (
+            AIOKafkaProducer(**_build_arguments(self._cluster)) if self._is_dense else self._filling
         )
-        self._writing = AIOKafkaProducer(**arguments) if self._is_dense else self._filling
         self._started = [self._filling, self._writing] if self._is_dense else [self._filling]
         for one in self._started:
             await one.start()

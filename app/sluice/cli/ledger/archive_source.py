@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from sluice.adapters.archive.archive_store import StoreError, open_store
 from sluice.adapters.archive.archived_records import Archive
@@ -12,6 +14,14 @@ from sluice.cli.output import stop
 if TYPE_CHECKING:
     from sluice.adapters.archive.archive_store import ArchiveStore
     from sluice.settings.reader import Settings
+
+
+Noted = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER:SHA256", help="An entry of the archive's manifest as you noted it elsewhere."
+    ),
+]
 
 
 def require_store(settings: Settings, location: str | None) -> ArchiveStore:

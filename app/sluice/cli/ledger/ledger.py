@@ -12,7 +12,7 @@ from rich.table import Table
 from sluice.adapters.archive.archive_evidence import verify_archived_ledger
 from sluice.adapters.archive.archive_store import BUCKET_SCHEME, StoreError
 from sluice.adapters.kafka.kafka_ledger import locate_record, read_ledger, verify_ledger
-from sluice.cli.ledger.archive_source import require_archive
+from sluice.cli.ledger.archive_source import Noted, require_archive
 from sluice.cli.ledger.policy_there import find_absent_policy
 from sluice.cli.output import (
     WELL,
@@ -105,6 +105,7 @@ def verify_command(
         ),
     ] = None,
     *,
+    noted: Noted = None,
     verdict_key: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY", help="Public key, base64, that may have signed; beside the settings'."),
@@ -135,7 +136,7 @@ def verify_command(
     keys = (*settings.verdicts.public_keys, *(verdict_key or ()))
     signed_by = SignedBy(keys, settings.policy.installation) if keys else None
     try:
-        report = _verify(settings, from_, signed_by)
+        report = _verify(settings, from_, noted, signed_by)
     except UnusableKey as error:
         stop(str(error))
     if json:
@@ -172,11 +173,11 @@ def _write(write: Callable[[str], int], record: StoredRecord) -> None:
     write(write_line(locate_record(record), record.timestamp_ms) + "\n")
 
 
-def _verify(settings: Settings, from_: str | None, signed_by: SignedBy | None) -> Report:
+def _verify(settings: Settings, from_: str | None, noted: str | None, signed_by: SignedBy | None) -> Report:
     if from_ is None:
         return _verify_broker(settings, signed_by)
     if from_.startswith(BUCKET_SCHEME) or Path(from_).is_dir():
-        archive = require_archive(settings, from_)
+        archive = require_archive(settings, from_, noted)
         try:
             return verify_archived_ledger(archive, settings.kafka.topic_prefix, signed_by)
         except StoreError as error:

@@ -15,7 +15,7 @@ from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
 from sluice.bootstrap.parts import build_decision_settings
-from sluice.cli.ledger.archive_source import get_installation_of, require_archive
+from sluice.cli.ledger.archive_source import Noted, get_installation_of, require_archive
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -125,13 +125,14 @@ def register(cli: typer.Typer) -> None:
     cli.command(name="rerun")(rerun_command)
 
 
-def rerun_command(
+def rerun_command(  # noqa: PLR0913 - options of a command
     ids: _Ids = None,
     *,
     every: _Every = False,
     sample: _Sample = None,
     seed: _Seed = 0,
     from_: _From = None,
+    noted: Noted = None,
     json: _Json = False,
 ) -> None:
     """Execute decisions again, and compare field by field.
@@ -171,7 +172,7 @@ def rerun_command(
     if [bool(ids), every, sample is not None].count(True) != 1:
         stop("give ids, or --all, or --sample N")
     settings = require_settings()
-    source = _open_source(settings, from_)
+    source = _open_source(settings, from_, noted)
     meant = _require(find_meanings(source, ids)) if ids else []
     unknown = [one for one in meant if not one.decisions]
     found = [one for named in meant for one in named.decisions]
@@ -204,11 +205,11 @@ class _Chosen(NamedTuple):
     seed: int
 
 
-def _open_source(settings: Settings, from_: str | None) -> LedgerSource:
+def _open_source(settings: Settings, from_: str | None, noted: str | None) -> LedgerSource:
     """The broker, or an archive; one that is damaged or of another installation ends the command."""
     if from_ is None:
         return KafkaEvidence(settings.kafka.connection, settings.kafka.topic_prefix)
-    archive = require_archive(settings, from_)
+    archive = require_archive(settings, from_, noted)
     try:
         archive.require_whole_manifest(get_installation_of(settings))
     except (ArchiveDamaged, ArchiveRefused) as error:

@@ -16,7 +16,7 @@ from sluice.adapters.archive.manifest import ArchiveRefused
 from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_topics import KafkaTopicError
-from sluice.cli.ledger.archive_source import get_installation_of, require_archive, require_store
+from sluice.cli.ledger.archive_source import Noted, get_installation_of, require_archive, require_store
 from sluice.cli.machine.topics import build_layout
 from sluice.cli.machine.worker import log_to_stderr
 from sluice.cli.output import (
@@ -49,10 +49,6 @@ cli = typer.Typer(
 From = Annotated[
     str | None,
     typer.Option("--from", metavar="PLACE", help="A folder or s3://BUCKET/PATH; else archive.location."),
-]
-Noted = Annotated[
-    str | None,
-    typer.Option(metavar="NUMBER:SHA256", help="An entry of the manifest as you noted it elsewhere."),
 ]
 
 
@@ -149,7 +145,14 @@ def check_command(
 
 
 @cli.command(name="restore")
-def restore_command(from_: From = None) -> None:
+def restore_command(
+    from_: From = None,
+    *,
+    noted: Noted = None,
+    most_filled: Annotated[
+        int | None, typer.Option(min=0, help="Offsets without a record that may be filled in, in all.")
+    ] = None,
+) -> None:
     """Restore an installation on a cluster that does not have its topics.
 
     Topics get the names, offsets and times that they had, and the workers'
@@ -167,7 +170,11 @@ def restore_command(from_: From = None) -> None:
 
     Example: KAFKA_BOOTSTRAP_SERVERS=new:9092 sluice archive restore --from s3://audit/sluice
     """
-    from sluice.adapters.archive.restore import Restorer, StateReader  # noqa: PLC0415 - only to restore
+    from sluice.adapters.archive.restore import (  # noqa: PLC0415 - only to restore
+        MOST_FILLED,
+        Restorer,
+        StateReader,
+    )
     from sluice.stream.engine.crash_guard import RESERVED_KEY, PartitionRecord  # noqa: PLC0415 - as above
 
     def read_state(value: bytes) -> tuple[int, dict[str, int]]:
@@ -178,7 +185,7 @@ def restore_command(from_: From = None) -> None:
 
     settings = require_settings()
     log_to_stderr(settings)
-    archive = require_archive(settings, from_)
+    archive = require_archive(settings, from_, noted)
     kafka = settings.kafka
     try:
         archive.require_whole_manifest(get_installation_of(settings))
@@ -188,6 +195,7 @@ def restore_command(from_: From = None) -> None:
             build_layout(settings),
             StateReader(RESERVED_KEY, read_state),
             kafka.replication_factor,
+            MOST_FILLED if most_filled is None else most_filled,
         )
         restored = asyncio.run(restorer.run(settings.worker.app_id))
     except (ArchiveRefused, ArchiveDamaged) as error:
