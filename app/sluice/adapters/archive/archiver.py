@@ -18,10 +18,16 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    KafkaError,
+    NotCoordinatorForGroupError,
+    OffsetOutOfRangeError,
+)
 
 from sluice.adapters.archive.archive_store import StoreError
 from sluice.adapters.archive.manifest import (
@@ -57,6 +63,12 @@ _FETCH_BYTES = 16 * 1024 * 1024
 _FIRST_RETRY_S = 0.5
 _LONGEST_RETRY_S = 30.0
 _PARALLEL_PUTS = 8
+_COORDINATOR_S = 20.0
+_NO_COORDINATOR = (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    NotCoordinatorForGroupError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +264,7 @@ class Archiver:
         admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
         try:
             await admin.start()
-            found = await admin.list_consumer_group_offsets(self.of.app_id)
+            found = await self._list_group_offsets(admin)
         finally:
             await admin.close()
         decided: dict[str, dict[str, int]] = {}
@@ -260,6 +272,21 @@ class Archiver:
             if committed.offset > 0 and part in self._ends:
                 decided.setdefault(part.topic, {})[str(part.partition)] = committed.offset
         return decided
+
+    async def _list_group_offsets(self, admin: AIOKafkaAdminClient) -> Mapping[TopicPartition, Any]:
+        """The group's; a young broker takes a moment until any group has a coordinator."""
+        give_up_at = time.monotonic() + _COORDINATOR_S
+        while True:
+            try:
+                offsets: Mapping[TopicPartition, Any] = await admin.list_consumer_group_offsets(
+                    self.of.app_id
+                )
+            except _NO_COORDINATOR:
+                if time.monotonic() > give_up_at:
+                    raise
+                await asyncio.sleep(_FIRST_RETRY_S)
+            else:
+                return offsets
 
     async def _is_awaited_read(self, consumer: AIOKafkaConsumer) -> bool:
         if self._awaited is None:
