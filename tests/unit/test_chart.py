@@ -92,6 +92,7 @@ def test_every_container_is_confined(rendered: Path) -> None:
         assert f"{pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}" in (
             IMAGE.list_texts("USER")
         )
+        assert pod["securityContext"]["fsGroup"] == (20001 if rendered.stem == "full" else 10001), told
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, told
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
             confined = container["securityContext"]
@@ -203,6 +204,13 @@ def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rende
         called = ["http"] if name == "sluice-gateway" else []
         assert ports == called + ["metrics"] * (is_full and name != "sluice-topics"), name
         assert all(rule["from"] for rule in spec["ingress"])
+        dns = next(rule for rule in spec["egress"] if {"protocol": "UDP", "port": 53} in rule["ports"])
+        assert {"namespaceSelector": {}} in dns["to"]
+        assert ({"protocol": "UDP", "port": 5353} in dns["ports"]) is is_full
+        assert ({"ipBlock": {"cidr": "169.254.20.10/32"}} in dns["to"]) is is_full
+        web = {"protocol": "TCP", "port": 443}
+        if name in ("sluice-topics", "sluice-worker"):
+            assert (web in [port for rule in spec["egress"] for port in rule["ports"]]) is is_full, name
         broker = {"protocol": "TCP", "port": 9093 if is_full else 9092}
         assert broker in [port for rule in spec["egress"] for port in rule["ports"]]
 

@@ -74,9 +74,11 @@ tolerations: {{ toJson . }}
 {{- end }}
 securityContext:
   runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
+  {{- range $name, $id := .root.Values.podSecurityContext }}
+  {{- if not (kindIs "invalid" $id) }}
+  {{ $name }}: {{ int64 $id }}
+  {{- end }}
+  {{- end }}
   seccompProfile: {type: RuntimeDefault}
 volumes:
   - name: settings
