@@ -27,7 +27,7 @@ from sluice.adapters.archive.archiver import ArchivedInstallation, ArchiveLimits
 from sluice.adapters.archive.manifest import ArchiveRefused, ManifestEntry, read_manifest, write_entry
 from sluice.adapters.archive.segment import COMPRESSOR_BYTES, ArchiveDamaged, Segment, read_segment
 from sluice.adapters.kafka.kafka_read import StoredRecord
-from sluice_topics.catalog import BY_NAME, VERDICTS
+from sluice_topics.catalog import ACTIONS, BUNDLES, BY_NAME, ESCALATIONS, VERDICTS
 from tests.adapters.archives import TOPIC, add_entry, build_segment, make_records, open_bucket, write_archive
 
 if TYPE_CHECKING:
@@ -147,6 +147,28 @@ def test_where_memory_is_full_the_largest_segments_are_written_and_the_others_gr
         value = noise if part.partition == 3 else b"small"
         archiver._take(part, [StoredRecord(TOPIC, part.partition, 0, 0, None, value, ())])  # noqa: SLF001 - without a broker
     assert archiver._choose_largest() == [parts[3], parts[0], parts[1]]  # noqa: SLF001 - without a broker
+
+
+def test_what_workers_wrote_is_written_with_the_inputs_and_the_policy_that_they_read(
+    folder: FolderStore,
+) -> None:
+    topics = {name: BY_NAME[name] for name in (ACTIONS, BUNDLES, VERDICTS, ESCALATIONS)}
+    archiver = Archiver(
+        "nowhere:9", ArchivedInstallation("i", "", "app", topics), folder, ArchiveLimits(segment_bytes=1000)
+    )
+    parts = {(name, number): TopicPartition(name, number) for name in topics for number in (0, 1)}
+    archiver._ends = dict.fromkeys(parts.values(), 0)  # noqa: SLF001 - without a broker
+
+    def take(part: TopicPartition, offset: int, size: int) -> None:
+        record = StoredRecord(part.topic, part.partition, offset, 0, None, b"x" * size, ())
+        archiver._take(part, [record])  # noqa: SLF001 - without a broker
+
+    for part in parts.values():
+        take(part, 0, 1)
+    assert archiver._choose_parts() == []  # noqa: SLF001 - without a broker
+    take(parts[VERDICTS, 1], 1, 1000)
+    chosen = archiver._choose_parts()  # noqa: SLF001 - without a broker
+    assert chosen == [parts[one] for one in ((VERDICTS, 1), (ACTIONS, 1), (BUNDLES, 0), (BUNDLES, 1))]
 
 
 def test_an_entry_that_is_written_while_the_manifest_is_read_is_not_taken_for_a_cut(

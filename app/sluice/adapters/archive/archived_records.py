@@ -60,6 +60,11 @@ class Archive:
         """The segments of a partition in the order of their offsets."""
         return self.manifest.segments.get(part, [])
 
+    def find_read_end(self, part: Part) -> int:
+        """The offset below which an archiver read all of an input partition that lay on the broker: the
+        archive's end, or more where nothing was left to archive of what was decided."""
+        return max(self.manifest.find_end(part) or 0, self.manifest.decided.get(part, 0))
+
     def read_part(self, part: Part, since_ms: int = 0) -> Iterator[list[StoredRecord]]:
         """The records of a partition in batches; segments that end before `since_ms` are left out."""
         for segment in self.list_segments(part):

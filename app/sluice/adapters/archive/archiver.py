@@ -4,10 +4,10 @@ It has no consumer group: the archive's manifest is the truth of how far it came
 segments, one for each partition, which are written together with an entry of the manifest. So a kill at any
 moment leaves nothing out and nothing twice: what no entry names is read again.
 
-A partition's segment is cut when it is large enough, the largest ones when all take too much memory, and all
-of them each `age_s`. That last entry also says up to where the workers had decided: the group's offsets are
-asked for first, and the cut waits until all that lay on the broker then is read. Its clock is its own, so
-that no other cut delays it.
+A partition's segment is cut when it is large enough, the largest ones when all take too much memory, each
+with the inputs of its partition number; and all of them each `age_s`. That last entry also says up to where
+the workers had decided: the group's offsets are asked for first, and the cut waits until all that lay on the
+broker then is read. Its clock is its own, so that no other cut delays it.
 """
 
 from __future__ import annotations
@@ -238,8 +238,22 @@ class Archiver:
         if self._stopped:
             return list(self._builders)
         if self._count_held_bytes() > self.limits.held_bytes:
-            return self._choose_largest()
-        return [part for part, one in self._builders.items() if one.raw_bytes >= self.limits.segment_bytes]
+            return self._add_inputs(self._choose_largest())
+        full = [part for part, one in self._builders.items() if one.raw_bytes >= self.limits.segment_bytes]
+        return self._add_inputs(full)
+
+    def _add_inputs(self, parts: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """The partitions, and where workers wrote one of them also what they had read: state and ledger
+        alone, without the inputs of their partition number and signed policy, could not be used."""
+        topics = self.of.topics
+        numbers = {part.partition for part in parts if topics[part.topic].direction in {"out", "internal"}}
+        chosen = set(parts)
+        added = [
+            part
+            for part in self._builders
+            if part not in chosen and numbers and _is_read_by(topics[part.topic], part.partition, numbers)
+        ]
+        return [*parts, *added]
 
     def _choose_largest(self) -> list[TopicPartition]:
         """The largest segments, without which the others take half of `held_bytes`; of equal ones those that
@@ -350,6 +364,13 @@ class Archiver:
                 log.warning("waiting for the archive's store: %s", away)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
+
+
+def _is_read_by(topic: Topic, number: int, numbers: set[int]) -> bool:
+    """Whether the workers of these partition numbers decide what lies in a topic's partition."""
+    if topic.direction == "control":
+        return True
+    return topic.cleanup == "delete" and topic.direction != "out" and number in numbers
 
 
 def _is_known(manifest: Manifest, decided: dict[str, dict[str, int]]) -> bool:

@@ -11,8 +11,8 @@ and the end is filled up to where it was. Times are the producer's while topics 
 the broker's.
 
 An archive that followed a running installation ends somewhere else in each partition. A partition's state and
-its ledger are cut back to the last transaction of which both are there (`find_cuts`); inputs behind it are
-decided again.
+its ledger are cut back to the last transaction of which both are there and all inputs that it decided
+(`find_cuts`); inputs behind it are decided again.
 """
 
 from __future__ import annotations
@@ -75,25 +75,37 @@ class StateReader:
 class Cut:
     """Of a partition number: `sequence`, the last number of the ledger that is restored; `changelog`, the
     offset of the last record of the state; `positions`, see StateReader; `dropped`: records of the ledger
-    that are not restored."""
+    that are not restored; `beyond`: by input topic (base name) the offset at which the archive ends before
+    the first undecided one: the broker had deleted what lies between before it was archived."""
 
     sequence: int = 0
     changelog: int = -1
     positions: Mapping[str, int] = field(default_factory=dict)
     dropped: int = 0
+    beyond: Mapping[str, int] = field(default_factory=dict)
 
 
 def find_cuts(archive: Archive, layout: TopicLayout, state: StateReader) -> dict[int, Cut]:
-    """By partition number, the last transaction of which the archive has both ledger and state. Reads both
-    whole; holds 8 bytes for each ledger record. Raises ArchiveDamaged and StoreError."""
+    """By partition number, the last transaction of which the archive has both ledger and state, and the
+    inputs. Reads ledger and state whole; holds 8 bytes for each ledger record. Raises ArchiveDamaged and
+    StoreError."""
     topics = layout.topics()
     ledger = [name for name, topic in topics.items() if topic.ledger]
     changelog = next(name for name, topic in topics.items() if topic.name == SESSIONS_CHANGELOG)
     cuts = {}
     for number in range(layout.partitions):
         last, count = _find_last_number(archive, [(name, number) for name in ledger])
-        cut = _find_state(archive, (changelog, number), state, last)
-        cuts[number] = Cut(cut.sequence, cut.changelog, cut.positions, count - cut.sequence)
+        ends = {
+            topic.name: (
+                archive.manifest.find_end((name, number)) or 0,
+                archive.find_read_end((name, number)),
+            )
+            for name, topic in topics.items()
+        }
+        read_ends = {base: end for base, (_, end) in ends.items()}
+        cut = _find_state(archive, (changelog, number), state, last, read_ends)
+        beyond = {base: ends[base][0] for base, at in cut.positions.items() if at > ends[base][0]}
+        cuts[number] = Cut(cut.sequence, cut.changelog, cut.positions, count - cut.sequence, beyond)
     return cuts
 
 
@@ -111,15 +123,20 @@ def _find_last_number(archive: Archive, parts: Iterable[Part]) -> tuple[int, int
     return last, max(numbers, default=0)
 
 
-def _find_state(archive: Archive, part: Part, state: StateReader, last: int) -> Cut:
-    found = Cut()
+def _find_state(archive: Archive, part: Part, state: StateReader, last: int, ends: Mapping[str, int]) -> Cut:
+    """The last state up to a number of the ledger that decided nothing behind these ends of input topics; if
+    there is none, the last up to that number."""
+    newest: Cut | None = None
+    fitting: Cut | None = None
     for batch in archive.read_part(part):
         for one in batch:
             if one.key == state.key and one.value is not None:
                 sequence, positions = state.read(one.value)
                 if sequence <= last:
-                    found = Cut(sequence, one.offset, positions)
-    return found
+                    newest = Cut(sequence, one.offset, positions)
+                    if all(at <= ends.get(base, 0) for base, at in positions.items()):
+                        fitting = newest
+    return fitting or newest or Cut()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,9 @@ from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from sluice.adapters.archive.archive_store import ArchiveStore
+    from sluice.adapters.archive.archived_records import Archive
     from sluice.adapters.archive.manifest import ArchiveFinding, Manifest
+    from sluice.adapters.archive.restore import Restored
     from sluice.settings.reader import Settings
 
 EXIT_FAULT = 3
@@ -163,7 +165,9 @@ def restore_command(
 
     An archive that followed a running installation may hold a little more
     of one topic than of another: each partition is cut back to its last
-    whole transaction, and inputs behind it are decided again.
+    transaction that is there whole, with the inputs that it decided, and
+    inputs behind it are decided again. Inputs that are decided and were
+    never archived are named.
 
     Exit codes: 0 restored; 2 refused, nothing was written; 3 the broker or
     the store went away.
@@ -210,7 +214,23 @@ def restore_command(
     if dropped:
         more = "their inputs are decided again: begin a new archive for the restored installation"
         errors.print(more, soft_wrap=True, highlight=False)
+    _print_lost_inputs(archive, restored)
     errors.print(f"{count_noun(restored.records, 'record')} restored", soft_wrap=True, highlight=False)
+
+
+def _print_lost_inputs(archive: Archive, restored: Restored) -> None:
+    """Which decided inputs, and what else, was never archived."""
+    lost = [
+        f"partition {number}: what was decided of {base} from offset {end} to {cut.positions[base] - 1} is "
+        "not in the archive, unless it was rolled back"
+        for number, cut in restored.cuts.items()
+        for base, end in cut.beyond.items()
+    ]
+    lost += [f"{one.where}: {one.message}" for one in archive.manifest.findings]
+    for line in lost[:SHOWN]:
+        errors.print(clean(line), soft_wrap=True, highlight=False)
+    if len(lost) > SHOWN:
+        errors.print(f"and {len(lost) - SHOWN} more", highlight=False)
 
 
 def _print_findings(found: list[ArchiveFinding]) -> None:
