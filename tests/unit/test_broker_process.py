@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluice.broker import locate
-from sluice.broker.handle import BrokerError
+from sluice.broker.handle import BrokerError, is_answering
 from sluice.broker.process_identity import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -78,3 +79,16 @@ def test_our_own_process_is_alive() -> None:
     identity = ProcessIdentity.find(os.getpid())
     assert identity is not None
     assert not identity.wait_until_gone(0.0)
+
+
+def test_a_broker_without_a_port_is_asked_at_kafka_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def connect(address: tuple[str, int], **_: float) -> socket.socket:
+        asked.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    assert not is_answering("kafka, [::1]:9093")
+    assert not is_answering("kafka:port")
+    assert asked == [("kafka", 9092), ("::1", 9093)]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from sluice.client.kafka_connection import build_client_arguments
+from sluice.client.kafka_connection import build_client_arguments, list_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,15 +104,18 @@ def wait_until_ready(
 
 
 def _is_listening(cluster: KafkaCluster, attempt_s: float) -> bool:
-    return any(_is_accepting(server.strip(), attempt_s) for server in str(cluster).split(","))
-
-
-def _is_accepting(server: str, attempt_s: float) -> bool:
-    host, _, port = server.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=attempt_s):
+        addresses = list_addresses(str(cluster))
+    except ValueError:
+        return False
+    return any(_is_accepting(address, attempt_s) for address in addresses)
+
+
+def _is_accepting(address: tuple[str, int], attempt_s: float) -> bool:
+    try:
+        with socket.create_connection(address, timeout=attempt_s):
             return True
-    except (OSError, ValueError, OverflowError):
+    except OSError:
         return False
 
 
