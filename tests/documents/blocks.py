@@ -76,6 +76,7 @@ NOT_RUN = {
         "docs/kubernetes.md",
         "helm install",
     ): "needs a cluster; tests/unit/test_chart.py reads what is installed",
+    ("docs/kubernetes.md", "kubectl --namespace"): "needs a cluster with the chart's objects",
     ("docs/archive.md", "manifest/"): "the folders of an archive",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",

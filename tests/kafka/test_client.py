@@ -66,7 +66,7 @@ def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
     yield from run_worker(installation)
 
 
-def client_of(installation: TestInstallation, **more: Any) -> AsyncGateClient:
+def client_of(installation: TestInstallation, /, **more: Any) -> AsyncGateClient:
     options = ClientOptions(topic_prefix=installation.prefix, **{"deadline_s": PATIENCE_S, **more})
     return AsyncGateClient(installation.bootstrap_servers, neutral_policy.AGENT, options)
 
