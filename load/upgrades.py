@@ -20,6 +20,7 @@ from load.inputs.publisher import Pace
 from load.installations.fleet import RunFailed
 from load.installations.forked_process import list_paths
 from load.installations.installation import PARTITIONS, gather
+from load.interruptions import kill_busy
 from load.recomputation import figures
 from load.recomputation.run_findings import findings
 from load.scene import open_scene
@@ -128,9 +129,7 @@ async def _replace(scene: Scene, slot: int, tree: Path | None) -> None:
 
 
 async def _kill(scene: Scene, slot: int) -> None:
-    worker = await scene.busy(slot)
-    scene.fleet.kill(slot)
-    await scene.wait_until(lambda: worker.exit_code is not None, "the worker is dead")
+    await kill_busy(scene, slot)
     await _decide_both(scene)
 
 

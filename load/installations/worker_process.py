@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from load import ROOT
 from load.installations.forked_process import ForkedProcess, list_paths
 from load.installations.installation import prepare
+from sluice.broker.process_identity import read_resident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,11 +145,7 @@ class WorkerProcess:
 
     def read_resident(self) -> int:
         """Bytes of memory that it holds; 0 if it is gone."""
-        try:
-            pages = Path(f"/proc/{self._child.pid}/statm").read_text(encoding="ascii").split()[1]
-        except OSError:
-            return 0
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        return read_resident(self._child.pid)
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""

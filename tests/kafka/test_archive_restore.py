@@ -195,7 +195,7 @@ def test_an_archive_that_claims_far_offsets_is_refused_before_anything_is_writte
         open_store(place),
         build_segment(state, 0, 1),
         build_segment(far, 10**14, 10**14 + 1),
-        installation=done_as(installation),
+        installation=read_installation_id(installation),
         prefix=installation.prefix,
         app_id=installation.app_id,
     )
@@ -208,7 +208,7 @@ def test_an_archive_that_claims_far_offsets_is_refused_before_anything_is_writte
     assert (allowed.exit_code, "as noted" in allowed.output) == (2, True)
 
 
-def done_as(installation: TestInstallation) -> str:
+def read_installation_id(installation: TestInstallation) -> str:
     return load_settings(environment=installation.settings).policy.installation
 
 

@@ -16,6 +16,15 @@ POLL_S = 0.05
 _STATE, _START_TIME = 0, 19  # fields 3 and 22 of proc(5) stat, counted behind the command's name
 
 
+def read_resident(pid: int) -> int:
+    """Bytes of memory that a process holds, on Linux; 0 if it is gone."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 @dataclass(frozen=True)
 class ProcessIdentity:
     """`pid` and what the system says of its start (clock ticks since boot on Linux, else a date)."""

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from sluice.broker.process_identity import read_resident
 from sluice.cli.output import IMPOSSIBLE
 from sluice.observability.health import STALLED_S
 from sluice.observability.merged_workers import LOOPBACK, observe_workers
@@ -130,7 +131,7 @@ class _Slot:
             if time.monotonic() > self._kill_at:
                 self.send(signal.SIGKILL)
             return
-        most, held = self._settings.max_memory, _read_resident(self.process.pid)
+        most, held = self._settings.max_memory, read_resident(self.process.pid)
         if self._is_stalled:
             why, patience_s = f"has done nothing for {self._settings.stalled_s:g} s", LEAVE_S
         elif most is not None and held > most:
@@ -321,15 +322,6 @@ def _choose(statuses: Sequence[int]) -> int:
     signal as a shell shows it."""
     wrong = next((one for one in statuses if one not in {EXIT_STOPPED, -signal.SIGTERM}), EXIT_STOPPED)
     return wrong if wrong >= 0 else 128 - wrong
-
-
-def _read_resident(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 if it is gone."""
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-    except OSError:
-        return 0
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _end_with_parent() -> None:

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001 - the look-alikes are what the file is about
 """Text with one spelling for each letter: look-alikes, compatibility forms, accents and invisible characters.
 
-`as_seen` folds a text to the ASCII that it looks like, for actions; `plain` keeps every script, for content.
-Expressions of the content library go through `plain_letters` too, so both sides are written alike in every
-language.
+`fold_look` folds a text to the ASCII that it looks like, for actions; `plain` keeps every script, for
+content. Expressions of the content library go through `plain_letters` too, so both sides are written alike in
+every language.
 
 Unicode Standard Annex 15 (NFKC), Technical Standard 39 (confusables), CWE-1007, CVE-2021-42574 (bidirectional
 controls).

@@ -49,7 +49,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The part of a partition's record about its owner; `as_json` and `from_json` convert it."""
+    """The part of a partition's record about its owner; `encode` and `decode` convert it."""
 
     open: bool = False
     trial: Trial | None = None
