@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sluice.client.binding import CommittedAnswer
     from sluice.client.input_kinds import InputKind
     from sluice.client.kafka_connection import KafkaCluster
+    from sluice.client.kafka_lines import KafkaLines
     from sluice.client.record_proofs import RecordProofs
 
 
@@ -59,7 +60,8 @@ class Exchange:
     ) -> None:
         """`connection`: further arguments of aiokafka's clients; `answers`: the topics that are read;
         `proofs`: which keys must have signed the answers."""
-        self._cluster, self._lines = cluster, thin_out_kafka_lines(str(cluster))
+        self._cluster = cluster
+        self._lines: KafkaLines | None = None
         self.connection = {**build_client_arguments(cluster), **(connection or {})}
         self.prefix = topic_prefix
         self.partitions = 0
@@ -70,7 +72,7 @@ class Exchange:
     @property
     def is_broker_away(self) -> bool:
         """Whether the broker cannot be reached, as the log says too."""
-        return self._lines.is_away(str(self._cluster))
+        return self._lines is not None and self._lines.is_away(str(self._cluster))
 
     async def start(self, within_s: float = DEFAULT_CONNECT_S) -> None:
         """Connect. Raises BrokerUnreachable if that does not succeed in time, LoginRefused if the broker
@@ -79,13 +81,16 @@ class Exchange:
         from aiokafka.errors import KafkaError  # noqa: PLC0415 - as above
 
         ends_s = asyncio.get_running_loop().time() + within_s
+        if self._lines is None:
+            self._lines = thin_out_kafka_lines(str(self._cluster))
         if is_secured(self._cluster):
             from sluice.client.kafka_login import find_login_fault  # noqa: PLC0415 - as above
 
             fault = await find_login_fault(self._cluster, within_s)
-            if fault is not None and fault.is_final:
-                raise LoginRefused(str(self._cluster), fault.message)
             if fault is not None:
+                await self.close()
+                if fault.is_final:
+                    raise LoginRefused(str(self._cluster), fault.message)
                 raise BrokerUnreachable(str(self._cluster), within_s, fault.message)
         self._producer = AIOKafkaProducer(**self.connection, enable_idempotence=True, acks="all")
         what = "it does not answer"
@@ -111,6 +116,9 @@ class Exchange:
         await self.reader.close()
         if self._producer is not None:
             await self._producer.stop()
+        if self._lines is not None:
+            self._lines.unwatch(str(self._cluster))
+            self._lines = None
 
     def find_partition(self, session: str) -> int:
         """The partition of a session, by the rule of Kafka's Java client."""

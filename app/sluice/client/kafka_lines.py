@@ -11,7 +11,7 @@ import logging
 import socket
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,17 +71,28 @@ class KafkaLines(logging.Handler):
         self._every_s, self._look_s, self._now_s = every_s, look_s, now_s
         self._kinds: OrderedDict[tuple[str, str], _Kind] = OrderedDict()
         self._left_out = 0
-        self._watched: dict[str, _Outage | None] = {}
+        self._watchers: Counter[str] = Counter()
+        self._outages: dict[str, _Outage] = {}
+        self._changing = threading.Lock()
         self._looking = threading.Lock()
         self._looked_s = float("-inf")
 
     def watch(self, bootstrap_servers: str) -> None:
-        """Say when these go and come."""
-        self._watched.setdefault(bootstrap_servers, None)
+        """Say when these go and come, until `unwatch` was called as often."""
+        with self._changing:
+            self._watchers[bootstrap_servers] += 1
+
+    def unwatch(self, bootstrap_servers: str) -> None:
+        """Say no more of these once nobody watches them: who has disconnected does not care."""
+        with self._changing:
+            self._watchers[bootstrap_servers] -= 1
+            if self._watchers[bootstrap_servers] <= 0:
+                del self._watchers[bootstrap_servers]
+                self._outages.pop(bootstrap_servers, None)
 
     def is_away(self, bootstrap_servers: str) -> bool:
         """Whether none of these could be reached when somebody complained, and none has been since."""
-        return self._watched.get(bootstrap_servers) is not None
+        return bootstrap_servers in self._outages
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a line on, or count it."""
@@ -123,25 +134,30 @@ class KafkaLines(logging.Handler):
         """At every broker, until all can be reached."""
         try:
             while True:
-                for servers in list(self._watched):
-                    self._look_at(servers)
-                if all(one is None for one in self._watched.values()):
+                for servers in list(self._watchers):
+                    self._note(servers, is_there=_is_reachable(servers))
+                if not self._outages:
                     return
                 time.sleep(self._look_s)
         finally:
             self._looked_s = self._now_s()
             self._looking.release()
 
-    def _look_at(self, servers: str) -> None:
-        is_there, outage = _is_reachable(servers), self._watched[servers]
-        if not is_there and outage is None:
-            self._watched[servers] = _Outage(self._now_s(), self._left_out)
+    def _note(self, servers: str, *, is_there: bool) -> None:
+        with self._changing:
+            outage = self._outages.get(servers)
+            if servers not in self._watchers or is_there == (outage is None):
+                return
+            if outage is None:
+                self._outages[servers] = _Outage(self._now_s(), self._left_out)
+            else:
+                del self._outages[servers]
+        if outage is None:
             log.error("broker away since %s: %s", time.strftime("%H:%M:%S"), servers)
-        elif is_there and outage is not None:
-            self._watched[servers] = None
+        else:
             away_s, unsaid = self._now_s() - outage.since_s, self._left_out - outage.left_out
-            told = "broker back after %.1f s: %s (%d lines of Kafka's client were left out)"
-            log.warning(told, away_s, servers, unsaid)
+            line = "broker back after %.1f s: %s (%d lines of Kafka's client were left out)"
+            log.warning(line, away_s, servers, unsaid)
 
 
 def _is_passing(record: logging.LogRecord) -> bool:

@@ -137,6 +137,26 @@ def test_it_is_installed_once_whoever_asks() -> None:
     first, second = thin_out_kafka_lines("127.0.0.1:1"), thin_out_kafka_lines("127.0.0.1:2")
     assert first is second
     assert all(logging.getLogger(one).handlers.count(first) == 1 for one in CLIENTS)
+    first.unwatch("127.0.0.1:1")
+    first.unwatch("127.0.0.1:2")
+
+
+def test_nobody_is_told_of_a_broker_whose_last_client_has_disconnected(said: list[str]) -> None:
+    lines = KafkaLines(look_s=0.01)
+    with listen() as port:
+        left, used = f"127.0.0.1:{port}", f"localhost:{port}"
+    for servers in (left, left, used):
+        lines.watch(servers)
+    lines.unwatch(left)
+    lines.handle(line("gone", level=logging.ERROR))
+    wait_until(said, left)
+    wait_until(said, used)
+    lines.unwatch(left)
+    assert not lines.is_away(left)
+    with listen(port):
+        wait_until(said, "broker back after")
+        time.sleep(0.1)
+    assert [one for one in said if left in one and "back" in one] == []
 
 
 def test_an_address_without_a_port_is_looked_for_at_kafka_s(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,8 @@ def test_other_libraries_are_heard_from_warnings_on_and_ours_from_the_setting_on
     logging.getLogger("aiokafka.client").warning("yes")
     log.warning("no")
     log.error("yes")
-    assert [(one["logger"], one["event"]) for one in read(stream)] == [
+    lines = [(one["logger"], one["event"]) for one in read(stream)]
+    assert [one for one in lines if one[0] in ("aiokafka.client", "sluice.test")] == [
         ("aiokafka.client", "yes"),
         ("sluice.test", "yes"),
     ]
