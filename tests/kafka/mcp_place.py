@@ -43,12 +43,15 @@ class Place:
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     @asynccontextmanager
-    async def agent(self, *more: Any, command: list[Any] | None = None) -> AsyncIterator[Client]:
-        """An MCP client behind the proxy, as an agent's host has it."""
+    async def agent(
+        self, *more: Any, command: list[Any] | None = None, mode: str = "auto"
+    ) -> AsyncIterator[Client]:
+        """An MCP client behind the proxy, as an agent's host has it. `mode`: "legacy" speaks the version
+        before 2026-07-28."""
         server = ["--", *SERVER, self.file] if command is None else command
         words = [str(one) for one in (*SLUICE[1:], "mcp", *self.options, *more, *server)]
         upstream = StdioServerParameters(command=SLUICE[0], args=words, env=self.environment, cwd=ROOT)
-        async with Client(upstream, cache=None) as client:
+        async with Client(upstream, cache=None, mode=mode) as client:
             yield client
 
     def sluice(self, *words: Any) -> subprocess.CompletedProcess[str]:

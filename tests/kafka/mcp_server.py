@@ -2,7 +2,7 @@
 
 FILE, JSON, says what it shows: {"instructions", "tools": {name: description}}. It is read for each request,
 so that a test can change the tools while the server runs. Every call adds a line to FILE.calls. By HTTP it
-prints its port first.
+prints its port first, and adds a line with the headers of MCP of each request to FILE.headers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,15 @@ async def serve_by_stdio() -> None:
 def serve_by_http() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)  # noqa: T201 - the test reads it
-    uvicorn.Server(uvicorn.Config(server().streamable_http_app(), log_level="warning")).run([listening])
+    app = server().streamable_http_app()
+
+    async def keep_headers(scope: Any, receive: Any, send: Any) -> None:
+        headers = {name.decode(): one.decode() for name, one in scope.get("headers", ())}
+        with FILE.with_suffix(".headers").open("a") as file:
+            file.write(json.dumps({name: one for name, one in headers.items() if "mcp" in name}) + "\n")
+        await app(scope, receive, send)
+
+    uvicorn.Server(uvicorn.Config(keep_headers, log_level="warning")).run([listening])
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
 from sluice.secrets.value_keys import write_value_key
-from sluice_topics.catalog import ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
+from sluice_topics.catalog import ACTIONS, ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
 from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import installation_on, publish, records, run_worker, wait_for
+from tests.kafka.installation import installation_on, publish, read_stored, records, run_worker, wait_for
 from tests.kafka.mcp_place import SERVER, TOOLS, Place
 from tests.unit.cli.policy.policy_files import make
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 APPROVER = SigningKey(Ed25519PrivateKey.generate())
 
 
@@ -257,6 +258,24 @@ async def test_a_server_by_streamable_http_and_names_from_a_file(place: Place) -
             denied = await client.call_tool("refund", {})
         assert "elsewhere.refund" in text_of(denied)
     assert place.calls == [["read", {"text": "far"}]]
+    headers = [json.loads(line) for line in place.file.with_suffix(".headers").read_text().splitlines()]
+    called = [one for one in headers if one.get("mcp-method") == "tools/call"]
+    assert [(one["mcp-name"], one["mcp-protocol-version"]) for one in called] == [("read", "2026-07-28")]
+    assert "initialize" not in {one.get("mcp-method") for one in headers}
+
+
+async def test_a_client_of_an_older_version_is_served_beside_those_of_2026_07_28(place: Place) -> None:
+    versions = []
+    for mode in ("legacy", "2026-07-28"):
+        async with place.agent(mode=mode) as client:
+            versions.append(client.protocol_version)
+            meta: Any = {"traceparent": TRACE}
+            assert text_of(await client.call_tool("read", {"text": mode}, meta=meta)) == mode
+    assert versions == ["2025-11-25", "2026-07-28"]
+    assert place.calls == [["read", {"text": "legacy"}], ["read", {"text": "2026-07-28"}]]
+    stored = await asyncio.to_thread(read_stored, place.installation, ACTIONS)
+    proposed = [one for one in stored if json.loads(one.value or b"{}").get("session_id") == place.session]
+    assert [dict(one.headers)["traceparent"] for one in proposed] == [TRACE.encode()] * 2
 
 
 async def test_a_result_is_read_by_the_gate_before_the_agent(place: Place) -> None:

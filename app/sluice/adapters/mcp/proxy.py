@@ -1,8 +1,9 @@
 """An MCP server in front of another one: it shows that server's tools, and makes the calls that the gate
 allows.
 
-The rest of MCP (resources, prompts, sampling, elicitation) is not passed on, because the gate would not see
-it.
+It speaks MCP 2026-07-28 and the versions before it, to its client and to the server, each as the other side
+does. The rest of MCP (resources, prompts, sampling, elicitation) is not passed on, because the gate would not
+see it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ import logging
 import time
 import uuid
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp import Client, MCPError
+from mcp.client.subscriptions import SubscriptionLost
 from mcp.server import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types import ListToolsResult, TextContent, ToolListChangedNotification
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, compute_digest, name_key
 from sluice.adapters.mcp.proxy_file import Passed
@@ -48,8 +52,12 @@ MOST_PAGES = 100
 """The most pages that are read of a server's list of tools."""
 PROGRESS_S = 5.0
 """The time between two notifications that a call still waits for a person."""
+LISTEN_AGAIN_S = 60.0
+"""The time until a server is asked again to say when its tools change."""
+MOST_LISTENERS = 64
 TOOL_ERROR = "ToolError"
 """The error text of an outcome if the tool itself answered with an error."""
+_UNJUDGED_TRACE = ("baggage", "tracestate")
 _CALL_AGAIN = "Call it again with the same arguments later: then the wait goes on"
 
 
@@ -65,14 +73,7 @@ async def serve(
     async with gate:
         if options.mandate is not None:
             await gate.mandate(options.mandate)
-        async with proxy.upstream:
-            shown = await proxy.look()
-            server: Server[Any] = Server(
-                options.server,
-                instructions=shown.instructions,
-                on_list_tools=proxy.list_tools,
-                on_call_tool=proxy.call_tool,
-            )
+        async with proxy.stand() as server:
             ready = server.create_initialization_options(NotificationOptions(tools_changed=True))
             async with stdio_server() as (read, write):
                 await server.run(read, write, ready)
@@ -106,8 +107,30 @@ class Proxy:
             else ResultJudge(gate, options.session_id, options.results, options.passed)
         )
         self._downstream: Any = None
+        self._changes = InMemorySubscriptionBus()
         self._warned: frozenset[str] = frozenset()
         self._unanswered: dict[str, str] = {}
+
+    @asynccontextmanager
+    async def stand(self) -> AsyncIterator[Server[Any]]:
+        """Connect to the server; within the block, what this yields serves the agent. Raises MCPError if the
+        server does not answer, and PinsError."""
+        async with self.upstream:
+            shown = await self.look()
+            server: Server[Any] = Server(
+                self._options.server,
+                instructions=shown.instructions,
+                on_list_tools=self.list_tools,
+                on_call_tool=self.call_tool,
+                on_subscriptions_listen=ListenHandler(self._changes, max_subscriptions=MOST_LISTENERS),
+            )
+            server.middleware.insert(0, _keep_trace_alone)
+            listening = asyncio.create_task(self._listen())
+            try:
+                yield server
+            finally:
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
 
     async def look(self) -> ToolListing:
         """List the server's tools again, without those that are held back. Raises MCPError and PinsError."""
@@ -144,7 +167,8 @@ class Proxy:
 
     async def list_tools(self, ctx: Any, _: PaginatedRequestParams | None) -> ListToolsResult:
         """The tools that the agent may see."""
-        self._downstream = ctx.session
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            self._downstream = ctx.session
         return ListToolsResult(tools=list((await self.look()).tools.values()))
 
     async def call_tool(self, ctx: Any, params: CallToolRequestParams) -> CallToolResult:
@@ -255,14 +279,46 @@ class Proxy:
             log.exception("the outcome of %s is not reported", permit.action_id)
 
     async def _hear(self, message: Any) -> None:
-        """Pass on that the list of tools changed."""
-        if isinstance(message, ToolListChangedNotification) and self._downstream is not None:
+        """Pass on that the list of tools changed: to a client of an older version, and to those that listen
+        by 2026-07-28."""
+        if not isinstance(message, ToolListChangedNotification):
+            return
+        await self._changes.publish(ToolsListChanged())
+        if self._downstream is not None:
             await self._downstream.send_tool_list_changed()
+
+    async def _listen(self) -> None:
+        """Ask a server of 2026-07-28 to say when its tools change; `_hear` gets what it says. Without an
+        answer the proxy goes on: it lists the tools again before each call."""
+        tools = self.upstream.server_capabilities.tools
+        if (
+            self.upstream.protocol_version not in MODERN_PROTOCOL_VERSIONS
+            or tools is None
+            or not tools.list_changed
+        ):
+            return
+        while True:
+            try:
+                async with self.upstream.listen(tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        pass
+            except (MCPError, SubscriptionLost, TimeoutError) as error:
+                log.warning("%s does not say when its tools change: %s", self._options.server, error)
+            await asyncio.sleep(LISTEN_AGAIN_S)
 
     def _warn(self, held: frozenset[str]) -> None:
         for key in sorted(held - self._warned):
             log.warning("%s: %s is new or changed: held back until accepted", self._options.server, key)
         self._warned = held
+
+
+async def _keep_trace_alone(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Of the trace context that a request brings, keep `traceparent`, which has 55 characters of a fixed
+    form: the SDK hands it on to the server, and so it would `tracestate` and `baggage`, which hold whatever
+    the agent writes and which no gate reads."""
+    if ctx.meta:
+        ctx = replace(ctx, meta={key: one for key, one in ctx.meta.items() if key not in _UNJUDGED_TRACE})
+    return await call_next(ctx)
 
 
 @asynccontextmanager
