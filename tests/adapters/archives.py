@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sluice.adapters.archive.archive_store import ArchiveStore
     from sluice.adapters.archive.segment import Segment
+    from sluice.core.registry.keys import SigningKey
 
 TOPIC = "t.gate.verdicts"
 
@@ -67,8 +68,10 @@ def build_segment(records: list[StoredRecord], begin: int, end: int) -> tuple[Se
     return builder.close(end)
 
 
-def add_entry(store: ArchiveStore, *segments: tuple[Segment, bytes], **more: object) -> ManifestEntry:
-    """Write segments, and the entry that follows in the store."""
+def add_entry(
+    store: ArchiveStore, *segments: tuple[Segment, bytes], key: SigningKey | None = None, **more: object
+) -> ManifestEntry:
+    """Write segments, and the entry that follows in the store, signed where there is a key."""
     manifest = read_manifest(store)
     for segment, data in segments:
         store.put(segment.name, data)
@@ -82,15 +85,18 @@ def add_entry(store: ArchiveStore, *segments: tuple[Segment, bytes], **more: obj
         "segments": tuple(segment for segment, _ in segments),
     }
     entry = ManifestEntry.model_validate(fields | more)
+    if key is not None:
+        entry = entry.sign(key)
     write_entry(store, manifest, entry)
     return entry
 
 
-def write_archive(store: ArchiveStore) -> list[StoredRecord]:
-    """Three entries over two partitions, with gaps between offsets; all its records."""
+def write_archive(store: ArchiveStore, key: SigningKey | None = None) -> list[StoredRecord]:
+    """Three entries over two partitions, with gaps between offsets, signed where there is a key; all its
+    records."""
     first, second = make_records(0, [0, 1, 2, 4]), make_records(0, [6, 7])
     third, fourth = make_records(1, [3, 5]), make_records(0, [9])
-    add_entry(store, build_segment(first, 0, 5), build_segment(third, 0, 7))
-    add_entry(store, build_segment(second, 5, 9))
-    add_entry(store, build_segment(fourth, 9, 10))
+    add_entry(store, build_segment(first, 0, 5), build_segment(third, 0, 7), key=key)
+    add_entry(store, build_segment(second, 5, 9), key=key)
+    add_entry(store, build_segment(fourth, 9, 10), key=key)
     return [*first, *second, *fourth, *third]

@@ -24,7 +24,13 @@ from sluice.adapters.archive.archive_store import (
 )
 from sluice.adapters.archive.archived_records import Archive
 from sluice.adapters.archive.archiver import ArchivedInstallation, ArchiveLimits, Archiver
-from sluice.adapters.archive.manifest import ArchiveRefused, ManifestEntry, read_manifest, write_entry
+from sluice.adapters.archive.manifest import (
+    ArchiveRefused,
+    ArchiveTrust,
+    ManifestEntry,
+    read_manifest,
+    write_entry,
+)
 from sluice.adapters.archive.segment import COMPRESSOR_BYTES, ArchiveDamaged, Segment, read_segment
 from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice_topics.catalog import ACTIONS, BUNDLES, BY_NAME, ESCALATIONS, VERDICTS
@@ -261,7 +267,7 @@ def test_a_manifest_that_was_cut_off_is_named_by_its_head_and_by_what_was_noted(
     shorter = (root / "manifest/000000000002.json").read_bytes()
     folder.put("head.json", orjson.dumps({"number": 2, "sha256": sha256(shorter).hexdigest()}))
     assert find_findings(folder) == []
-    (noted,) = Archive(folder, (end.number, end.digest)).check()
+    (noted,) = Archive(folder, ArchiveTrust(noted=(end.number, end.digest))).check()
     assert (noted.code, noted.message) == (
         "manifest_truncated",
         "what was noted names entry 3, the manifest ends at 2",
@@ -291,7 +297,8 @@ def test_a_whole_manifest_that_was_written_anew_is_found_with_a_noted_entry(
     write_archive(folder)
     other = FolderStore(tmp_path / "other")
     add_entry(other, build_segment(make_records(0, [0]), 0, 1))
-    codes = [one.code for one in Archive(other, (1, Archive(folder).manifest.digest)).check()]
+    noted = ArchiveTrust(noted=(1, Archive(folder).manifest.digest))
+    codes = [one.code for one in Archive(other, noted).check()]
     assert codes == ["entry_altered"]
 
 

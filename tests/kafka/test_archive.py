@@ -22,10 +22,11 @@ from sluice.adapters.archive.manifest import ArchiveRefused, read_manifest
 from sluice.adapters.kafka.kafka_read import list_partitions, open_reader
 from sluice.cli.machine.archive import build_archiver
 from sluice.cli.main import cli
+from sluice.cli.policy.key_files import make_private_key
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.settings.reader import load_settings
 from sluice_topics.catalog import ACTIONS, CATALOG, OUTCOMES, SESSION_EVENTS, VERDICTS
-from tests.adapters.archives import open_bucket
+from tests.adapters.archives import add_entry, build_segment, make_records, open_bucket
 from tests.kafka.installation import action, installation_on, publish, run_worker, write
 
 if TYPE_CHECKING:
@@ -272,6 +273,54 @@ def test_what_was_tampered_with_is_named_by_rerun_and_by_verify(
     assert "manifest/000000000001.json" in found.output
     refused = run(installation, "archive", "run", "--once", "--to", str(place))
     assert (refused.exit_code, "is damaged, so nothing is added to it" in refused.output) == (2, True)
+
+
+def test_who_owns_the_store_and_not_the_key_is_found_by_every_command(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    """An entry that claims offsets is forged, and the manifest's end is cut off."""
+    place, key = tmp_path / "archive", tmp_path / "archive.pem"
+    public = make_private_key(key).public.text
+    signing = {
+        "SLUICE_ARCHIVE__SIGNING_KEY": str(key),
+        "SLUICE_ARCHIVE__NOTED_FILE": str(tmp_path / "noted"),
+    }
+    trusting = ("--from", str(place), "--archive-key", public)
+    for session in ("z", "za"):
+        decide_some(installation, worker, session, 3, count_records(installation, VERDICTS))
+        archived = run(installation, "archive", "run", "--once", "--to", str(place), **signing)
+        assert archived.exit_code == 0, archived.output
+    told = json.loads(run(installation, "archive", "check", *trusting, "--json").stdout)
+    assert (told["whole"], told["signatures"]["checked"], told["signatures"]["unsigned"]) == (True, True, 0)
+    assert f"{told['end']['number']}:{told['end']['sha256']}\n" == (tmp_path / "noted").read_text()
+    assert rerun(installation, "z-1", *trusting)["identical"] == 1
+    verified = run(installation, "ledger", "verify", *trusting)
+    assert (verified.exit_code, "signed by a key that counts" in verified.output) == (0, True)
+    unchecked = run(installation, "ledger", "verify", "--from", str(place))
+    assert (unchecked.exit_code, "signatures were not checked" in unchecked.output) == (0, True)
+
+    far = make_records(0, [10**6], topic=installation.real(ACTIONS))
+    of = load_settings(environment=installation.settings).policy.installation
+    named: dict[str, Any] = {"installation": of, "prefix": installation.prefix, "app_id": installation.app_id}
+    add_entry(open_store(str(place)), build_segment(far, 10**6, 10**6 + 1), **named)
+    claim = max((place / "manifest").iterdir())
+    verified = run(installation, "ledger", "verify", *trusting, "--json")
+    (finding,) = json.loads(verified.stdout)["findings"]
+    assert (finding["topic"], finding["message"][:14]) == (f"manifest/{claim.name}", "entry_unsigned")
+    for words in (("rerun", "z-1"), ("archive", "restore")):
+        refused = run(installation, *words, *trusting)
+        assert (refused.exit_code, claim.name in refused.output) == (2, True), refused.output
+    refused = run(installation, "archive", "run", "--once", "--to", str(place), **signing)
+    assert (refused.exit_code, claim.name in refused.output) == (2, True)
+
+    claim.unlink()
+    last = max((place / "manifest").iterdir())
+    last.unlink()
+    (place / "head.json").unlink()
+    assert run(installation, "archive", "check", *trusting).exit_code == 0
+    assert run(installation, "archive", "check", *trusting, **signing).exit_code == 1
+    refused = run(installation, "archive", "run", "--once", "--to", str(place), **signing)
+    assert (refused.exit_code, "what was noted names entry" in refused.output) == (2, True)
 
 
 def test_another_installation_neither_reads_nor_adds_to_an_archive(

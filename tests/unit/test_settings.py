@@ -40,6 +40,8 @@ COMMENTED = {
     "kafka.client_secret",
     "kafka.client_secret_file",
     "archive.endpoint_url",
+    "archive.signing_key",
+    "archive.noted_file",
     "embedding.patterns",
     "worker.ready_file",
     "worker.group_instance_id",

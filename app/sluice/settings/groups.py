@@ -12,7 +12,7 @@ from sluice.core.foundation.limits import SessionLimits
 from sluice.core.policy.policy import DEFAULT_QUALITY
 from sluice.settings.base import ListenAddress, Positive, Seconds, SettingGroup
 from sluice.settings.kafka import KafkaSettings
-from sluice.settings.keys import PublicKey, RedisSettings, ValuesSettings, VerdictSettings
+from sluice.settings.keys import PublicKey, RedisSettings, ValuesSettings, VerdictSettings, read_key
 from sluice.settings.models import AnalysisSettings, EmbeddingSettings, GraderSettings
 from sluice.settings.notifications import NotifySettings, SlackSettings
 from sluice_topics.audience import Audience
@@ -205,7 +205,7 @@ class GatewaySettings(SettingGroup):
 
 
 class ArchiveSettings(SettingGroup):
-    """Where `sluice archive` keeps the topics' records, and in what pieces."""
+    """Where `sluice archive` keeps the topics' records, in what pieces, and who signs for them."""
 
     location: str = ""
     endpoint_url: Annotated[str, Field(pattern=r"^https?://[^@\s/?#]+$")] | None = None
@@ -214,6 +214,13 @@ class ArchiveSettings(SettingGroup):
     segment_age_s: Seconds = 300.0
     held_mb: Annotated[int, Field(ge=16)] = 128
     store_wait_s: Seconds = 300.0
+    signing_key: SecretStr | None = None
+    public_keys: tuple[PublicKey, ...] = ()
+    noted_file: Path | None = None
+
+    def read_pem(self) -> bytes | None:
+        """The key that signs entries; None: there is none. Raises OSError."""
+        return None if self.signing_key is None else read_key(self.signing_key)
 
 
 class LoggingSettings(SettingGroup):

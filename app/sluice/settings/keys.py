@@ -24,6 +24,12 @@ PublicKey = Annotated[str, AfterValidator(_check_public_key)]
 """The 32 raw bytes of an Ed25519 key, base64."""
 
 
+def read_key(given: SecretStr) -> bytes:
+    """The PEM text that a setting has, or that lies in the file that it names. Raises OSError."""
+    text = given.get_secret_value()
+    return text.encode() if PEM_BEGIN in text else Path(text).expanduser().read_bytes()
+
+
 class VerdictSettings(SettingGroup):
     """The key with which workers sign what they write, as PEM text or as the path of its file, and the public
     keys that readers believe. Without the one nothing is signed, without the others nothing is checked."""
@@ -33,10 +39,7 @@ class VerdictSettings(SettingGroup):
 
     def read_pem(self) -> bytes | None:
         """The signing key; None: there is none. Raises OSError."""
-        if self.signing_key is None:
-            return None
-        given = self.signing_key.get_secret_value()
-        return given.encode() if PEM_BEGIN in given else Path(given).expanduser().read_bytes()
+        return None if self.signing_key is None else read_key(self.signing_key)
 
 
 class ValuesSettings(SettingGroup):

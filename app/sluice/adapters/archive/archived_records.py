@@ -12,14 +12,14 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sluice.adapters.archive.archive_store import ObjectMissing, ObjectTooLarge
-from sluice.adapters.archive.manifest import ArchiveFinding, ArchiveRefused, read_manifest
+from sluice.adapters.archive.manifest import NO_TRUST, ArchiveFinding, ArchiveRefused, read_manifest
 from sluice.adapters.archive.segment import ArchiveDamaged, read_head, read_segment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from sluice.adapters.archive.archive_store import ArchiveStore
-    from sluice.adapters.archive.manifest import FindingCode, Manifest, Part
+    from sluice.adapters.archive.manifest import ArchiveTrust, FindingCode, Manifest, Part
     from sluice.adapters.archive.segment import Segment
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
@@ -31,10 +31,10 @@ class Archive:
     """The records of a store with its manifest. Raises StoreError from each method, and ArchiveDamaged from
     those that read records."""
 
-    def __init__(self, store: ArchiveStore, expected: tuple[int, str] | None = None) -> None:
-        """`expected`: see `read_manifest`. Raises StoreError, and ArchiveRefused where no archive is."""
+    def __init__(self, store: ArchiveStore, trust: ArchiveTrust = NO_TRUST) -> None:
+        """Raises StoreError, and ArchiveRefused where no archive is."""
         self.store = store
-        self.manifest: Manifest = read_manifest(store, expected)
+        self.manifest: Manifest = read_manifest(store, trust)
         self._kept: dict[str, dict[int, StoredRecord]] = {}
         self._kept_bytes = 0
         if not self.manifest.number and not self.manifest.findings:

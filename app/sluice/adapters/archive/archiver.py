@@ -32,6 +32,7 @@ from aiokafka.errors import (
 from sluice.adapters.archive.archive_store import StoreError
 from sluice.adapters.archive.manifest import (
     MOST_SEGMENTS_OF_ENTRY,
+    NO_TRUST,
     ArchiveRefused,
     ManifestEntry,
     read_manifest,
@@ -48,10 +49,11 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     from sluice.adapters.archive.archive_store import ArchiveStore
-    from sluice.adapters.archive.manifest import Manifest
+    from sluice.adapters.archive.manifest import ArchiveTrust, Manifest
     from sluice.adapters.archive.segment import Segment
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.client.kafka_connection import KafkaCluster
+    from sluice.core.registry.keys import SigningKey
     from sluice_topics.catalog import Topic
 
 log = logging.getLogger(__name__)
@@ -99,6 +101,20 @@ class ArchivedInstallation:
         return self.installation, self.prefix, self.app_id
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiverProofs:
+    """By what the archiver's own work is known again. `trust`: what it goes on behind; `key`: signs its
+    entries, and is one of `trust.keys`; `note`: keeps the last entry's number and SHA-256 elsewhere than in
+    the store, and may raise StoreError."""
+
+    trust: ArchiveTrust = NO_TRUST
+    key: SigningKey | None = None
+    note: Callable[[int, str], None] | None = None
+
+
+NO_PROOFS = ArchiverProofs()
+
+
 class Archiver:
     """Run it with `run`. It holds some 256 KB for each partition that has something new, and up to
     `held_bytes` of what it packed."""
@@ -110,6 +126,7 @@ class Archiver:
         store: ArchiveStore,
         limits: ArchiveLimits,
         read_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        proofs: ArchiverProofs = NO_PROOFS,
     ) -> None:
         """`read_ms`: the time of day in ms."""
         self._cluster = cluster
@@ -117,6 +134,7 @@ class Archiver:
         self._store = store
         self.limits = limits
         self._read_ms = read_ms
+        self._trust, self._key, self._note = proofs.trust, proofs.key, proofs.note
         self._builders: dict[TopicPartition, SegmentBuilder] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._decided_at = time.monotonic()
@@ -136,7 +154,7 @@ class Archiver:
         Raises ArchiveRefused if the archive is damaged, of another installation or another cluster, or if
         another archiver writes; StoreError; KafkaUnreachable and UnknownTopics.
         """
-        manifest = await self._ask_store(lambda: read_manifest(self._store, ends_only=True))
+        manifest = await self._ask_store(lambda: read_manifest(self._store, self._trust, ends_only=True))
         self._require_usable(manifest)
         parts = await list_partitions(self._cluster, list(self.of.topics))
         try:
@@ -165,7 +183,19 @@ class Archiver:
     def _require_usable(self, manifest: Manifest) -> None:
         if manifest.installation_of not in (None, self.of.named):
             raise ArchiveRefused(f"{self._store.url} is the archive of another installation")
+        number, digest = manifest.number, manifest.digest
         bad = [one for one in manifest.findings if one.code != "offsets_missing"]
+        if [one.code for one in bad] == ["manifest_unsigned"]:
+            if self._trust.noted != (number, digest):
+                raise ArchiveRefused(
+                    f"{self._store.url} is not signed up to entry {number}, so anybody may have written it: "
+                    f"if it is yours, pass --noted {number}:{digest} once, or begin a new archive"
+                )
+            bad = []
+        if manifest.signed and self._key is None:
+            raise ArchiveRefused(
+                f"{self._store.url} has signed entries: set archive.signing_key, or begin a new archive"
+            )
         if bad:
             raise ArchiveRefused(
                 f"{self._store.url} is damaged, so nothing is added to it: {bad[0].where}: {bad[0].message} "
@@ -332,7 +362,10 @@ class Archiver:
                 segments=tuple(segments),
                 decided=decided if is_last else None,
             )
-            await self._ask_store(partial(write_entry, self._store, manifest, entry))
+            signed = entry if self._key is None else entry.sign(self._key)
+            await self._ask_store(partial(write_entry, self._store, manifest, signed))
+            if self._note is not None:
+                await self._ask_store(partial(self._note, manifest.number, manifest.digest))
             for part, segment in zip(some, segments, strict=True):
                 self._ends[part] = segment.end
                 self.written += segment.count

@@ -8,10 +8,15 @@ it is written after it, and may be one behind.
 
 Entries are all that a reader believes: where the archive goes on is what the last segment of each partition
 says. They are read with bounds, since another may have written them.
+
+An archiver with a key signs its entries. Who has the public key believes a signed entry, and all before it,
+which it names by their SHA-256; an unsigned one behind it is a stranger's.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,13 +28,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sluice.adapters.archive.archive_store import ObjectMissing, ObjectTooLarge
 from sluice.adapters.archive.segment import Offset, Segment  # noqa: TC001 - pydantic reads the annotations
+from sluice.core.trust.dsse import pae
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from sluice.adapters.archive.archive_store import ArchiveStore
+    from sluice.core.registry.keys import PublicKey, SigningKey
 
 GENESIS = "GENESIS"
+PAYLOAD_TYPE = "application/vnd.sluice.archive-entry+json"
+"""Part of what is signed, as of a DSSE envelope."""
 MOST_ENTRY_BYTES = 8 * 1024 * 1024
 MOST_SEGMENTS_OF_ENTRY = 8192
 _MOST_HEAD_BYTES = 4096
@@ -46,6 +55,9 @@ FindingCode = Literal[
     "entry_missing",
     "entry_altered",
     "entry_unreadable",
+    "entry_unsigned",
+    "entry_forged",
+    "manifest_unsigned",
     "manifest_truncated",
     "offsets_missing",
     "offsets_twice",
@@ -71,7 +83,8 @@ class ManifestEntry(BaseModel):
     """An entry. `installation`, `prefix` and `app_id` are the settings of the archived installation. `at_ms`:
     the archiver's clock. `decided`: by real input topic and partition the offset below which the workers'
     group had decided everything, and all those decisions are in the archive up to this entry; null in an
-    entry that does not say it."""
+    entry that does not say it. `signature`: base64, of the entry's bytes as they are without this field; an
+    unsigned entry does not have the field."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -84,6 +97,7 @@ class ManifestEntry(BaseModel):
     at_ms: Offset
     segments: Annotated[tuple[Segment, ...], Field(max_length=MOST_SEGMENTS_OF_ENTRY)]
     decided: dict[str, dict[_Number, Offset]] | None = None
+    signature: Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{86}==$")] | None = None
 
     @property
     def installation_of(self) -> tuple[str, str, str]:
@@ -92,14 +106,35 @@ class ManifestEntry(BaseModel):
 
     def encode(self) -> bytes:
         """The object's bytes."""
-        return orjson.dumps(self.model_dump(mode="json"))
+        return orjson.dumps(
+            self.model_dump(mode="json", exclude={"signature"} if self.signature is None else None)
+        )
+
+    def sign(self, key: SigningKey) -> ManifestEntry:
+        """The entry with a signature of this key."""
+        signature = base64.b64encode(key.sign(self._encode_signed())).decode()
+        return self.model_copy(update={"signature": signature})
+
+    def is_signed_by(self, key: PublicKey, raw: bytes) -> bool:
+        """Whether the key signed it. `raw`: the object's bytes, which must be as an archiver writes them."""
+        try:
+            signature = base64.b64decode(self.signature or "", validate=True)
+        except binascii.Error:
+            return False
+        is_canonical = raw == self.encode() and base64.b64encode(signature).decode() == self.signature
+        return is_canonical and key.verifies(signature, self._encode_signed())
+
+    def _encode_signed(self) -> bytes:
+        return pae(PAYLOAD_TYPE, orjson.dumps(self.model_dump(mode="json", exclude={"signature"})))
 
 
 @dataclass
 class Manifest:
     """What the entries say together. `number` and `digest`: of the last entry, 0 and GENESIS where there is
     none; `segments`: by part in the order of their offsets, of which it keeps the last alone if `ends_only`;
-    `findings`: what is wrong with the manifest itself. It takes about 1.5 KB for a segment that it keeps."""
+    `findings`: what is wrong with the manifest itself; `keys`: who may have signed, none: signatures are not
+    checked; `signed`, `unsigned`: how many entries are and are not. It takes about 1.5 KB for a segment that
+    it keeps."""
 
     number: int = 0
     digest: str = GENESIS
@@ -109,6 +144,9 @@ class Manifest:
     at_ms: int = 0
     findings: list[ArchiveFinding] = field(default_factory=list)
     ends_only: bool = False
+    keys: tuple[PublicKey, ...] = ()
+    signed: int = 0
+    unsigned: int = 0
 
     def find_end(self, part: Part) -> int | None:
         """The offset at which the archive of a partition goes on; None where it has none of it."""
@@ -120,6 +158,10 @@ class Manifest:
         self.number, self.digest = entry.number, sha256(raw).hexdigest()
         self.installation_of = entry.installation_of
         self.at_ms = entry.at_ms
+        if entry.signature is None:
+            self.unsigned += 1
+        else:
+            self.signed += 1
         for segment in entry.segments:
             self._take_segment(segment)
         for topic, offsets in (entry.decided or {}).items():
@@ -148,13 +190,26 @@ class Manifest:
             self.segments.setdefault(part, []).append(segment)
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveTrust:
+    """What is known of an archive from elsewhere than its store. `keys`: who may have signed its entries;
+    none: signatures are not checked. `noted`: number and SHA-256 of an entry, through which the chain must
+    pass."""
+
+    keys: tuple[PublicKey, ...] = ()
+    noted: tuple[int, str] | None = None
+
+
+NO_TRUST = ArchiveTrust()
+
+
 def read_manifest(
-    store: ArchiveStore, expected: tuple[int, str] | None = None, *, ends_only: bool = False
+    store: ArchiveStore, trust: ArchiveTrust = NO_TRUST, *, ends_only: bool = False
 ) -> Manifest:
-    """Everything that the entries say, and what is wrong with them. `expected`: number and SHA-256 of an
-    entry that was noted elsewhere, through which the chain must pass; `ends_only`: keep the last segment of
+    """Everything that the entries say, and what is wrong with them. `ends_only`: keep the last segment of
     each partition alone, for who adds to the archive. Raises StoreError."""
-    manifest = Manifest(ends_only=ends_only)
+    expected = trust.noted
+    manifest = Manifest(ends_only=ends_only, keys=trust.keys)
     named = [*_read_head(store, manifest), *_list_expected(expected)]
     numbers = sorted(int(found[1]) for name in store.list_names(_FOLDER) if (found := _NAME.fullmatch(name)))
     sought = {number for number, _, _ in named}
@@ -177,6 +232,8 @@ def read_manifest(
             manifest.report("manifest_truncated", _HEAD, message)
         elif digests.get(number, digest) != digest and told == _HEAD:
             manifest.report("entry_altered", name_entry(number), f"its SHA-256 is not that in {_HEAD}")
+    if trust.keys and manifest.number and not manifest.signed:
+        manifest.report("manifest_unsigned", _FOLDER, "none of its entries is signed by a key that counts")
     return manifest
 
 
@@ -242,7 +299,23 @@ def _take_next(manifest: Manifest, number: int, raw: bytes, last: tuple[int, str
     if manifest.installation_of not in (None, entry.installation_of):
         manifest.report("entry_altered", name, f"it is of another installation: {entry.installation_of}")
         return
+    if manifest.keys and not _is_trusted(manifest, entry, raw):
+        return
     manifest.take(entry, raw)
+
+
+def _is_trusted(manifest: Manifest, entry: ManifestEntry, raw: bytes) -> bool:
+    """Whether an entry is signed as it must be; what is wrong becomes a finding. Unsigned ones before the
+    first signed entry are named by that one."""
+    name = name_entry(entry.number)
+    if entry.signature is None:
+        if manifest.signed:
+            manifest.report("entry_unsigned", name, "it is not signed, and an entry before it is")
+        return not manifest.signed
+    if any(entry.is_signed_by(key, raw) for key in manifest.keys):
+        return True
+    manifest.report("entry_forged", name, "its signature is of no key that counts, or of another content")
+    return False
 
 
 def _read_head(store: ArchiveStore, manifest: Manifest) -> list[tuple[int, str, str]]:

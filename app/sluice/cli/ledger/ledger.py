@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 from rich.table import Table
@@ -12,7 +12,7 @@ from rich.table import Table
 from sluice.adapters.archive.archive_evidence import verify_archived_ledger
 from sluice.adapters.archive.archive_store import BUCKET_SCHEME, StoreError
 from sluice.adapters.kafka.kafka_ledger import locate_record, read_ledger, verify_ledger
-from sluice.cli.ledger.archive_source import Noted, require_archive
+from sluice.cli.ledger.archive_source import ArchiveKeys, Noted, describe_signatures, require_archive
 from sluice.cli.ledger.policy_there import find_absent_policy
 from sluice.cli.output import (
     WELL,
@@ -110,6 +110,7 @@ def verify_command(
         list[str] | None,
         typer.Option(metavar="KEY", help="Public key, base64, that may have signed; beside the settings'."),
     ] = None,
+    archive_key: ArchiveKeys = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Check every ledger record: hashes, links, numbers, places, ids.
@@ -124,7 +125,8 @@ def verify_command(
     where), 2 could not be read.
 
     With a key, from --verdict-key or verdicts.public_keys, each record must
-    have a proof that one of them signed it.
+    have a proof that one of them signed it. An archive's entries must be
+    signed where --archive-key or archive.public_keys names a key.
 
     A chain alone does not show a cut-off tail, or, without keys, a chain
     that someone with write access computed again as a whole. Compare the
@@ -136,7 +138,7 @@ def verify_command(
     keys = (*settings.verdicts.public_keys, *(verdict_key or ()))
     signed_by = SignedBy(keys, settings.policy.installation) if keys else None
     try:
-        report = _verify(settings, from_, noted, signed_by)
+        report = _verify(settings, from_, _ArchiveOptions(noted, archive_key), signed_by)
     except UnusableKey as error:
         stop(str(error))
     if json:
@@ -173,11 +175,21 @@ def _write(write: Callable[[str], int], record: StoredRecord) -> None:
     write(write_line(locate_record(record), record.timestamp_ms) + "\n")
 
 
-def _verify(settings: Settings, from_: str | None, noted: str | None, signed_by: SignedBy | None) -> Report:
+class _ArchiveOptions(NamedTuple):
+    """What is known of an archive from elsewhere."""
+
+    noted: str | None
+    keys: list[str] | None
+
+
+def _verify(
+    settings: Settings, from_: str | None, of_archive: _ArchiveOptions, signed_by: SignedBy | None
+) -> Report:
     if from_ is None:
         return _verify_broker(settings, signed_by)
     if from_.startswith(BUCKET_SCHEME) or Path(from_).is_dir():
-        archive = require_archive(settings, from_, noted)
+        archive = require_archive(settings, from_, *of_archive)
+        errors.print(describe_signatures(archive.manifest), soft_wrap=True, highlight=False)
         try:
             return verify_archived_ledger(archive, settings.kafka.topic_prefix, signed_by)
         except StoreError as error:

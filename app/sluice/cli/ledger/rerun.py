@@ -15,7 +15,13 @@ from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
 from sluice.bootstrap.parts import build_decision_settings
-from sluice.cli.ledger.archive_source import Noted, get_installation_of, require_archive
+from sluice.cli.ledger.archive_source import (
+    ArchiveKeys,
+    Noted,
+    describe_signatures,
+    get_installation_of,
+    require_archive,
+)
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -133,6 +139,7 @@ def rerun_command(  # noqa: PLR0913 - options of a command
     seed: _Seed = 0,
     from_: _From = None,
     noted: Noted = None,
+    archive_key: ArchiveKeys = None,
     json: _Json = False,
 ) -> None:
     """Execute decisions again, and compare field by field.
@@ -172,7 +179,7 @@ def rerun_command(  # noqa: PLR0913 - options of a command
     if [bool(ids), every, sample is not None].count(True) != 1:
         stop("give ids, or --all, or --sample N")
     settings = require_settings()
-    source = _open_source(settings, from_, noted)
+    source = _open_source(settings, from_, noted, archive_key)
     meant = _require(find_meanings(source, ids)) if ids else []
     unknown = [one for one in meant if not one.decisions]
     found = [one for named in meant for one in named.decisions]
@@ -205,11 +212,14 @@ class _Chosen(NamedTuple):
     seed: int
 
 
-def _open_source(settings: Settings, from_: str | None, noted: str | None) -> LedgerSource:
+def _open_source(
+    settings: Settings, from_: str | None, noted: str | None, keys: list[str] | None
+) -> LedgerSource:
     """The broker, or an archive; one that is damaged or of another installation ends the command."""
     if from_ is None:
         return KafkaEvidence(settings.kafka.connection, settings.kafka.topic_prefix)
-    archive = require_archive(settings, from_, noted)
+    archive = require_archive(settings, from_, noted, keys)
+    errors.print(describe_signatures(archive.manifest), soft_wrap=True, highlight=False)
     try:
         archive.require_whole_manifest(get_installation_of(settings))
     except (ArchiveDamaged, ArchiveRefused) as error:

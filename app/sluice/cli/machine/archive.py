@@ -5,18 +5,28 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sluice.adapters.archive.archive_store import StoreError, require_exclusive_writes
-from sluice.adapters.archive.archiver import ArchivedInstallation, ArchiveLimits, Archiver
+from sluice.adapters.archive.archiver import ArchivedInstallation, ArchiveLimits, Archiver, ArchiverProofs
 from sluice.adapters.archive.manifest import ArchiveRefused
 from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_topics import KafkaTopicError
-from sluice.cli.ledger.archive_source import Noted, get_installation_of, require_archive, require_store
+from sluice.cli.ledger.archive_source import (
+    ArchiveKeys,
+    Noted,
+    build_note,
+    describe_signatures,
+    get_installation_of,
+    require_archive,
+    require_signing_key,
+    require_store,
+    require_trust,
+)
 from sluice.cli.machine.topics import build_layout
 from sluice.cli.machine.worker import log_to_stderr
 from sluice.cli.output import (
@@ -64,6 +74,7 @@ def run_command(
     once: Annotated[
         bool, typer.Option("--once", help="End when all that lies on the broker now is kept.")
     ] = False,
+    noted: Noted = None,
 ) -> None:
     """Follow the topics and keep their records, until stopped.
 
@@ -72,6 +83,10 @@ def run_command(
     its SHA-256, each entry with that of the entry before. Kill it at any
     moment: it goes on where the manifest ends. Run one for each
     installation; a second one ends without harm.
+
+    With archive.signing_key each entry is signed, and it goes on only behind
+    entries that this key, or one of archive.public_keys, signed; behind an
+    archive that is unsigned so far only where --noted names its end.
 
     Exit codes: 0 stopped, or --once and done; 2 a setting is wrong or the
     archive cannot be used; 3 the broker or the store went away: start it
@@ -84,7 +99,7 @@ def run_command(
     store = require_store(settings, to)
     try:
         require_exclusive_writes(store)
-        archiver = build_archiver(settings, store)
+        archiver = build_archiver(settings, store, noted)
         manifest = asyncio.run(_run(archiver, once=once))
     except (ArchiveRefused, UnknownTopics) as error:
         stop(str(error))
@@ -108,6 +123,7 @@ def check_command(
     from_: From = None,
     *,
     noted: Noted = None,
+    archive_key: ArchiveKeys = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Read the whole archive, and compare every segment with the manifest.
@@ -115,14 +131,15 @@ def check_command(
     Each finding names the file, or the partition and its offsets. The last
     line is the manifest's end: note it where the archive's owner cannot
     write, and give it to a later check with --noted, which then also finds
-    a manifest that was cut off or written anew as a whole.
+    a manifest that was cut off or written anew as a whole. With a key, from
+    --archive-key or archive.public_keys, entries must be signed by one.
 
     Exit codes: 0 whole, 1 something is wrong, 2 could not be read.
 
     Example: sluice archive check --from s3://audit/sluice --json
     """
     settings = require_settings()
-    archive = require_archive(settings, from_, noted)
+    archive = require_archive(settings, from_, noted, archive_key)
     try:
         found = list(archive.check())
     except StoreError as error:
@@ -136,12 +153,18 @@ def check_command(
                 "records": records,
                 "segments": sum(map(len, manifest.segments.values())),
                 "end": {"number": manifest.number, "sha256": manifest.digest},
+                "signatures": {
+                    "checked": bool(manifest.keys),
+                    "signed": manifest.signed,
+                    "unsigned": manifest.unsigned,
+                },
                 "findings": [asdict(one) for one in found],
             }
         )
     else:
         _print_findings(found)
         word = "[bold red]Not whole:[/]" if found else "[green]Whole:[/]"
+        print_line(describe_signatures(manifest))
         print_line(f"{word} {count_noun(records, 'record')}; the manifest ends at {describe_end(manifest)}")
     raise typer.Exit(WRONG if found else WELL)
 
@@ -151,6 +174,7 @@ def restore_command(
     from_: From = None,
     *,
     noted: Noted = None,
+    archive_key: ArchiveKeys = None,
     most_filled: Annotated[
         int | None, typer.Option(min=0, help="Offsets without a record that may be filled in, in all.")
     ] = None,
@@ -189,7 +213,7 @@ def restore_command(
 
     settings = require_settings()
     log_to_stderr(settings)
-    archive = require_archive(settings, from_, noted)
+    archive = require_archive(settings, from_, noted, archive_key)
     kafka = settings.kafka
     try:
         archive.require_whole_manifest(get_installation_of(settings))
@@ -215,6 +239,7 @@ def restore_command(
         more = "their inputs are decided again: begin a new archive for the restored installation"
         errors.print(more, soft_wrap=True, highlight=False)
     _print_lost_inputs(archive, restored)
+    errors.print(describe_signatures(archive.manifest), soft_wrap=True, highlight=False)
     errors.print(f"{count_noun(restored.records, 'record')} restored", soft_wrap=True, highlight=False)
 
 
@@ -245,9 +270,13 @@ def describe_end(manifest: Manifest) -> str:
     return f"{manifest.number}:{manifest.digest}"
 
 
-def build_archiver(settings: Settings, store: ArchiveStore) -> Archiver:
-    """An archiver of the settings' installation, not connected."""
+def build_archiver(settings: Settings, store: ArchiveStore, noted: str | None = None) -> Archiver:
+    """An archiver of the settings' installation, not connected. `noted`: as `--noted` takes it. A key that
+    cannot be used ends the command."""
     given = settings.archive
+    trust, key = require_trust(settings, noted), require_signing_key(settings)
+    if key is not None:
+        trust = replace(trust, keys=(*trust.keys, key.public))
     topics = {
         name: topic
         for name, topic in build_layout(settings).topics().items()
@@ -257,4 +286,5 @@ def build_archiver(settings: Settings, store: ArchiveStore) -> Archiver:
         given.segment_mb * _MB, given.segment_age_s, given.held_mb * _MB, given.store_wait_s
     )
     of = ArchivedInstallation(*get_installation_of(settings), topics)
-    return Archiver(settings.kafka.connection, of, store, limits)
+    proofs = ArchiverProofs(trust, key, build_note(settings))
+    return Archiver(settings.kafka.connection, of, store, limits, proofs=proofs)
