@@ -1,4 +1,4 @@
-"""Who owns an archive's store, but not the key of its archiver, changes nothing unseen. An end that is cut off
+"""Who owns an archive's store and not the key of its archiver changes nothing unseen. An end that is cut off
 is found where something outside the store remembers it."""
 
 from __future__ import annotations
