@@ -17,9 +17,10 @@ BIN := $(VENV)/bin
 UV := build/uv/bin/uv
 OPS := build/ops-tools
 CHART := config/helm
+FRAMEWORKS := $(or $(FRAMEWORK),$(basename $(notdir $(wildcard config/frameworks/*.in))))
 LOCK := $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-header --quiet
 
-.PHONY: help setup tools demo test faults attacks bench lint ruff format types imports model ops-tools chart rules docs lock jars clean distclean
+.PHONY: help setup tools demo test frameworks frameworks-lock faults attacks bench lint ruff format types imports model ops-tools chart rules docs lock jars clean distclean
 
 help:  ## this list
 	@awk -F ':.*## *' '/^[a-z-]+:.*##/ {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +34,11 @@ demo: setup  ## broker, topics, worker; publishes actions and shows the verdicts
 
 test: tools  ## the tests in three processes, on real brokers that they start (ARGS="-n 0 -k broker": in one)
 	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
+
+frameworks: tools $(FRAMEWORKS:%=build/frameworks/%/.installed)  ## the client in agent frameworks, each in an environment of its own (FRAMEWORK=langchain ARGS="-k 200")
+	@set -e; for name in $(FRAMEWORKS); do \
+		PYTHONPATH=app:topics build/frameworks/$$name/bin/python -m pytest -c config/frameworks/pytest.ini --rootdir . \
+			--confcutdir tests/frameworks $(ARGS) tests/frameworks/test_$$name.py; done
 
 faults: tools  ## the fault runs; figures in build/faults.json
 	$(BIN)/python -m load.faults $(ARGS)
@@ -88,6 +94,10 @@ lock: $(UV)  ## the lock files from pyproject.toml (ARGS=--upgrade for newer ver
 		--output-file requirements-fit.lock pyproject.toml
 	echo uv | $(LOCK) $(ARGS) --output-file requirements-uv.lock -
 
+frameworks-lock: $(UV)  ## the locks of the frameworks from config/frameworks/*.in (FRAMEWORK=langchain ARGS=--upgrade)
+	@set -e; for name in $(FRAMEWORKS); do \
+		$(LOCK) $(ARGS) --python-version 3.11 --output-file config/frameworks/$$name.lock config/frameworks/$$name.in; done
+
 jars:  ## app/sluice/broker/jars.sha256 from pom.xml; read the difference before committing it
 	rm -rf build/jars-new
 	mvn -B -q -C -f app/sluice/broker/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/build/jars-new
@@ -117,6 +127,9 @@ $(VENV)/.installed: $(VENV)/.locked pyproject.toml
 build/fit/.installed: requirements-fit.lock
 	$(call INSTALL,requirements-fit.lock,build/fit)
 	$(call INSTALL_SLUICE,build/fit)
+
+build/frameworks/%/.installed: config/frameworks/%.lock
+	$(call INSTALL,$<,build/frameworks/$*)
 
 # Both by the checksum database of Go modules. A module's own go.mod pins everything that it needs.
 $(OPS)/helm: MODULE := helm.sh/helm/v3/cmd/helm@v3.22.0

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+collect_ignore = ["frameworks"]
+"""Their packages do not fit into one environment: `make frameworks` runs them."""
 KEPT = Path(__file__).resolve().parents[1] / "build" / "kept"
 
 # A test that needs a broker starts one, and fails with the three ways if it cannot. A browser and a Redis may
