@@ -1,9 +1,12 @@
 """Mixed load for half an hour with a fault every minute: nothing is lost, and nothing grows.
 
-One of two workers is hurt, again and again: killed, killed between produce and commit, and suspended past its
-session time-out. The other is left alone, so that its memory shows what a worker takes in the long run. How
-long an input waits for its verdict is read from the broker's times, minute by minute; a minute with a fault
-has inputs that waited for a takeover, so it is the median that must stay as it was.
+One of two workers is hurt, again and again: killed, killed between produce and commit, and suspended past
+its session time-out. The other is left alone, so that its memory shows what a worker takes in the long run.
+Sessions, open escalations and what limits have counted live for an hour, and caches of texts fill in the
+first minutes, so memory grows more and more slowly; in the end a worker takes the place of that one and
+recovers its state, which shows how much of the memory is state. How long an input waits for its verdict is
+read from the broker's times, minute by minute; a minute with a fault has inputs that waited for a takeover,
+so it is the median that must stay as it was.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from load.installations.installation import gather
 from load.interruptions import kill_busy, kill_mid_commit, suspend
 from load.recomputation import figures
 from load.recomputation.run_findings import findings
-from load.scene import open_scene
+from load.scene import open_scene, read_now_ms
 from sluice_topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
@@ -40,8 +43,8 @@ FAULT_EVERY_S = 60.0
 SAMPLE_S = 5.0
 MINUTE_MS = 60_000
 MIB = 1 << 20
-FEW = 30
-"""A minute with fewer verdicts has no median of its own."""
+WARM_S = 90.0
+"""So long the worker that comes last decides before its memory is looked at: its caches are full then."""
 GROWN = 1.25
 """By so much the last third of a run may lie above its second third: what grows without end lies above it by
 more."""
@@ -68,13 +71,15 @@ async def soak(bed: Bed, scale: RunScale) -> list[RunFigure]:
             await scene.calm()
         finally:
             sampling.cancel()
+        ended_ms = read_now_ms()
+        memory_restarted = await _measure_restarted(scene)
         await scene.finish(scale.events)
     evidence = await gather(installation)
     required = ("kills_in_flight", "suspended", "rolled_back", "moved")
     return [
         figures.require_at_least("faults", count, len(faults), "faults"),
-        *_describe_memory(memory),
-        *_describe_latency(evidence),
+        *_describe_memory(memory, memory_restarted),
+        *_describe_latency(evidence, ended_ms),
         *await findings(scene.fleet.tally, evidence, required),
     ]
 
@@ -100,20 +105,31 @@ async def _sample(scene: Scene, memory: list[tuple[float, int]]) -> None:
         await asyncio.sleep(SAMPLE_S)
 
 
-def _describe_memory(memory: Sequence[tuple[float, int]]) -> list[RunFigure]:
+async def _measure_restarted(scene: Scene) -> int:
+    """The bytes of a worker in place of the spared one, with the same state."""
+    await scene.fleet.remove(SPARED)
+    scene.fleet.spawn(SPARED)
+    await scene.wait_until(lambda: bool(scene.fleet.workers[SPARED].partitions()), "the last worker decides")
+    await asyncio.sleep(WARM_S)
+    return scene.fleet.workers[SPARED].read_resident()
+
+
+def _describe_memory(memory: Sequence[tuple[float, int]], restarted: int) -> list[RunFigure]:
     third = len(memory) // 3
     second = statistics.mean(size for _, size in memory[third : 2 * third])
     last = statistics.mean(size for _, size in memory[2 * third :])
     minutes, sizes = zip(*memory[third:], strict=True)
     return [
-        figures.report("memory_in_the_end", round(last / MIB, 1), "MiB"),
+        figures.report("memory_in_the_end", round(sizes[-1] / MIB, 1), "MiB"),
+        figures.report("memory_restarted", round(restarted / MIB, 1), "MiB"),
         figures.report("memory_slope", round(_fit_slope(minutes, sizes) / MIB, 3), "MiB a minute"),
         figures.require_at_most("memory_last_by_second_third", round(last / second, 3), GROWN, "ratio"),
     ]
 
 
-def _describe_latency(evidence: Evidence) -> list[RunFigure]:
-    """From the broker's time of an action to that of its verdict, by the action's minute."""
+def _describe_latency(evidence: Evidence, ended_ms: int) -> list[RunFigure]:
+    """From the broker's time of an action to that of its verdict, by the action's minute. The last
+    one is no whole minute, and begins with a fault."""
     verdicts = evidence.installation.real(VERDICTS)
     at = {(one.topic, one.partition, one.offset): one.timestamp_ms for one in evidence.inputs}
     begin = min(at.values())
@@ -127,9 +143,8 @@ def _describe_latency(evidence: Evidence) -> list[RunFigure]:
         asked = at.get((evidence.installation.real(named["topic"]), named["partition"], named["offset"]))
         if asked is not None:
             waits[(asked - begin) // MINUTE_MS].append(record.timestamp_ms - asked)
-    medians = [
-        (minute, statistics.median(some)) for minute, some in sorted(waits.items()) if len(some) >= FEW
-    ]
+    whole = (ended_ms - begin) // MINUTE_MS
+    medians = [(minute, statistics.median(some)) for minute, some in sorted(waits.items()) if minute < whole]
     third = max(1, len(medians) // 3)
     second = statistics.mean(wait for _, wait in medians[third : 2 * third] or medians)
     last = statistics.mean(wait for _, wait in medians[-third:])
