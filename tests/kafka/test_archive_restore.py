@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,29 @@ from sluice.broker.local import Layout
 from sluice.cli.machine.archive import build_archiver
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.settings.reader import load_settings
-from sluice_topics.catalog import ACTIONS, CATALOG, SESSIONS_CHANGELOG, VERDICTS
+from sluice_topics.catalog import (
+    ACTIONS,
+    CATALOG,
+    MEMORY_WRITES,
+    QUARANTINE,
+    REVIEWS,
+    SESSIONS_CHANGELOG,
+    SOURCE_FEEDBACK,
+    SOURCE_HISTORIES,
+    VERDICTS,
+)
 from tests.adapters.archives import add_entry, build_segment, make_records
-from tests.kafka.installation import action, delete_topics, installation_on, publish, run_worker, wait_for
+from tests.kafka.installation import (
+    action,
+    delete_topics,
+    installation_on,
+    publish,
+    read_stored,
+    run_worker,
+    wait_for,
+    wait_until,
+)
+from tests.kafka.memories import make_held_write, memory_installation, review, session_in
 from tests.kafka.test_archive import (
     count_records,
     decide_some,
@@ -142,13 +163,7 @@ def test_what_an_archive_holds_of_one_transaction_alone_is_cut_off_and_decided_a
         decide_some(installation, worker, "s", 5, 0)
         assert run(installation, "archive", "run", "--once", "--to", place).exit_code == 0
         decide_some(installation, worker, "s", 5, 5)
-    settings = load_settings(environment=installation.settings)
-    whole = build_archiver(settings, open_store(place))
-    torn = {name: topic for name, topic in whole.of.topics.items() if not lies_behind(topic, lacks)}
-    torn_archiver = Archiver(
-        settings.kafka.connection, replace(whole.of, topics=torn), open_store(place), whole.limits
-    )
-    asyncio.run(torn_archiver.run(once=True))
+    archive_torn(installation, place, lacks)
     asyncio.run(leave_restoration(installation))
     asyncio.run(delete_topics(kafka, prefix))
 
@@ -165,6 +180,64 @@ def test_what_an_archive_holds_of_one_transaction_alone_is_cut_off_and_decided_a
     assert json.loads(run(installation, "ledger", "verify", "--json").stdout)["intact"]
     reruns = rerun(installation, "--all")
     assert (reruns["identical"], reruns["reruns"]) == (again + 1, [])
+
+
+def archive_torn(installation: TestInstallation, place: str, lacks: str) -> None:
+    """Archive all that there is now, but for what lies behind."""
+    settings = load_settings(environment=installation.settings)
+    whole = build_archiver(settings, open_store(place))
+    torn = {name: topic for name, topic in whole.of.topics.items() if not lies_behind(topic, lacks)}
+    torn_archiver = Archiver(
+        settings.kafka.connection, replace(whole.of, topics=torn), open_store(place), whole.limits
+    )
+    asyncio.run(torn_archiver.run(once=True))
+
+
+@pytest.mark.parametrize("lacks", ["state", "ledger"])
+def test_what_was_learnt_of_a_source_behind_a_cut_is_counted_once(
+    kafka: str, prefix: str, tmp_path: Path, lacks: str
+) -> None:
+    """What the reviews of one partition say of a source is counted in another."""
+    made = memory_installation(kafka, tmp_path, prefix.rstrip("."))
+    installation, session, place = made.installation, session_in(made.installation, 4), str(tmp_path / "a")
+    installation.settings["SLUICE_WORKER__HALT_ON_OFFSET_GAP"] = "false"
+    feed = {"id": "feed", "type": "external"}
+
+    def approve(entered: list[dict[str, Any]], before: int) -> None:
+        """The answers, until they are counted. `before`: approvals that there are already."""
+        publish(installation, [review(made, one, "approve") for one in entered], REVIEWS)
+        wait_until(lambda: read_approvals(installation) >= before + len(entered), worker)
+
+    for worker in run_worker(installation):
+        held = [make_held_write(session, f"w{n}", source=feed) for n in range(4)]
+        publish(installation, held, MEMORY_WRITES)
+        entered = wait_for(installation, QUARANTINE, session, 4, worker)
+        approve(entered[:1], 0)
+        assert run(installation, "archive", "run", "--once", "--to", place).exit_code == 0
+        approve(entered[1:3], 1)
+    archive_torn(installation, place, lacks)
+    asyncio.run(delete_topics(kafka, prefix))
+
+    restored = run(installation, "archive", "restore", "--from", place)
+    assert restored.exit_code == 0, restored.output
+    for worker in run_worker(installation, "after"):
+        wait_for(installation, QUARANTINE, session, 7, worker)
+        approve(entered[3:], 3)
+    assert read_approvals(installation) == 4
+    feedback = Counter(
+        (one["memory_id"], one["verdict"])
+        for one in (json.loads(record.value or b"") for record in read_stored(installation, SOURCE_FEEDBACK))
+    )
+    assert set(feedback.values()) == {1}
+    assert {memory for memory, verdict in feedback if verdict == "positive"} == {
+        one["memory_id"] for one in entered
+    }
+
+
+def read_approvals(installation: TestInstallation) -> int:
+    """How many memories of its source were approved, as the newest history says."""
+    histories = [json.loads(one.value or b"") for one in read_stored(installation, SOURCE_HISTORIES)]
+    return max((one["positive"] for one in histories), default=0)
 
 
 async def leave_restoration(installation: TestInstallation) -> None:

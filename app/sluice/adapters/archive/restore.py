@@ -13,16 +13,22 @@ the broker's.
 An archive that followed a running installation ends somewhere else in each partition. A partition's state and
 its ledger are cut back to the last transaction of which both are there and all inputs that it decided
 (`find_cuts`); inputs behind it are decided again.
+
+What those inputs had written on its way to other partitions (`source-feedback`, `destination-uses`) they
+write again: such records are left out (`find_repeated`), and a partition that had counted one is cut back
+further.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -34,10 +40,20 @@ from sluice.adapters.kafka.kafka_consumers import make_consumer
 from sluice.adapters.kafka.kafka_read import StoredRecord, fetch_ends, make_unreachable
 from sluice.adapters.kafka.kafka_topics import KafkaTopicError, await_topics, open_admin
 from sluice.client.kafka_connection import build_client_arguments
-from sluice_topics.catalog import MAX_OUTPUT_MESSAGE_BYTES, SESSIONS_CHANGELOG
+from sluice.core.foundation.clock import read_milliseconds
+from sluice.core.foundation.input_record import memory_id
+from sluice_topics.catalog import (
+    DESTINATION_USES,
+    MAX_OUTPUT_MESSAGE_BYTES,
+    MEMORY_WRITES,
+    OUTCOMES,
+    REVIEWS,
+    SESSIONS_CHANGELOG,
+    SOURCE_FEEDBACK,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from sluice.adapters.archive.archived_records import Archive
     from sluice.adapters.archive.manifest import Part
@@ -65,30 +81,154 @@ _PRODUCERS_TIME = {"message.timestamp.type": "CreateTime"}
 @dataclass(frozen=True, slots=True)
 class StateReader:
     """How the workers' changelog is read. `key`: of the record that each transaction writes last; `read`
-    gives the ledger's number after it, and by input topic (base name) the first undecided offset."""
+    gives the ledger's number after it, and by input topic (base name) what was decided."""
 
     key: bytes
-    read: Callable[[bytes], tuple[int, Mapping[str, int]]]
+    read: Callable[[bytes], tuple[int, Mapping[str, DecidedInputs]]]
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedInputs:
+    """What was decided of an input partition: all below `following` but `pending`."""
+
+    following: int
+    pending: tuple[int, ...] = ()
+
+    @property
+    def first_undecided(self) -> int:
+        return min(self.pending, default=self.following)
+
+    def has(self, offset: int) -> bool:
+        """Whether the input at an offset was decided."""
+        return offset < self.following and offset not in self.pending
+
+
+NOTHING_DECIDED = DecidedInputs(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
     """Of a partition number: `sequence`, the last number of the ledger that is restored; `changelog`, the
-    offset of the last record of the state; `positions`, see StateReader; `dropped`: records of the ledger
+    offset of the last record of the state; `decided`, see StateReader; `dropped`: records of the ledger
     that are not restored; `beyond`: by input topic (base name) the offset at which the archive ends before
     the first undecided one: the broker had deleted what lies between before it was archived."""
 
     sequence: int = 0
     changelog: int = -1
-    positions: Mapping[str, int] = field(default_factory=dict)
+    decided: Mapping[str, DecidedInputs] = field(default_factory=dict)
     dropped: int = 0
     beyond: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def positions(self) -> dict[str, int]:
+        """By input topic (base name) the first undecided offset."""
+        return {base: one.first_undecided for base, one in self.decided.items()}
 
-def find_cuts(archive: Archive, layout: TopicLayout, state: StateReader) -> dict[int, Cut]:
+
+Repeated = dict[tuple[str, int], set[int]]
+"""By topic (base name) and partition, offsets of records that inputs will write again."""
+
+
+def find_consistent_cuts(
+    archive: Archive, layout: TopicLayout, state: StateReader
+) -> tuple[dict[int, Cut], Repeated]:
+    """The cuts, and what the inputs behind them will write again. A partition that had counted one of them is
+    cut back to before that, if the archive has such a state; its own inputs may have written others, so this
+    goes on until nothing changes. Raises ArchiveDamaged and StoreError."""
+    limits: dict[tuple[str, int], int] = {}
+    while True:
+        cuts = find_cuts(archive, layout, state, limits)
+        repeated = find_repeated(archive, layout, cuts)
+        counted = {
+            part: min(found)
+            for part, offsets in repeated.items()
+            if (found := _list_decided(cuts[part[1]], part[0], offsets))
+        }
+        tighter = {part: at for part, at in counted.items() if at < limits.get(part, sys.maxsize)}
+        if not tighter:
+            return cuts, repeated
+        limits |= tighter
+
+
+def _list_decided(cut: Cut, base: str, offsets: Iterable[int]) -> list[int]:
+    decided = cut.decided.get(base, NOTHING_DECIDED)
+    return [one for one in offsets if decided.has(one)]
+
+
+_SAID_BY = {
+    MEMORY_WRITES: (SOURCE_FEEDBACK, None),
+    REVIEWS: (SOURCE_FEEDBACK, "subject_id"),
+    OUTCOMES: (DESTINATION_USES, "action_id"),
+}
+"""By input topic, where its inputs have something counted, and their field that names what it is about."""
+
+
+def find_repeated(archive: Archive, layout: TopicLayout, cuts: Mapping[int, Cut]) -> Repeated:
+    """What the archive has of records that inputs behind the cuts wrote on their way to other partitions: of
+    the same memory or action, and not before the input. Raises ArchiveDamaged and StoreError."""
+    names = {topic.name: name for name, topic in layout.topics().items()}
+    since: dict[tuple[str, bool, str], int] = {}
+    for base, (said, subject) in _SAID_BY.items():
+        for number, cut in cuts.items():
+            decided = cut.decided.get(base, NOTHING_DECIDED)
+            for one in _read_from(archive, (names[base], number), decided.first_undecided):
+                about = (
+                    memory_id(f"{base}:{number}:{one.offset}")
+                    if subject is None
+                    else _read_text(one, subject)
+                )
+                if about is not None and not decided.has(one.offset):
+                    key = said, subject is None, about
+                    since[key] = min(one.timestamp_ms, since.get(key, one.timestamp_ms))
+    repeated: Repeated = {}
+    for said in {one for one, _, _ in since}:
+        first_ms = min(at for (topic, _, _), at in since.items() if topic == said)
+        for part in archive.list_parts({names[said]}):
+            for batch in archive.read_part(part, first_ms):
+                offsets = {one.offset for one in batch if _is_repeated(said, one, since)}
+                if offsets:
+                    repeated.setdefault((said, part[1]), set()).update(offsets)
+    return repeated
+
+
+def _is_repeated(said: str, record: StoredRecord, since: Mapping[tuple[str, bool, str], int]) -> bool:
+    about = _read_text(record, "memory_id" if said == SOURCE_FEEDBACK else "action_id")
+    at = _read_text(record, "decided_at")
+    is_first_sight = said == SOURCE_FEEDBACK and _read_text(record, "verdict") == "seen"
+    if about is None or at is None:
+        return False
+    try:
+        return read_milliseconds(at) >= since.get((said, is_first_sight, about), sys.maxsize)
+    except ValueError:
+        return False
+
+
+def _read_from(archive: Archive, part: Part, offset: int) -> Iterator[StoredRecord]:
+    for segment in archive.list_segments(part):
+        if segment.end > offset:
+            for batch in archive.read_batches(segment):
+                yield from (one for one in batch if one.offset >= offset)
+
+
+def _read_text(record: StoredRecord, name: str) -> str | None:
+    """A text field of a record; None where it has none, as an input that nobody checked may have."""
+    try:
+        found = orjson.loads(record.value or b"null")[name]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def find_cuts(
+    archive: Archive,
+    layout: TopicLayout,
+    state: StateReader,
+    limits: Mapping[tuple[str, int], int] | None = None,
+) -> dict[int, Cut]:
     """By partition number, the last transaction of which the archive has both ledger and state, and the
-    inputs. Reads ledger and state whole; holds 8 bytes for each ledger record. Raises ArchiveDamaged and
-    StoreError."""
+    inputs. `limits`: by topic (base name) and partition, an offset of which nothing from there on may be
+    decided, if the archive has a state without it. Reads ledger and state whole; holds 8 bytes for each
+    ledger record. Raises ArchiveDamaged and StoreError."""
     topics = layout.topics()
     ledger = [name for name, topic in topics.items() if topic.ledger]
     changelog = next(name for name, topic in topics.items() if topic.name == SESSIONS_CHANGELOG)
@@ -103,9 +243,10 @@ def find_cuts(archive: Archive, layout: TopicLayout, state: StateReader) -> dict
             for name, topic in topics.items()
         }
         read_ends = {base: end for base, (_, end) in ends.items()}
-        cut = _find_state(archive, (changelog, number), state, last, read_ends)
+        limits_of = {base: at for (base, of), at in (limits or {}).items() if of == number}
+        cut = _find_state(archive, (changelog, number), state, last, (read_ends, limits_of))
         beyond = {base: ends[base][0] for base, at in cut.positions.items() if at > ends[base][0]}
-        cuts[number] = Cut(cut.sequence, cut.changelog, cut.positions, count - cut.sequence, beyond)
+        cuts[number] = Cut(cut.sequence, cut.changelog, cut.decided, count - cut.sequence, beyond)
     return cuts
 
 
@@ -123,20 +264,32 @@ def _find_last_number(archive: Archive, parts: Iterable[Part]) -> tuple[int, int
     return last, max(numbers, default=0)
 
 
-def _find_state(archive: Archive, part: Part, state: StateReader, last: int, ends: Mapping[str, int]) -> Cut:
-    """The last state up to a number of the ledger that decided nothing behind these ends of input topics; if
-    there is none, the last up to that number."""
+def _find_state(
+    archive: Archive,
+    part: Part,
+    state: StateReader,
+    last: int,
+    bounds: tuple[Mapping[str, int], Mapping[str, int]],
+) -> Cut:
+    """The last state up to a number of the ledger that decided nothing behind `bounds`: ends of input topics,
+    and limits that hold where both can be kept. If there is none, the last up to that number."""
+    ends, limits = bounds
     newest: Cut | None = None
     fitting: Cut | None = None
+    limited: Cut | None = None
     for batch in archive.read_part(part):
         for one in batch:
             if one.key == state.key and one.value is not None:
-                sequence, positions = state.read(one.value)
+                sequence, decided = state.read(one.value)
                 if sequence <= last:
-                    newest = Cut(sequence, one.offset, positions)
-                    if all(at <= ends.get(base, 0) for base, at in positions.items()):
+                    newest = Cut(sequence, one.offset, decided)
+                    if all(at <= ends.get(base, 0) for base, at in newest.positions.items()):
                         fitting = newest
-    return fitting or newest or Cut()
+                        if all(
+                            decided.get(base, NOTHING_DECIDED).following <= at for base, at in limits.items()
+                        ):
+                            limited = newest
+    return limited or fitting or newest or Cut()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +321,7 @@ class Restorer:
         self._state = state
         self._replication = replication
         self._topics = layout.topics()
+        self._repeated: Repeated = {}
         self._records = 0
         self._filled = 0
 
@@ -178,7 +332,9 @@ class Restorer:
         before anything was written; StoreError; KafkaUnreachable; KafkaTopicError.
         """
         await asyncio.to_thread(self._require_whole)
-        cuts = await asyncio.to_thread(find_cuts, self._archive, self._layout, self._state)
+        cuts, self._repeated = await asyncio.to_thread(
+            find_consistent_cuts, self._archive, self._layout, self._state
+        )
         self._require_bounded(cuts)
         try:
             await self._require_no_topics()
@@ -320,12 +476,13 @@ class Restorer:
         segments, end = self._archive.list_segments(part), self._find_end(part, cuts)
         if not end:
             return
-        is_dense = not _is_log(topic) or (not topic.ledger and _is_dense(segments, end))
+        repeated = self._repeated.get((topic.name, part[1]), set())
+        is_dense = not _is_log(topic) or (not topic.ledger and not repeated and _is_dense(segments, end))
         writer = _OffsetWriter(self._cluster, part, asking, is_dense=is_dense)
         try:
             await writer.start()
             if _is_log(topic):
-                await self._write_log(writer, part, cut.sequence if topic.ledger else None)
+                await self._write_log(writer, part, cut.sequence if topic.ledger else None, repeated)
             else:
                 is_state = topic.name == SESSIONS_CHANGELOG
                 await self._write_newest(writer, part, cut.changelog if is_state else None)
@@ -353,13 +510,16 @@ class Restorer:
                 if one.offset in wanted:
                     await writer.append(one)
 
-    async def _write_log(self, writer: _OffsetWriter, part: TopicPartition, until: int | None) -> None:
-        """Every record at its offset; of the ledger up to a number."""
+    async def _write_log(
+        self, writer: _OffsetWriter, part: TopicPartition, until: int | None, repeated: Collection[int]
+    ) -> None:
+        """Every record at its offset, but those that will be written again; of the ledger up to a number."""
         for batch in self._read(part):
             for one in await batch:
                 if until is not None and _get_number(one) > until:
                     return
-                await writer.write(one)
+                if one.offset not in repeated:
+                    await writer.write(one)
 
     def _read(self, part: Part) -> Iterator[Any]:
         """Awaitables of batches, each read in a thread; the last one is empty."""

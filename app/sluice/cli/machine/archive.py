@@ -200,16 +200,15 @@ def restore_command(
     """
     from sluice.adapters.archive.restore import (  # noqa: PLC0415 - only to restore
         MOST_FILLED,
+        DecidedInputs,
         Restorer,
         StateReader,
     )
     from sluice.stream.engine.crash_guard import RESERVED_KEY, PartitionRecord  # noqa: PLC0415 - as above
 
-    def read_state(value: bytes) -> tuple[int, dict[str, int]]:
+    def read_state(value: bytes) -> tuple[int, dict[str, DecidedInputs]]:
         record = PartitionRecord.decode(value)
-        return record.sequence, {
-            topic: min(pending, default=following) for topic, (following, pending) in record.positions.items()
-        }
+        return record.sequence, {topic: DecidedInputs(*one) for topic, one in record.positions.items()}
 
     settings = require_settings()
     log_to_stderr(settings)
