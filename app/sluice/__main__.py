@@ -10,6 +10,10 @@ MISSING = 2
 
 def main() -> None:
     """Run the command. The package alone is an agent's client: without the extra `worker` it says so."""
+    if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
+        from sluice.cli.machine.hook import main as answer  # noqa: PLC0415 - it runs before each call of a tool
+
+        answer(sys.argv[2:])
     try:
         from sluice.cli.main import main as run  # noqa: PLC0415 - an agent's client has no Typer
     except ModuleNotFoundError as error:

@@ -41,6 +41,8 @@ NOT_RUN = {
     ): "an issuer's key; tests/unit/core/actions/test_task_mandates.py runs it",
     ("docs/mandates.md", "with in_session"): "tests/kafka/test_mandates.py does it on a broker",
     ("docs/mandates.md", "sluice mandate"): "needs an issuer's key; tests/kafka/test_mandates.py runs it",
+    ("docs/hooks.md", "{"): "a product's settings; tests/unit/cli/machine/test_hook.py reads them",
+    ("docs/hooks.md", "[[hooks"): "as above",
     ("docs/mcp.md", "{"): "the configuration of an agent's host; tests/kafka/test_mcp.py starts it so",
     (
         "docs/approvals.md",

@@ -49,6 +49,7 @@ OPERATIONS = [
     ("POST", "/v1/retrievals/evaluate"),
     ("POST", "/v1/mandates"),
     ("POST", OUTCOMES),
+    ("POST", "/v1/hooks/{dialect}"),
     ("GET", "/v1/verdicts/{verdict_id}"),
     ("POST", "/v1/verdicts/{verdict_id}/rerun"),
     ("GET", "/v1/escalations"),

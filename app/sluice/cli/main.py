@@ -54,6 +54,9 @@ VERBS = {
     "mcp": Verb(
         _RUN, "sluice.cli.machine.mcp", "Stand before an MCP server: each call goes through the gate"
     ),
+    "hook": Verb(
+        _RUN, "sluice.cli.machine.hook", "Answer a coding agent's hook: each call goes through the gate"
+    ),
     "freeze": Verb(
         _POLICY, "sluice.cli.policy.freeze", "Freeze an agent, a session, a tenant, or everything"
     ),

@@ -88,6 +88,9 @@ class IdempotencyStore(Protocol):
     async def put(self, name: str, entry: bytes) -> None:
         """Replace an entry."""
 
+    async def get(self, name: str) -> bytes | None:
+        """The entry of this name; None: there is none."""
+
     async def close(self) -> None:
         """Give up files and connections."""
 
@@ -125,6 +128,14 @@ class SqliteAnswers:
     async def put(self, name: str, entry: bytes) -> None:
         """See IdempotencyStore."""
         self._rows.execute("UPDATE answers SET entry = ? WHERE name = ?", (entry, name))
+
+    async def get(self, name: str) -> bytes | None:
+        """See IdempotencyStore."""
+        since = self._now_s() - KEPT_S
+        found = self._rows.execute(
+            "SELECT entry FROM answers WHERE name = ? AND since_s >= ?", (name, since)
+        ).fetchone()
+        return None if found is None else bytes(found[0])
 
     async def close(self) -> None:
         """See IdempotencyStore."""
@@ -168,6 +179,11 @@ class RedisAnswers:
             self._redis.set(self._make_key(name), self._seal_entry(name, entry), ex=KEPT_S)
         )
 
+    async def get(self, name: str) -> bytes | None:
+        """See IdempotencyStore. Raises HttpError where Redis does not answer."""
+        found = await self._await_redis(self._redis.getrange(self._make_key(name), 0, LONGEST_ENTRY))
+        return self._seal.unseal(name.encode(), found) if found else None
+
     def _seal_entry(self, name: str, entry: bytes) -> bytes:
         return self._seal.seal(name.encode(), entry, time.time() + KEPT_S)
 
@@ -186,6 +202,12 @@ class RedisAnswers:
         except (RedisError, OSError):
             message = "the store of idempotency keys does not answer"
             raise HttpError(503, "unavailable", message).set_retry_after(1) from None
+
+
+async def keep_newest(store: IdempotencyStore, name: str, entry: bytes) -> None:
+    """Keep an entry, in place of one of this name."""
+    if await store.add(name, entry) is not None:
+        await store.put(name, entry)
 
 
 def name_request(caller: str, key: str) -> str:

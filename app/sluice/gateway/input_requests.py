@@ -232,6 +232,14 @@ def bind(fields: dict[str, Any], context: RequestContext, registry: RegistryView
     return agent, session
 
 
+def find_caller_agent(context: RequestContext) -> str:
+    """The agent that the request's header names, else the only one of its key. Raises HttpError."""
+    found = context.agent or _find_only_agent(context.caller)
+    if found is None:
+        raise HttpError(400, "missing_field", "say for which agent: X-Mnemom-Agent")
+    return found
+
+
 def _find_only_agent(caller: Caller) -> str | None:
     """The one agent that a key is bound to."""
     return next(iter(caller.agents)) if caller.agents is not None and len(caller.agents) == 1 else None

@@ -25,11 +25,13 @@ from sluice.gateway.pages.page_views import PageViews
 from sluice.gateway.pages.search import Search
 from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import DecidingRoutes
+from sluice.gateway.routes.hook_routes import HookRoutes
 from sluice.gateway.routes.quarantine_routes import QuarantineRoutes
 from sluice.gateway.routes.reading_routes import LedgerWork, ReadingRoutes
 from sluice.gateway.routes.review_routes import ReviewRoutes
 from sluice.gateway.routes.route_table import (
     add_deciding,
+    add_hooks,
     add_quarantine,
     add_reading,
     add_reviewing,
@@ -129,6 +131,15 @@ def build_app(parts: GatewayParts) -> Edge:
             callers, parts.decisions, parts.registry, parts.wait, IdempotentRequests(parts.answers)
         ),
     )
+    hooks = HookRoutes(
+        callers,
+        parts.decisions,
+        parts.registry,
+        parts.wait,
+        parts.subjects,
+        IdempotentRequests(parts.answers),
+    )
+    add_hooks(app, hooks)
     standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
     add_reading(app, ReadingRoutes(callers, *standing, parts.advised))
     add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))

@@ -33,6 +33,7 @@ from sluice_topics.records import MandateRecorded, ReservationSettled, ServedRet
 
 if TYPE_CHECKING:
     from sluice.gateway.routes.deciding_routes import DecidingRoutes
+    from sluice.gateway.routes.hook_routes import HookRoutes
     from sluice.gateway.routes.quarantine_routes import QuarantineRoutes
     from sluice.gateway.routes.reading_routes import ReadingRoutes
     from sluice.gateway.routes.review_routes import ReviewRoutes
@@ -116,6 +117,28 @@ def add_deciding(app: FastAPI, routes: DecidingRoutes) -> None:
             openapi_extra=_describe_body(asked),
             **_KEYED,
         )
+
+
+def add_hooks(app: FastAPI, routes: HookRoutes) -> None:
+    """The route that coding agents' hooks call."""
+    event = {"type": "object", "properties": {"hook_event_name": {"type": "string"}}}
+    app.add_api_route(
+        "/v1/hooks/{dialect}",
+        routes.answer,
+        methods=["POST"],
+        summary="An event of a coding agent's hook, answered as its product reads it",
+        responses={
+            **_ERRORS,
+            200: {"model": dict[str, Any], "description": "before a call: the decision, a denial too"},
+            404: {
+                "model": ErrorResponse,
+                "description": "no such dialect; after a call: it was not judged here",
+            },
+            422: {"model": ErrorResponse},
+        },
+        openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": event}}}},
+        **_KEYED,
+    )
 
 
 def add_reading(app: FastAPI, routes: ReadingRoutes) -> None:

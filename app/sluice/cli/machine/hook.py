@@ -1,0 +1,198 @@
+"""`sluice hook`: a coding agent's event from standard input to the gateway, its answer to standard output.
+
+It starts once for each call of a tool: it imports a part of the standard library alone, and the command's
+other verbs do not load with it. Every fault ends it with code 2, which each product takes as a denial.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, NoReturn
+
+    import typer
+
+BLOCKED = 2
+"""The exit code of every fault: no other code blocks in all products."""
+ANSWER_SCHEMA = "sluice/hook_answer/v1"
+MOST_BYTES = 1_000_000
+"""Of an answer."""
+OPTIONS = ("dialect", "url", "wait", "escalated", "timeout")
+USAGE = (
+    "usage: sluice hook --dialect NAME [--url URL] [--wait SECONDS] [--escalated ANSWER] [--timeout SECONDS]"
+)
+
+
+class HookFault(Exception):
+    """The event has no answer of the gate. The text says why."""
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Answer the event on standard input. Ends the process."""
+    try:
+        answer = run(arguments, sys.stdin.buffer.read(), os.environ)
+        sys.stdout.buffer.write(answer + b"\n")
+        sys.stdout.buffer.flush()
+    except BaseException as error:  # noqa: BLE001 - any way out but this one would let the tool run
+        told = str(error) if isinstance(error, HookFault) else f"{type(error).__name__}: {error}"
+        print(f"sluice hook: {told}. The tool did not run.", file=sys.stderr, flush=True)  # noqa: T201
+        os._exit(BLOCKED)
+    os._exit(0)
+
+
+def run(arguments: Sequence[str], event: bytes, environment: Mapping[str, str]) -> bytes:
+    """Ask the gateway about an event; the bytes to answer with. Raises HookFault, OSError."""
+    given = parse_options(arguments)
+    dialect = given.get("dialect") or ""
+    timeout_s = _read_seconds(given.get("timeout") or environment.get("SLUICE_HOOK_TIMEOUT_S") or "30")
+    wait_s = _read_seconds(given.get("wait") or "0")
+    _end_after(timeout_s + wait_s)
+    url = given.get("url") or environment.get("SLUICE_URL") or "http://127.0.0.1:8085"
+    key = environment.get("SLUICE_API_KEY")
+    if not key:
+        raise HookFault("SLUICE_API_KEY is not set")
+    body = prepare_body(dialect, event, environment.get("SLUICE_VALUES__KEY_FILE"))
+    query = f"wait={wait_s:g}&escalated={given.get('escalated') or 'deny'}"
+    if mandate := environment.get("SLUICE_MANDATE_DIGEST"):
+        query += f"&mandate={mandate}"
+    headers = {"X-Mnemom-Api-Key": key, "Content-Type": "application/json"}
+    if agent := environment.get("SLUICE_AGENT"):
+        headers["X-Mnemom-Agent"] = agent
+    return _post(url, f"/v1/hooks/{dialect}?{query}", body, headers, timeout_s + wait_s)
+
+
+def parse_options(arguments: Sequence[str]) -> dict[str, str]:
+    """The options by their names. Raises HookFault."""
+    found: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if not name.startswith("--") or name[2:] not in OPTIONS or not (equals or rest):
+            raise HookFault(f"{name}: no such option. {USAGE}")
+        found[name[2:]] = value if equals else rest.pop(0)
+    if "dialect" not in found:
+        raise HookFault(f"--dialect is missing. {USAGE}")
+    return found
+
+
+def prepare_body(dialect: str, event: bytes, values_key_file: str | None) -> bytes:
+    """The event as it is sent: without what a tool returned, with the fingerprints of its values if there is
+    a key. Raises HookFault, OSError."""
+    import json  # noqa: PLC0415 - what is not needed for an error is imported late
+
+    from sluice.hook_dialects import AFTER, DIALECTS, VALUES_FIELD, HookUnreadable  # noqa: PLC0415
+
+    spoken = DIALECTS.get(dialect)
+    if spoken is None:
+        raise HookFault(f"{dialect}: no such dialect; there are {', '.join(DIALECTS)}")
+    try:
+        document: Any = json.loads(event)
+        if not isinstance(document, dict):
+            raise HookFault("the event is no JSON object")
+        kind = spoken.read(document).kind
+    except HookUnreadable as error:
+        raise HookFault(f"the event is none of {dialect}: {error}") from None
+    except ValueError as error:
+        raise HookFault(f"the event is not JSON: {error}") from None
+    if kind != AFTER:
+        return event
+    sent = spoken.strip(document)
+    result = spoken.find_result(document)
+    if values_key_file and result is not None:
+        from sluice_topics.values import fingerprint_result  # noqa: PLC0415 - after a call alone
+
+        sent[VALUES_FIELD] = fingerprint_result(_read_values_key(values_key_file), result)
+    return json.dumps(sent).encode()
+
+
+def _read_values_key(path: str) -> bytes:
+    from pathlib import Path  # noqa: PLC0415 - as above
+
+    from sluice.secrets.value_keys import read_value_key  # noqa: PLC0415 - as above
+
+    return read_value_key(Path(path))
+
+
+def _read_seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        raise HookFault(f"{text}: wanted seconds") from None
+    if not 0 <= found <= 3600:  # noqa: PLR2004 - an hour; not NaN
+        raise HookFault(f"{text}: wanted 0 to 3600 seconds")
+    return found
+
+
+def _end_after(seconds: float) -> None:
+    """End with a fault after so long, whatever the gateway does: a product's own time limit lets the tool
+    run."""
+    import signal  # noqa: PLC0415 - as above
+
+    def end(*_: object) -> NoReturn:
+        raise HookFault(f"no answer within {seconds:g} s")
+
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+
+
+def _post(url: str, path: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
+    import http.client  # noqa: PLC0415 - as above
+    import json  # noqa: PLC0415 - as above
+
+    scheme, _, rest = url.partition("://")
+    host, _, base = rest.partition("/")
+    if scheme not in ("http", "https") or not host:
+        raise HookFault(f"{url}: wanted http://host:port or https://host")
+    make = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+    connection = make(host, timeout=max(timeout_s, 0.01))
+    try:
+        connection.request("POST", f"/{base}".rstrip("/") + path, body, dict(headers))
+        response = connection.getresponse()
+        status, schema = response.status, response.headers.get("X-Mnemom-Schema")
+        answer = response.read(MOST_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        raise HookFault(f"the gateway at {url} does not answer: {error or type(error).__name__}") from None
+    finally:
+        connection.close()
+    try:
+        read = json.loads(answer)
+    except ValueError:
+        read = None
+    if status != 200 or schema != ANSWER_SCHEMA or not isinstance(read, dict):  # noqa: PLR2004
+        told = read.get("error") if isinstance(read, dict) else None
+        why = (
+            f"{told.get('code')}: {told.get('message')}"
+            if isinstance(told, dict)
+            else "no answer of a gateway"
+        )
+        raise HookFault(f"{url} answered {status}, {why}")
+    return answer
+
+
+def register_hook(app: typer.Typer) -> None:
+    """Add the verb to the command, for its help; `sluice hook` itself starts without Typer."""
+    import typer  # noqa: PLC0415 - for the help alone
+
+    waiting = "Answer to a call that waits for a person: deny, or ask, defer where there is one."
+
+    def hook(
+        dialect: str = typer.Option(..., help="claude-code, codex, cursor or gemini-cli."),
+        url: str = typer.Option("", help="The gateway; else SLUICE_URL."),
+        wait: str = typer.Option("0", help="Seconds to wait for a person's answer."),
+        escalated: str = typer.Option("deny", help=waiting),
+        timeout: str = typer.Option("", help="Seconds for everything else; else SLUICE_HOOK_TIMEOUT_S."),
+    ) -> None:
+        """Answer a coding agent's hook: each call goes through the gate.
+
+        The event is read from standard input, the answer written to standard output. The API
+        key is read from SLUICE_API_KEY. Every fault ends with code 2.
+        """
+        given = {"dialect": dialect, "url": url, "wait": wait, "escalated": escalated, "timeout": timeout}
+        main([f"--{name}={value}" for name, value in given.items() if value])
+
+    app.command("hook")(hook)

@@ -1,0 +1,309 @@
+"""The route that coding agents' hooks call: an event in its product's JSON, answered as the product reads it.
+
+What waits for a person is kept in the store of idempotency keys, for 24 hours: the same call again finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from fastapi import Query
+from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
+from starlette.responses import Response  # noqa: TC002 - as above
+
+from sluice.client.answers import ActionAnswer, make_refusal
+from sluice.client.input_kinds import ACTION, ESCALATIONS, OUTCOME
+from sluice.client.sender import serialize_record
+from sluice.gateway.http.http_errors import HttpError, make_not_found, make_unreadable
+from sluice.gateway.idempotency import (
+    RememberedRequest,
+    StoredAnswer,
+    compute_fingerprint,
+    keep_newest,
+)
+from sluice.gateway.input_requests import (
+    PreparedInput,
+    find_caller_agent,
+    prepare_action,
+    prepare_outcome,
+    require_agent,
+)
+from sluice.gateway.routes.answer_rendering import render_answer, write_body
+from sluice.gateway.routes.callers import Callers, read_facts
+from sluice.gateway.routes.deciding_routes import respond
+from sluice.hook_dialects import AFTER, ALLOW, DENY, DIALECTS, OTHER, VALUES_FIELD, HookUnreadable
+from sluice_topics.json_text import Unreadable, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluice.gateway.decisions import Decisions
+    from sluice.gateway.idempotency import IdempotentRequests
+    from sluice.gateway.input_requests import RequestContext, WaitLimits
+    from sluice.gateway.registry_view import RegistryView
+    from sluice.gateway.waiting_subjects import WaitingSubjects
+    from sluice.hook_dialects import HookEvent
+
+HOOK_ANSWER_SCHEMA = "sluice/hook_answer/v1"
+LOOK_AGAIN_S = 0.1
+"""Between two looks for the end of an escalation that the gateway has not read yet."""
+OTHER_ARGUMENTS = "other_arguments"
+"""The error of an outcome whose tool ran with other arguments than were judged: another hook changed them."""
+HookWait = Annotated[float, Query(ge=0, le=3600, description="seconds to wait for a person's answer")]
+Waiting = Annotated[
+    Literal["deny", "ask", "defer"], Query(description="the answer to a call that waits for a person")
+]
+MandateDigest = Annotated[
+    str | None, Query(pattern="^sha256:[0-9a-f]{64}$", description="of the mandate that the calls name")
+]
+
+
+class HookAnswer(NamedTuple):
+    """What is said to a hook, and the action's record by which a call runs; None: it does not."""
+
+    decision: str
+    reason: str
+    record: Mapping[str, Any] | None = None
+
+
+class AskedCall(NamedTuple):
+    """A call that a hook asks about. `agent`: the registered one that calls; `name`: of this request of the
+    call, the same if the hook asks twice; `alike`: of all calls like it in the session; `runs`: under which
+    the outcome finds the action; `digest`: of tool and arguments."""
+
+    event: HookEvent
+    context: RequestContext
+    agent: str
+    root: str
+    name: str
+    alike: str
+    runs: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class HookRoutes:
+    """The parts that the route is made of."""
+
+    callers: Callers
+    decisions: Decisions
+    registry: RegistryView
+    wait: WaitLimits
+    subjects: WaitingSubjects
+    idempotent: IdempotentRequests
+
+    async def answer(
+        self,
+        request: Request,
+        dialect: str,
+        wait: HookWait = 0,
+        escalated: Waiting = "deny",
+        mandate: MandateDigest = None,
+    ) -> Response:
+        """The answer to an event. Before a call every error after the log-in is a denial, with status 200."""
+        context = await self.callers.identify(request)
+        spoken = DIALECTS.get(dialect)
+        if spoken is None:
+            raise make_not_found(dialect[:64])
+        if escalated not in spoken.waiting:
+            raise HttpError(400, "invalid_value", f"{dialect} has no answer {escalated}", path="escalated")
+        document = parse(await request.body())
+        if isinstance(document, Unreadable):
+            raise make_unreadable(document)
+        if not isinstance(document, dict):
+            raise make_unreadable(Unreadable("wrong_type", "$", "the body must be a JSON object"))
+        try:
+            event = spoken.read(document)
+        except HookUnreadable as error:
+            raise HttpError(400, "invalid_value", str(error), path=f"$.{error.field}") from None
+        facts, body = read_facts(request), {}
+        if event.kind == AFTER:
+            await self._report(_ask(event, context), document.get(VALUES_FIELD))
+        elif event.kind != OTHER:
+            try:
+                call = _ask(event, context)
+                facts.agent, facts.session = call.agent, event.session
+                answered = await self._decide(call, min(wait, self.wait.longest_s), escalated, mandate)
+            except HttpError as error:
+                answered = HookAnswer(DENY, f"{error.code}: {error.message}")
+            facts.log |= {"hook": answered.decision}
+            body = spoken.write(event, answered.decision, answered.reason)
+        return respond(render_answer(200, body, HOOK_ANSWER_SCHEMA), facts)
+
+    async def _decide(
+        self, call: AskedCall, wait_s: float, escalated: str, mandate: str | None
+    ) -> HookAnswer:
+        require_agent(call.agent, call.context.caller, self.registry)
+        answered = await self._resume(call, wait_s, escalated)
+        if answered is None:
+            record = await self._evaluate(call, mandate)
+            if record["verdict"] == "needs_human" and record["escalationId"] is not None:
+                parked = {"by": call.name, "record": record}
+                await keep_newest(self.idempotent.store, call.alike, write_body(parked).encode())
+                answered = await self._follow(call, record, wait_s, escalated)
+            elif record["verdict"] == "allowed":
+                answered = HookAnswer(ALLOW, "allowed", record)
+        if answered is None:
+            answered = HookAnswer(DENY, make_refusal(ActionAnswer.of(record)).for_model)
+        if answered.record is not None:
+            run = {name: answered.record[name] for name in ("action_id", "agent_id", "rows_reserved")}
+            run["digest"] = call.digest
+            await keep_newest(self.idempotent.store, call.runs, write_body(run).encode())
+        return answered
+
+    async def _evaluate(self, call: AskedCall, mandate: str | None) -> dict[str, Any]:
+        """The first verdict on a call; the hook that asks again about the same call gets the same."""
+        context = replace(call.context, agent=None, session=None, idempotency=call.name)
+        body = serialize_record(_propose(call, mandate))
+
+        def prepare() -> RememberedRequest:
+            made = prepare_action(body, context, self.registry, self.wait)
+            named = made.agent, made.signs, made.session, made.name
+            asked = compute_fingerprint(call.digest.encode(), (mandate or "").encode())
+            return RememberedRequest(asked, *named, made.value.decode(), made.wait_s)
+
+        async def decide(asked: RememberedRequest) -> StoredAnswer:
+            named = asked.agent, asked.signs, asked.session, asked.name
+            prepared = PreparedInput(*named, asked.value.encode(), asked.wait_s)
+            told = await self.decisions.ask(ACTION, prepared, context.request_id, context.traceparent)
+            return StoredAnswer(200, write_body(await self.decisions.fetch_first(told, context.caller)), {})
+
+        kept, _ = await self.idempotent.answer(call.name, prepare, decide)
+        found: dict[str, Any] = json.loads(kept.body)
+        return found
+
+    async def _resume(self, call: AskedCall, wait_s: float, escalated: str) -> HookAnswer | None:
+        """The answer by an earlier call like this that waits for a person, or waited; None: there is none
+        whose approval is left."""
+        kept = await self.idempotent.store.get(call.alike)
+        parked = None if kept is None else json.loads(kept)
+        if parked is None or parked["by"] == call.name:
+            return None
+        return await self._follow(call, parked["record"], wait_s, escalated)
+
+    async def _follow(
+        self, call: AskedCall, first: dict[str, Any], wait_s: float, escalated: str
+    ) -> HookAnswer | None:
+        """How an escalated action stands; None: it expired, or its approval was used by another call."""
+        end = await self._await_end(first, wait_s)
+        if end is None:
+            told = (
+                f"needs_human: {first['blockReason']}. It waits for approval as {first['escalationId']}. The "
+                "tool did not run. Call it again with the same arguments once a person has agreed; until "
+                "then go on with what does not need it, or tell the user that it waits"
+            )
+            return HookAnswer(escalated, told, None if escalated == DENY else first)
+        if end.verdict == "allowed":
+            return await self._use(call, end)
+        if (end.reason or "").startswith("approval_expired"):
+            return None
+        return HookAnswer(DENY, make_refusal(end).for_model)
+
+    async def _use(self, call: AskedCall, end: ActionAnswer) -> HookAnswer | None:
+        """Let a call run by an approval; None: another call has used it."""
+        if end.record.get("narrowed") is not None:
+            told = "a person agreed to other arguments, which a hook does not pass on. The tool did not run"
+            return HookAnswer(DENY, f"narrowed: {told}")
+        frozen = self.registry.registry.find_freezes(
+            call.context.caller.tenant, call.agent, call.event.session
+        )
+        if frozen:
+            return HookAnswer(DENY, "frozen: it was approved, and is frozen now. The tool did not run")
+        used = compute_fingerprint(call.alike.encode(), str(end.record["verdict_id"]).encode())
+        before = await self.idempotent.store.add(used, call.name.encode())
+        if before is not None and before.decode() != call.name:
+            return None
+        return HookAnswer(ALLOW, "allowed: a person agreed", end.record)
+
+    async def _await_end(self, first: dict[str, Any], wait_s: float) -> ActionAnswer | None:
+        an_id, until = first["escalationId"], time.monotonic() + wait_s
+        while True:
+            left_s = until - time.monotonic()
+            if self.subjects.get(ESCALATIONS, an_id) is not None:
+                if left_s <= 0 or not await self.subjects.wait_for_end(ESCALATIONS, an_id, left_s):
+                    return None
+                left_s = 0.0
+            end = await self.decisions.fetch_end(first)
+            if end is not None or left_s <= 0:
+                return end
+            await asyncio.sleep(min(LOOK_AGAIN_S, left_s))
+
+    async def _report(self, call: AskedCall, values: Any) -> None:
+        """Report what a call did. Raises HttpError: 404 where it was not judged here."""
+        kept = await self.idempotent.store.get(call.runs)
+        if kept is None:
+            raise HttpError(404, "not_judged", f"this call of {call.event.tool[:64]} was not judged here")
+        run = json.loads(kept)
+        error = call.event.error
+        if error is None and call.event.call_id is not None and run["digest"] != call.digest:
+            error = OTHER_ARGUMENTS
+        said = {
+            "action_id": run["action_id"],
+            "session_id": call.event.session,
+            "rows_affected": int(run["rows_reserved"]),
+            "reported_by": run["agent_id"],
+            "error": error,
+            "values": values,
+        }
+        body = serialize_record({name: one for name, one in said.items() if one is not None})
+        context = replace(call.context, agent=None, session=None)
+        prepared = prepare_outcome(body, context, self.registry, self.wait)
+        await self.decisions.ask(OUTCOME, prepared, context.request_id, context.traceparent)
+
+
+def _ask(event: HookEvent, context: RequestContext) -> AskedCall:
+    """Name a call. Raises HttpError where the request does not say for which agent it is."""
+    root = find_caller_agent(context)
+    agent = root if event.sub_agent is None else name_sub_agent(root, event.sub_agent)
+    caller = f"{context.caller.tenant}/{context.caller.key_id}"
+    session = [part.encode() for part in (caller, agent, event.session)]
+    call_id = event.call_id or uuid.uuid4().hex
+    same = _canonicalize(event.same) if event.call_id is None else event.call_id.encode()
+    digest = _canonicalize([event.tool, event.arguments])
+    return AskedCall(
+        event,
+        context,
+        agent,
+        root,
+        compute_fingerprint(b"hook call", *session, call_id.encode()),
+        compute_fingerprint(b"hook waits", *session, digest),
+        compute_fingerprint(b"hook runs", *session, same),
+        compute_fingerprint(digest),
+    )
+
+
+def name_sub_agent(root: str, kind: str) -> str:
+    """The registered id of an agent's sub-agent of a type."""
+    return f"{root}:{kind}"
+
+
+def _canonicalize(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _propose(call: AskedCall, mandate: str | None) -> dict[str, Any]:
+    """The action of a call, as a request of POST /v1/evaluate."""
+    event = call.event
+    fields: dict[str, Any] = {
+        "agent_id": call.agent,
+        "session_id": event.session,
+        "toolName": event.tool,
+        "parameters": event.arguments,
+        "mode": "high_stakes",
+    }
+    if event.sub_agent is not None:
+        fields["governanceContext"] = {
+            "rootAgentId": call.root,
+            "parentAgentId": call.root,
+            "chainDepth": 1,
+        }
+    if event.starts is not None:
+        fields["delegate_to"] = name_sub_agent(call.root, event.starts)
+    if mandate is not None:
+        fields["mandate_digest"] = mandate
+    return fields

@@ -1,0 +1,220 @@
+"""The JSON of coding agents' hooks: what an event says, and how the gate's answer is written. Pure.
+
+A dialect is a table in one class; the gateway's route and `sluice hook` share it. The sources of each are
+named in docs/hooks.md. Imports nothing: the command starts once for each call of a tool.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+BEFORE, AFTER, OTHER = "before", "after", "other"
+ALLOW, DENY, ASK, DEFER = "allow", "deny", "ask", "defer"
+VALUES_FIELD = "sluice_values"
+"""Put into an event by `sluice hook` in place of a tool's result: the fingerprints of its values."""
+FAILED, INTERRUPTED = "tool_failed", "interrupted"
+"""Classes of errors: the text of an error may hold content, and is not passed on."""
+
+
+class HookUnreadable(ValueError):
+    """An event without a field that its dialect has. `field`: its name."""
+
+    def __init__(self, field: str, wanted: str) -> None:
+        super().__init__(f"{field}: wanted {wanted}")
+        self.field = field
+
+
+class HookEvent:
+    """What an event says of a call of a tool.
+
+    `kind`: BEFORE or AFTER the call; OTHER is no call, and only `name` is set. `call_id` None: the dialect
+    gives a call no id. `same`: what is equal in the events before and after a call without an id.
+    `sub_agent`: the type of the sub-agent that calls; None: the agent itself. `starts`: the type of the
+    sub-agent that the call starts. `error`: the class of the call's error, after it.
+    """
+
+    __slots__ = (
+        "arguments",
+        "call_id",
+        "error",
+        "kind",
+        "name",
+        "same",
+        "session",
+        "starts",
+        "sub_agent",
+        "tool",
+    )
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.session = ""
+        self.tool = ""
+        self.arguments: Mapping[str, Any] = {}
+        self.same: tuple[str, Any] = ("", None)
+        self.call_id: str | None = None
+        self.sub_agent: str | None = None
+        self.starts: str | None = None
+        self.error: str | None = None
+
+
+class Dialect:
+    """A product's JSON. `before` and `after`: its events before and after a call, the latter with the class
+    of the error that the event means; `results`: fields with content, which never go on; `waiting`: what an
+    action that waits for a person may be answered with."""
+
+    name = ""
+    before: tuple[str, ...] = ()
+    after: Mapping[str, str | None] = {}
+    results: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = (DENY,)
+
+    def read(self, document: Mapping[str, Any]) -> HookEvent:
+        """What an event says. Raises HookUnreadable."""
+        name = read_text(document, "hook_event_name")
+        kind = BEFORE if name in self.before else AFTER if name in self.after else OTHER
+        event = HookEvent(name, kind)
+        if kind != OTHER:
+            self._read_call(document, event)
+        return event
+
+    def _read_call(self, document: Mapping[str, Any], event: HookEvent) -> None:
+        """Claude Code's fields, which others have taken over."""
+        event.session = read_text(document, "session_id")
+        event.tool = read_text(document, "tool_name")
+        event.arguments = read_table(document, "tool_input")
+        event.same = (event.tool, event.arguments)
+        event.error = self.after.get(event.name)
+
+    def strip(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The event without what a tool returned."""
+        return {name: value for name, value in document.items() if name not in self.results}
+
+    def find_result(self, document: Mapping[str, Any]) -> Any:
+        """What the tool returned; None where the event does not say."""
+        return next((document[name] for name in self.results if name in document), None)
+
+    def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:
+        """The answer to an event before a call. `decision`: ALLOW, or one of `waiting`."""
+        raise NotImplementedError
+
+
+class ClaudeCode(Dialect):
+    """Claude Code and the Claude Agent SDK."""
+
+    name = "claude-code"
+    before = ("PreToolUse",)
+    after: Mapping[str, str | None] = {"PostToolUse": None, "PostToolUseFailure": FAILED}
+    results = ("tool_response", "error")
+    waiting: tuple[str, ...] = (DENY, ASK, DEFER)
+    starting: tuple[str, ...] = ("Task", "Agent")
+
+    def _read_call(self, document: Mapping[str, Any], event: HookEvent) -> None:
+        super()._read_call(document, event)
+        event.call_id = read_text(document, "tool_use_id")
+        if document.get("agent_id") is not None:
+            event.sub_agent = read_text(document, "agent_type")
+        if document.get("is_interrupt") is True:
+            event.error = INTERRUPTED
+        started = event.arguments.get("subagent_type")
+        if event.tool in self.starting and isinstance(started, str) and started:
+            event.starts = started
+
+    def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:
+        said = {"permissionDecision": decision, "permissionDecisionReason": reason}
+        return {"hookSpecificOutput": {"hookEventName": event.name, **said}}
+
+
+class Codex(ClaudeCode):
+    """OpenAI's Codex. It refuses an answer that it does not expect, and runs the tool: an allowed call is
+    answered with an empty object, and `ask` is never written."""
+
+    name = "codex"
+    after: Mapping[str, str | None] = {"PostToolUse": None}
+    waiting: tuple[str, ...] = (DENY,)
+    starting: tuple[str, ...] = ()
+
+    def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:
+        return {} if decision == ALLOW else super().write(event, decision, reason)
+
+
+class GeminiCli(Dialect):
+    """Google's Gemini CLI. A call has no id."""
+
+    name = "gemini-cli"
+    before = ("BeforeTool",)
+    after: Mapping[str, str | None] = {"AfterTool": None}
+    results = ("tool_response",)
+
+    def _read_call(self, document: Mapping[str, Any], event: HookEvent) -> None:
+        super()._read_call(document, event)
+        response = document.get("tool_response")
+        if isinstance(response, dict) and response.get("error"):
+            event.error = FAILED
+
+    def strip(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        response = document.get("tool_response")
+        failed = isinstance(response, dict) and response.get("error")
+        return super().strip(document) | ({"tool_response": {"error": FAILED}} if failed else {})
+
+    def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:  # noqa: ARG002
+        return {"decision": decision} if decision == ALLOW else {"decision": decision, "reason": reason}
+
+
+class Cursor(Dialect):
+    """Cursor's commands and MCP calls. A call has no id; a command is the tool `Shell`."""
+
+    name = "cursor"
+    before = ("beforeShellExecution", "beforeMCPExecution")
+    after: Mapping[str, str | None] = {"afterShellExecution": None, "afterMCPExecution": None}
+    results = ("output", "result_json")
+    waiting = (DENY, ASK)
+
+    def _read_call(self, document: Mapping[str, Any], event: HookEvent) -> None:
+        event.session = read_text(document, "conversation_id")
+        if event.name.endswith("ShellExecution"):
+            event.tool, command = "Shell", read_text(document, "command")
+            event.arguments = {"command": command}
+            if event.kind == BEFORE:
+                event.arguments = {**event.arguments, "cwd": read_text(document, "cwd")}
+            event.same = (event.tool, command)
+            return
+        event.tool = read_text(document, "tool_name")
+        event.arguments = read_table(document, "tool_input")
+        event.same = (event.tool, event.arguments)
+
+    def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:  # noqa: ARG002
+        if decision == ALLOW:
+            return {"permission": decision}
+        return {"permission": decision, "user_message": reason, "agent_message": reason}
+
+
+def read_text(document: Mapping[str, Any], name: str) -> str:
+    """A field that must be a text. Raises HookUnreadable."""
+    found = document.get(name)
+    if not isinstance(found, str) or not found:
+        raise HookUnreadable(name, "a text")
+    return found
+
+
+def read_table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A field that must be an object, or the JSON text of it. Raises HookUnreadable."""
+    found = document.get(name)
+    if isinstance(found, str):
+        import json  # noqa: PLC0415 - one dialect alone writes arguments as a text
+
+        try:
+            found = json.loads(found)
+        except ValueError:
+            found = None
+    if not isinstance(found, dict):
+        raise HookUnreadable(name, "an object")
+    return found
+
+
+DIALECTS: Mapping[str, Dialect] = {one.name: one for one in (ClaudeCode(), Codex(), Cursor(), GeminiCli())}
+"""Every dialect by its name."""

@@ -1,0 +1,166 @@
+"""`sluice hook` fails closed: whatever goes wrong, it ends with code 2 and a reason, and writes no answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import tomllib
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sluice.cli.machine.hook import parse_options, prepare_body
+from sluice.hook_dialects import DIALECTS, VALUES_FIELD
+from sluice.secrets.value_keys import make_value_key, write_value_key
+from sluice_topics.values import fingerprint_result
+from tests.documents.blocks import blocks
+from tests.unit.test_hook_dialects import CLAUDE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+EVENT = json.dumps(CLAUDE).encode()
+
+
+def call(
+    url: str, said: bytes = EVENT, *options: str, **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    own |= {"SLUICE_URL": url, "SLUICE_API_KEY": "k", **environment}
+    given = [sys.executable, "-m", "sluice", "hook", *(options or ("--dialect", "claude-code"))]
+    return subprocess.run(given, input=said, env=own, capture_output=True, timeout=60, check=False)
+
+
+def check_blocked(done: subprocess.CompletedProcess[bytes], reason: bytes) -> None:
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert reason in done.stderr, done.stderr
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield f"http://127.0.0.1:{made.getsockname()[1]}"
+
+
+def serve(status: int, body: bytes, **headers: str) -> HTTPServer:
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    made = HTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=made.handle_request, daemon=True).start()
+    return made
+
+
+def test_a_gateway_that_is_away_blocks() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    check_blocked(call(url), b"does not answer")
+
+
+def test_a_gateway_that_is_slow_blocks(silent: str) -> None:
+    check_blocked(call(silent, EVENT, "--dialect=claude-code", "--timeout=0.3"), b"0.3 s")
+
+
+@pytest.mark.parametrize(
+    ("said", "options", "reason"),
+    [
+        (b"", (), b"not JSON"),
+        (b"[]", (), b"no JSON object"),
+        (b'{"hook_event_name": "PreToolUse"}', (), b"session_id"),
+        (b"\xff", (), b"not JSON"),
+        (EVENT, ("--dialect", "other"), b"no such dialect"),
+        (EVENT, ("--dialekt", "codex"), b"no such option"),
+        (EVENT, ("--wait", "1"), b"--dialect is missing"),
+        (EVENT, ("--dialect=codex", "--wait=nan"), b"seconds"),
+    ],
+)
+def test_an_event_or_an_option_that_is_none_blocks(
+    silent: str, said: bytes, options: tuple[str, ...], reason: bytes
+) -> None:
+    check_blocked(call(silent, said, *options), reason)
+
+
+def test_no_key_blocks(silent: str) -> None:
+    check_blocked(call(silent, SLUICE_API_KEY=""), b"SLUICE_API_KEY")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (200, b"{}", b"no answer of a gateway"),
+        (503, b'{"error": {"code": "unavailable", "message": "m"}}', b"503"),
+    ],
+)
+def test_what_is_no_answer_of_the_gate_blocks(status: int, body: bytes, reason: bytes) -> None:
+    with serve(status, body) as made:
+        check_blocked(call(f"http://127.0.0.1:{made.server_port}"), reason)
+
+
+def test_the_gates_answer_is_passed_on_byte_for_byte() -> None:
+    with serve(200, b'{"a":1}', X_Mnemom_Schema="sluice/hook_answer/v1") as made:
+        done = call(f"http://127.0.0.1:{made.server_port}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b'{"a":1}\n', b"")
+
+
+def test_a_result_is_sent_as_fingerprints_of_its_values(tmp_path: Path) -> None:
+    key, file = make_value_key(), tmp_path / "values.key"
+    write_value_key(file, key)
+    result = {"iban": "DE02 1203 0000 0000 2020 51"}
+    said = json.dumps({**CLAUDE, "hook_event_name": "PostToolUse", "tool_response": result}).encode()
+    sent = json.loads(prepare_body("claude-code", said, str(file)))
+    assert sent[VALUES_FIELD] == fingerprint_result(key, result)
+    assert sent[VALUES_FIELD]["fingerprints"]
+    assert b"2020" not in prepare_body("claude-code", said, str(file))
+
+
+def test_it_starts_without_the_other_verbs() -> None:
+    script = (
+        "import sys; from sluice.cli.machine.hook import prepare_body; "
+        "prepare_body('claude-code', sys.stdin.buffer.read(), None); "
+        "print([one for one in ('typer', 'pydantic', 'asyncio', 'sluice.client') if one in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], input=EVENT, capture_output=True, check=True)
+    assert done.stdout.strip() == b"[]"
+
+
+def list_settings() -> list[dict[str, Any]]:
+    """The settings files in docs/hooks.md."""
+    kinds = {"json": json.loads, "toml": tomllib.loads}
+    return [kinds[one.kind](one.text) for one in blocks("docs/hooks.md")]
+
+
+def list_hooks(settings: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The hooks of a settings file, with their events."""
+    return [
+        (event, hook)
+        for event, groups in settings["hooks"].items()
+        for group in groups
+        for hook in group.get("hooks", [group])
+    ]
+
+
+@pytest.mark.parametrize("settings", list_settings(), ids=lambda one: next(iter(one["hooks"])))
+def test_the_settings_files_of_the_docs_name_events_of_their_dialect(settings: dict[str, Any]) -> None:
+    for event, hook in list_hooks(settings):
+        words = hook.get("command", f"sluice hook --dialect {hook.get('url', '').rpartition('/')[2]}").split()
+        assert words[:2] == ["sluice", "hook"]
+        spoken = DIALECTS[parse_options(words[2:])["dialect"]]
+        assert event in (*spoken.before, *spoken.after)
+        if spoken.name == "claude-code" and event in spoken.before:
+            assert hook["onFailure"] == "block"
