@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 
+from sluice.adapters.archive import restore
 from sluice.adapters.archive.archive_store import open_store
 from sluice.adapters.archive.archiver import Archiver
+from sluice.adapters.kafka.kafka_consumers import make_consumer
 from sluice.broker import locate
 from sluice.broker.local import Layout
 from sluice.cli.machine.archive import build_archiver
@@ -106,9 +108,12 @@ async def publish_in_transactions(installation: TestInstallation, session: str, 
             await (producer.abort_transaction() if number % 3 == 1 else producer.commit_transaction())
 
 
+@pytest.mark.parametrize("longest", [3, restore.MOST_RUN_RECORDS])
 def test_an_installation_goes_on_on_a_new_cluster_with_every_record_at_its_offset(
-    kafka: str, prefix: str, tmp_path: Path, new_broker: Broker
+    kafka: str, prefix: str, tmp_path: Path, new_broker: Broker, longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`longest`: the records that go in one transaction; a longer run goes without."""
+    monkeypatch.setattr(restore, "MOST_RUN_RECORDS", longest)
     old = installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
     old.settings["SLUICE_WORKER__HALT_ON_OFFSET_GAP"] = "false"
     place = str(tmp_path / "archive")
@@ -145,6 +150,39 @@ def test_an_installation_goes_on_on_a_new_cluster_with_every_record_at_its_offse
     assert goes_on.exit_code == 0, goes_on.output
     assert json.loads(run(new, "archive", "check", "--from", place, "--json").stdout)["whole"]
     assert count_reruns(rerun(new, "--all", "--from", place)) == (14, 0, 5)
+
+
+def test_a_long_run_goes_without_a_transaction_and_so_does_the_last(
+    kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the runs only the first has room for a marker and is short; the marker at 9 is filled in."""
+    monkeypatch.setattr(restore, "MOST_RUN_RECORDS", 3)
+    part = TopicPartition(installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD).real(ACTIONS), 0)
+    records = make_records(0, [0, 1, *range(3, 9), 10, 11], topic=part.topic)
+    in_transactions: list[int] = []
+    send = restore._OffsetWriter._send_run_in_transaction  # noqa: SLF001 - what it decides is not seen on a broker
+
+    async def send_counted(writer: restore._OffsetWriter) -> None:
+        in_transactions.extend(one.offset for one in writer._run)  # noqa: SLF001 - as above
+        await send(writer)
+
+    monkeypatch.setattr(restore._OffsetWriter, "_send_run_in_transaction", send_counted)  # noqa: SLF001 - as above
+
+    async def write() -> int:
+        async with make_consumer(kafka, "read_uncommitted") as asking:
+            writer = restore._OffsetWriter(kafka, part, asking)  # noqa: SLF001 - as above
+            await writer.start()
+            for one in records:
+                await writer.write(one)
+            await writer.finish(12)
+            await writer.stop()
+            assert (writer.records, writer.filled) == (10, 1)
+            return int((await asking.end_offsets([part]))[part])
+
+    assert asyncio.run(write()) == 12
+    assert in_transactions == [0, 1]
+    written = read_topics(kafka, [part.topic])[part.topic, 0]
+    assert [(one.offset, one.value) for one in written] == [(one.offset, one.value) for one in records]
 
 
 def count_reruns(reruns: dict[str, Any]) -> tuple[int, int, int]:

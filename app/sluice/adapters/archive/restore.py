@@ -4,11 +4,11 @@ record at the offset and with the time that it had.
 Decisions name their inputs by offset, the workers' state says up to which offset of each input topic all is
 decided, and the ledger's ids follow from offsets. So offsets are kept. Where none of a partition's records
 lies, because markers of transactions took the offset or what lay there was rolled back, a marker is written
-again: a run of records goes in one transaction, whose commit takes the offset behind it, and what is missing
-besides is filled with records that are rolled back, which nobody reads. Offsets before a partition's first
-record are filled so, and then deleted. Of a compacted topic only the newest record of each key is written,
-and the end is filled up to where it was. Times are the producer's while topics are restored, and afterwards
-the broker's.
+again: a short run of records goes in one transaction, whose commit takes the offset behind it, and what is
+missing besides is filled with records that are rolled back, which nobody reads. Offsets before a partition's
+first record are filled so, and then deleted. Of a compacted topic only the newest record of each key is
+written, and the end is filled up to where it was. Times are the producer's while topics are restored, and
+afterwards the broker's.
 
 An archive that followed a running installation ends somewhere else in each partition. A partition's state and
 its ledger are cut back to the last transaction of which both are there and all inputs that it decided
@@ -72,6 +72,9 @@ _MARKERS_S = 60.0
 _POLL_S = 0.01
 _FILLED_AT_ONCE = 50_000
 _TRANSACTION_MS = 600_000
+MOST_RUN_RECORDS = 2000
+MOST_RUN_BYTES = 8 * 1024 * 1024
+"""What a transaction takes at most; it must end before `_TRANSACTION_MS`."""
 MOST_FILLED = 50_000_000
 """Some two and a half minutes, and a gigabyte on the broker for a while."""
 _KEEP = {"retention.ms": "-1"}
@@ -477,8 +480,7 @@ class Restorer:
         if not end:
             return
         repeated = self._repeated.get((topic.name, part[1]), set())
-        is_dense = not _is_log(topic) or (not topic.ledger and not repeated and _is_dense(segments, end))
-        writer = _OffsetWriter(self._cluster, part, asking, is_dense=is_dense)
+        writer = _OffsetWriter(self._cluster, part, asking)
         try:
             await writer.start()
             if _is_log(topic):
@@ -563,12 +565,6 @@ def _is_log(topic: Topic) -> bool:
     return topic.cleanup == "delete"
 
 
-def _is_dense(segments: Iterable[Any], end: int) -> bool:
-    """Whether every offset from the first record to the end has a record."""
-    segments = list(segments)
-    return bool(segments) and sum(one.count for one in segments) == end - segments[0].first
-
-
 def _get_number(record: StoredRecord) -> int:
     head = read_head(record.value)
     return 0 if head is None else head.sequence
@@ -644,61 +640,80 @@ class _BatchSender:
 
 
 class _OffsetWriter:
-    """Writes the records of a partition at their offsets, and fills the offsets between them."""
+    """Writes the records of a partition at their offsets, and fills the offsets between them.
 
-    def __init__(
-        self, cluster: KafkaCluster, part: TopicPartition, asking: AIOKafkaConsumer, *, is_dense: bool
-    ) -> None:
-        """`asking`: reads uncommitted, for ends; `is_dense`: from the first record to the end every offset
-        has one, so that no transaction is needed."""
-        self._cluster = cluster
+    A short run of records goes in one transaction, whose marker takes the offset behind it. A long one would
+    outlast the time that the broker gives a transaction, and one without an offset behind it has no room for
+    a marker: these go without a transaction. Up to a short run is held in memory until that is clear.
+    """
+
+    def __init__(self, cluster: KafkaCluster, part: TopicPartition, asking: AIOKafkaConsumer) -> None:
+        """`asking`: reads uncommitted, for ends."""
         self._part = part
         self._asking = asking
-        self._is_dense = is_dense
+        self._filling = _build_filling(cluster, part)
+        self._plain = AIOKafkaProducer(**_build_arguments(cluster))
         self._next = 0
-        self._is_open = False
+        self._run: list[StoredRecord] = []
+        self._run_bytes = 0
+        self._sender: _BatchSender | None = None
         self.records = 0
         self.filled = 0
 
     async def start(self) -> None:
         """Connect. Raises KafkaError."""
-        self._filling = _build_filling(self._cluster, self._part)
-        self._writing = (
-            AIOKafkaProducer(**_build_arguments(self._cluster)) if self._is_dense else self._filling
-        )
-        self._started = [self._filling, self._writing] if self._is_dense else [self._filling]
-        for one in self._started:
+        for one in (self._filling, self._plain):
             await one.start()
-        self._sender = _BatchSender(self._writing, self._part)
 
     async def stop(self) -> None:
         """Give up the connections."""
-        for one in self._started:
+        for one in (self._filling, self._plain):
             await one.stop()
 
     async def write(self, record: StoredRecord) -> None:
         """Write the next record, of a higher offset than the one before."""
-        if record.offset > self._next:
+        if record.offset > self._next + len(self._run):
             await self._reach(record.offset)
-            if self._is_dense:
-                await self._await_markers()
-        if not self._is_open and not self._is_dense:
-            await self._filling.begin_transaction()
-            self._is_open = True
-        await self._sender.add(record, record.offset)
-        self._next = record.offset + 1
         self.records += 1
+        if self._sender is not None:
+            await self._send_plainly(record)
+            return
+        self._run.append(record)
+        self._run_bytes += len(record.key or b"") + len(record.value or b"")
+        if len(self._run) >= MOST_RUN_RECORDS or self._run_bytes >= MOST_RUN_BYTES:
+            await self._send_run_plainly()
 
     async def append(self, record: StoredRecord) -> None:
         """Write a record at the next offset, wherever it lay."""
-        await self._sender.add(record, self._next)
-        self._next += 1
+        await self._send_plainly(record)
         self.records += 1
 
     async def finish(self, end: int) -> None:
         """Write what is left, up to the offset that the partition must reach."""
         await self._reach(end)
         await self._await_markers()
+
+    async def _send_plainly(self, record: StoredRecord) -> None:
+        if self._sender is None:
+            await self._await_markers()
+            self._sender = _BatchSender(self._plain, self._part)
+        await self._sender.add(record, self._next)
+        self._next += 1
+
+    async def _send_run_plainly(self) -> None:
+        for one in self._run:
+            await self._send_plainly(one)
+        self._run, self._run_bytes = [], 0
+
+    async def _send_run_in_transaction(self) -> None:
+        await self._filling.begin_transaction()
+        sender = _BatchSender(self._filling, self._part)
+        for one in self._run:
+            await sender.add(one, one.offset)
+        await sender.flush()
+        await self._filling.commit_transaction()
+        self._next += len(self._run) + 1
+        self._run, self._run_bytes = [], 0
 
     async def _await_markers(self) -> None:
         """A transaction's end is answered before its markers are written: wait until they lie there."""
@@ -707,12 +722,14 @@ class _OffsetWriter:
                 await asyncio.sleep(_POLL_S)
 
     async def _reach(self, offset: int) -> None:
-        """Commit the run before, whose marker takes an offset, and fill what is missing up to this one."""
-        await self._sender.flush()
-        if self._is_open:
-            await self._filling.commit_transaction()
-            self._is_open = False
-            self._next += 1
+        """End the run before, and fill what is missing up to this offset."""
+        if self._run and self._next + len(self._run) < offset:
+            await self._send_run_in_transaction()
+        else:
+            await self._send_run_plainly()
+        if self._sender is not None:
+            await self._sender.flush()
+            self._sender = None
         while self._next < offset:
             await self._fill(min(offset - self._next, _FILLED_AT_ONCE))
 
