@@ -38,7 +38,7 @@ test: tools  ## the tests in three processes, on real brokers that they start (A
 frameworks: tools $(FRAMEWORKS:%=build/frameworks/%/.installed)  ## the client in agent frameworks, each in an environment of its own (FRAMEWORK=langchain ARGS="-k 200")
 	@set -e; for name in $(FRAMEWORKS); do \
 		PYTHONPATH=app:topics build/frameworks/$$name/bin/python -m pytest -c config/frameworks/pytest.ini --rootdir . \
-			--confcutdir tests/frameworks $(ARGS) tests/frameworks/test_$$name.py; done
+			--confcutdir tests/frameworks $(ARGS) tests/frameworks/test_$$name*.py; done
 
 faults: tools  ## the fault runs; figures in build/faults.json
 	$(BIN)/python -m load.faults $(ARGS)

@@ -73,6 +73,7 @@ NOT_RUN = {
         "docs/install.md",
         "python3.11 -m venv",
     ): "installs for the machine; tests/kafka/test_wheel.py does the same in an empty environment",
+    ("docs/guard-your-agent.md", "from "): "packages of frameworks; tests/frameworks runs it in theirs",
     ("docs/install.md", "docker build"): "needs Docker; tests/unit/test_image.py runs the stages' commands",
     (
         "docs/kubernetes.md",

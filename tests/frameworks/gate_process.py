@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from load.installations.installation import TestInstallation
+    from sluice.broker.handle import Broker
 
-AGENT, APPROVER = "framework-agent", "ann"
+AGENT, APPROVER = "example-operator", "ann"
 BUNDLE, WAIT_MS = "frameworks", 8 * 3600 * 1000
 KEY = SigningKey(Ed25519PrivateKey.generate())
 FORBIDDEN = {
@@ -67,11 +68,12 @@ def make_installation(servers: str, folder: Path) -> TestInstallation:
     return made
 
 
-class Gate:
+class GateCommands:
     """What the commands do; `worker` None: none runs."""
 
-    def __init__(self, installation: TestInstallation) -> None:
+    def __init__(self, installation: TestInstallation, broker: Broker) -> None:
         self._installation = installation
+        self._broker = broker
         self._started = 0
         self._answered: set[str] = set()
         self._worker = self._begin()
@@ -103,6 +105,13 @@ class Gate:
     def kill(self) -> None:
         """The worker, at once."""
         self._worker.end_now()
+
+    def restart(self) -> None:
+        """The worker and the broker."""
+        self.stop()
+        self._broker.stop()
+        self._broker.start()
+        self.start()
 
     def withhold(self) -> None:
         """No slow call is decided from now on."""
@@ -141,7 +150,7 @@ def main() -> None:
     os.dup2(2, 1)  # what else is printed is no answer
     folder = Path(sys.argv[1])
     with locate.open_broker(os.environ.get("KAFKA_BOOTSTRAP_SERVERS"), folder) as broker:
-        gate = Gate(make_installation(broker.bootstrap_servers, folder))
+        gate = GateCommands(make_installation(broker.bootstrap_servers, folder), broker)
         try:
             for line in sys.stdin:
                 command = json.loads(line)

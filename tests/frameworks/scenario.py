@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Agent = Callable[[AsyncGateClient, "PlannedCall"], Awaitable[Any]]
 
+ACTIONS, VERDICTS, OUTCOMES = "gate.actions.proposed", "gate.verdicts", "gate.outcomes"
 PATIENT_S, HASTY_S = 60.0, 2.5
 """How long a decision may take where the gate is there, and where it is slow or away."""
 AT_ONCE = 10
@@ -184,9 +185,9 @@ def recount(gate: RemoteGate, tools: RecordedTools) -> Counter[str]:
 
 def list_allowed(gate: RemoteGate) -> set[tuple[str, str]]:
     """Tool and parameters of every action that a verdict, a first or a resolved one, allows."""
-    verdicts: Iterable[dict[str, Any]] = gate.do("read", topic="gate.verdicts")
+    verdicts: Iterable[dict[str, Any]] = gate.do("read", topic=VERDICTS)
     allowed = {(one["session_id"], one["action_id"]) for one in verdicts if one["verdict"] == "allowed"}
-    actions: Iterable[dict[str, Any]] = gate.do("read", topic="gate.actions.proposed")
+    actions: Iterable[dict[str, Any]] = gate.do("read", topic=ACTIONS)
     return {
         (one["toolName"], to_text(one["parameters"]))
         for one in actions

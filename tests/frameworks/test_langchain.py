@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
+import time
+from contextlib import asynccontextmanager
 from importlib.metadata import version
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
+from sluice.client import AsyncGateClient, GateClient, in_session
 from sluice.client.frameworks.langchain import GateMiddleware
-from tests.frameworks.scenario import RecordedTools, recount, run_calls
+from tests.frameworks.scenario import ACTIONS, OUTCOMES, RecordedTools, recount, run_calls
+from tests.frameworks.snippets import run_snippet
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from sluice.client import AsyncGateClient
     from tests.frameworks.gate import RemoteGate
     from tests.frameworks.scenario import PlannedCall
 
@@ -77,3 +88,147 @@ async def test_200_calls_run_what_is_allowed_once_and_as_it_was_judged(
     by_kind = {number: str(text) for number, text in ended.items()}
     assert by_kind[0] == "read_records has run"
     assert by_kind[95].startswith("denied by rules: rule_failed: no-payroll")
+
+
+async def test_an_approval_of_two_hours_and_a_restart_of_everything_resumes(
+    gate: RemoteGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent's process, the worker and the broker are new; the clock of the agent is two hours later."""
+    tools = RecordedTools(tmp_path)
+    arguments = {"customer": "bob", "amount": 3, "number": 1001}
+    config: Any = {"configurable": {"thread_id": "two-hours"}}
+    options = gate.make_options(tmp_path / "journal")
+
+    async def go_on(given: Any) -> dict[str, Any]:
+        async with (
+            AsyncSqliteSaver.from_conn_string(str(tmp_path / "graph.db")) as saver,
+            AsyncGateClient(gate.servers, gate.agent, options) as client,
+        ):
+            middleware = [GateMiddleware(client, resume_wait_s=1)]
+            model = script("pay", "call-1001", arguments)
+            agent = create_agent(model, [tools.pay], middleware=middleware, checkpointer=saver)
+            return await agent.ainvoke(given, config)
+
+    parked = await go_on({"messages": [HumanMessage("pay him")]})
+    told = parked["__interrupt__"][0].value
+    assert (told["tool"], told["parameters"]) == ("pay", arguments)
+    still = await go_on(Command(resume="approved"))
+    assert still["__interrupt__"][0].value["escalation_id"] == told["escalation_id"]
+    gate.do("restart")
+    assert gate.do("answer_escalations", approve=True) == 1
+    two_hours_s, now, now_ns = 7200, time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: now() + two_hours_s)
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + two_hours_s * 10**9)
+    ended = await go_on(Command(resume="denied"))
+    assert ended["messages"][-2].content == "pay has run"
+    assert tools.list_runs() == [{"tool": "pay", "parameters": arguments}]
+
+
+async def test_what_runs_is_coerced_and_completed_before_it_is_judged(
+    gate: RemoteGate, tmp_path: Path
+) -> None:
+    ran = []
+
+    def read_records(table: str, number: int, part: int = 3) -> str:
+        """Read the records of a table."""
+        ran.append((table, number, part))
+        return "read"
+
+    async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        for number, strange in (("2001", {"nobody": 1}), ("two", {})):
+            model = script("read_records", f"call-{number}", {"table": "orders", "number": number, **strange})
+            agent = create_agent(model, [read_records], middleware=[GateMiddleware(client)])
+            with in_session("coerced"):
+                ended = await agent.ainvoke({"messages": [HumanMessage("read")]})
+    assert ran == [("orders", 2001, 3)]
+    assert "The tool did not run" in ended["messages"][-2].content
+    sent = [one["parameters"] for one in gate.do("read", topic=ACTIONS) if one["session_id"] == "coerced"]
+    assert sent == [{"table": "orders", "number": 2001, "part": 3}]
+
+
+def test_the_same_without_an_event_loop_and_a_warning_of_hosted_tools(
+    gate: RemoteGate, tmp_path: Path
+) -> None:
+    tools = RecordedTools(tmp_path)
+    config: Any = {"configurable": {"thread_id": "in-threads"}}
+    arguments = {"customer": "cyd", "amount": 4, "number": 1002}
+    with GateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        agent = create_agent(
+            script("pay", "call-1002", arguments),
+            [tools.pay, {"type": "web_search"}],
+            middleware=[GateMiddleware(client)],
+            checkpointer=InMemorySaver(),
+        )
+        with pytest.warns(UserWarning, match="the gate does not see calls of .*web_search"):
+            parked = agent.invoke({"messages": [HumanMessage("pay")]}, config)
+        assert parked["__interrupt__"]
+        gate.do("answer_escalations", approve=True)
+        ended = agent.invoke(Command(resume=True), config)
+    assert ended["messages"][-2].content == "pay has run"
+    assert len(tools.list_runs()) == 1
+
+
+async def test_a_retry_of_a_call_does_not_run_its_tool_again(gate: RemoteGate) -> None:
+    ran = []
+
+    def read_records(table: str, number: int) -> str:
+        """Read the records of a table."""
+        ran.append(number)
+        raise ConnectionError(table)
+
+    model = script("read_records", "call-1003", {"table": "orders", "number": 1003})
+    async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        retried = ToolRetryMiddleware(max_retries=2, initial_delay=0)
+        agent = create_agent(model, [read_records], middleware=[retried, GateMiddleware(client)])
+        with in_session("retried"):
+            ended = await agent.ainvoke({"messages": [HumanMessage("read")]})
+    assert ran == [1003]
+    assert "was started before" in ended["messages"][-2].content
+    told = [one for one in gate.do("read", topic=OUTCOMES) if one["session_id"] == "retried"]
+    assert [one["error"] for one in told] == ["ConnectionError"]
+
+
+async def test_the_guide_s_program_guards_an_agent(gate: RemoteGate, tmp_path: Path) -> None:
+    tools = RecordedTools(tmp_path)
+    left = await run_snippet(
+        "LangChain",
+        servers=gate.servers,
+        options=gate.make_options(),
+        model=script("read_records", "call-1004", {"table": "payroll", "number": 1004}),
+        tools=[tools.read_records],
+        saver=InMemorySaver(),
+    )
+    assert left["said"]["messages"][-2].content.startswith("denied by rules")
+    assert tools.list_runs() == []
+
+
+class InstantGate(AsyncGateClient):
+    """Allows everything at once."""
+
+    def __init__(self) -> None:
+        pass
+
+    @asynccontextmanager
+    async def action(self, tool_name: str, parameters: Any, **more: Any) -> AsyncIterator[Any]:
+        """Nobody is asked."""
+        yield SimpleNamespace(parameters=parameters)
+
+
+async def test_the_middleware_costs_less_than_a_millisecond_over_the_client(tmp_path: Path) -> None:
+    middleware = GateMiddleware(InstantGate())
+    read = StructuredTool.from_function(RecordedTools(tmp_path).read_records)
+    runtime: Any = SimpleNamespace(config={"configurable": {"thread_id": "fast"}})
+    took = []
+
+    async def run(request: ToolCallRequest) -> ToolMessage:
+        return ToolMessage("read", tool_call_id=str(request.tool_call["id"]))
+
+    for number in range(300):
+        called: Any = {"name": "read_records", "id": f"c-{number}", "type": "tool_call"}
+        called["args"] = {"table": "orders", "number": number}
+        began = time.thread_time()
+        await middleware.awrap_tool_call(ToolCallRequest(called, read, {}, runtime), run)
+        took.append(time.thread_time() - began)
+    p50_ms = 1000 * statistics.median(took)
+    print(f"GateMiddleware: {p50_ms:.2f} ms a call over the client", file=sys.stderr)
+    assert p50_ms < 1

@@ -1,0 +1,66 @@
+"""What the stores and retrievers of frameworks ask the gate, and what they make of its answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.client.answers import ClientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sluice.client.answers import MemoryAnswer, RetrievalAnswer
+
+QUALITY = ("content_class", "timestamp", "confidence_score", "provenance_uri", "provenance_hash")
+"""What the gate wants to know of a memory and of an item (docs/fields.md)."""
+
+
+class MemoryRefused(ClientError):
+    """A memory is rejected, or held for a reviewer, so it was not stored. `answer` is the decision."""
+
+    def __init__(self, answer: MemoryAnswer) -> None:
+        held = answer.action == "quarantine"
+        super().__init__(
+            f"the memory was not stored: {answer.action}: {answer.reason}",
+            "A reviewer may admit it" if held else "Do not write it again as it is",
+        )
+        self.answer = answer
+
+    @property
+    def for_model(self) -> str:
+        """What a model that wrote the memory should read."""
+        return f"{self.message}. {self.to_do}."
+
+
+class FoundItem(NamedTuple):
+    """An item that a store found. `fields`: those of QUALITY that are known; others are left out."""
+
+    item_id: str
+    body: str
+    fields: Mapping[str, Any]
+
+
+def describe_now(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The quality fields of what is written now."""
+    known = {name: fields[name] for name in QUALITY if fields.get(name) is not None}
+    return {"timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"), **known}
+
+
+def build_items(found: Iterable[FoundItem]) -> list[dict[str, Any]]:
+    """The items of a retrieval, in this order, each under an id of its own."""
+    times: Counter[str] = Counter()
+    items = []
+    for one in found:
+        times[one.item_id] += 1
+        name = one.item_id if times[one.item_id] == 1 else f"{one.item_id}#{times[one.item_id]}"
+        known = {key: one.fields[key] for key in QUALITY if one.fields.get(key) is not None}
+        items.append({"item_id": name, "body": one.body, **known})
+    return items
+
+
+def read_served(items: list[dict[str, Any]], answer: RetrievalAnswer | None) -> list[str | None]:
+    """For each item of `build_items`, the body that the gate serves; None: it serves none."""
+    served = {} if answer is None else {one["item_id"]: one.get("body") for one in answer.items}
+    return [served.get(one["item_id"]) for one in items]

@@ -1,0 +1,74 @@
+"""A LlamaIndex node postprocessor: of the nodes that a retriever found, those that the gate serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import MetadataMode, NodeWithScore
+
+from sluice.client.answers import ClientError
+from sluice.client.async_client import AsyncGateClient
+from sluice.client.frameworks.gated_items import FoundItem, build_items, read_served
+from sluice.client.guarded_calls import resolve_session_id
+from sluice.client.sync_client import GateClient
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class GatePostprocessor(BaseNodePostprocessor):
+    """Put it first, so that nothing else reads what the gate withholds.
+
+    `gate`: an AsyncGateClient for the methods that are awaited, a GateClient for the others. The quality
+    fields of a node are those of its metadata; `session_id` None: the session of `in_session`.
+    """
+
+    gate: Any
+    session_id: str | None = None
+
+    @classmethod
+    def class_name(cls) -> str:
+        """As LlamaIndex names it."""
+        return "GatePostprocessor"
+
+    def _postprocess_nodes(
+        self,
+        nodes: list[NodeWithScore],
+        query_bundle: Any = None,  # noqa: ARG002 - as in the base class
+    ) -> list[NodeWithScore]:
+        if not isinstance(self.gate, GateClient):
+            raise ClientError("GatePostprocessor has no GateClient", "Give it one, or await the query")
+        items, answer = build_items(map(_describe, nodes)), None
+        if items:
+            session = resolve_session_id(self.session_id)
+            answer = self.gate.retrieve(items, session_id=session)
+        return _select(nodes, read_served(items, answer))
+
+    async def _apostprocess_nodes(
+        self,
+        nodes: list[NodeWithScore],
+        query_bundle: Any = None,  # noqa: ARG002 - as in the base class
+    ) -> list[NodeWithScore]:
+        if not isinstance(self.gate, AsyncGateClient):
+            raise ClientError("GatePostprocessor has no AsyncGateClient", "Give it one, or do not await")
+        items, answer = build_items(map(_describe, nodes)), None
+        if items:
+            session = resolve_session_id(self.session_id)
+            answer = await self.gate.retrieve(items, session_id=session)
+        return _select(nodes, read_served(items, answer))
+
+
+def _describe(found: NodeWithScore) -> FoundItem:
+    text = found.node.get_content(metadata_mode=MetadataMode.NONE)
+    return FoundItem(found.node.node_id, text, found.node.metadata)
+
+
+def _select(nodes: Sequence[NodeWithScore], bodies: Sequence[str | None]) -> list[NodeWithScore]:
+    served = []
+    for found, body in zip(nodes, bodies, strict=True):
+        if body is not None:
+            node = found.node.model_copy()
+            node.set_content(body)
+            served.append(NodeWithScore(node=node, score=found.score))
+    return served

@@ -1,0 +1,82 @@
+"""A LlamaIndex node postprocessor behind the gate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from llama_index.core import get_response_synthesizer
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from sluice.client import ActionNotDecided, AsyncGateClient, ClientError, GateClient, in_session
+from sluice.client.frameworks.llama_index import GatePostprocessor
+from tests.frameworks.snippets import run_snippet
+
+if TYPE_CHECKING:
+    from tests.frameworks.gate import RemoteGate
+
+
+class FixedNodes(BaseRetriever):
+    """Finds the same whatever one asks."""
+
+    def __init__(self, nodes: list[NodeWithScore]) -> None:
+        super().__init__()
+        self._nodes = nodes
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._nodes
+
+
+def make_nodes(gate: RemoteGate, count: int = 3) -> list[NodeWithScore]:
+    """By turns one that passes, one that holds an attack, and one of which nothing is known."""
+    known = {**gate.proved, "timestamp": "2026-01-01T00:00:00Z"}
+    nodes = []
+    for n in range(count):
+        text = f"a price of {n}." + (f" {gate.rejected}" if n % 3 == 1 else "")
+        metadata = {} if n % 3 == 2 else known
+        nodes.append(NodeWithScore(node=TextNode(id_=f"n-{n}", text=text, metadata=metadata), score=0.5))
+    return nodes
+
+
+async def test_of_200_nodes_those_are_given_that_the_gate_serves(gate: RemoteGate) -> None:
+    nodes = make_nodes(gate, 200)
+    async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        postprocessor = GatePostprocessor(gate=client, session_id="nodes")
+        served = await postprocessor.apostprocess_nodes(nodes, query_str="the price")
+        assert await postprocessor.apostprocess_nodes([]) == []
+        with pytest.raises(ClientError, match="has no GateClient"):
+            postprocessor.postprocess_nodes(nodes)
+    assert [one.node.get_content() for one in served] == [f"a price of {n}." for n in range(0, 200, 3)]
+    assert {one.score for one in served} == {0.5}
+
+
+def test_what_a_query_answers_from_is_what_the_gate_serves(gate: RemoteGate) -> None:
+    with GateClient(gate.servers, gate.agent, gate.make_options()) as client, in_session("query"):
+        engine = RetrieverQueryEngine(
+            FixedNodes(make_nodes(gate)),
+            get_response_synthesizer(llm=MockLLM()),
+            node_postprocessors=[GatePostprocessor(gate=client)],
+        )
+        answer = engine.query("the price")
+    assert [one.node.node_id for one in answer.source_nodes] == ["n-0"]
+    assert "a price of 0." in str(answer)
+    assert gate.rejected not in str(answer)
+
+
+async def test_nothing_is_given_while_the_gate_is_away(gate: RemoteGate) -> None:
+    gate.do("stop")
+    try:
+        async with AsyncGateClient(gate.servers, gate.agent, gate.make_options(deadline_s=2)) as client:
+            with pytest.raises(ActionNotDecided):
+                await GatePostprocessor(gate=client, session_id="away").apostprocess_nodes(make_nodes(gate))
+    finally:
+        gate.do("start")
+
+
+async def test_the_guide_s_program_guards_a_query(gate: RemoteGate) -> None:
+    names = {"servers": gate.servers, "options": gate.make_options(), "nodes": make_nodes(gate)}
+    left = await run_snippet("A LlamaIndex postprocessor", **names)
+    assert [one.node.node_id for one in left["served"]] == ["n-0"]
