@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from load.installations import neutral_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, SESSION_EVENTS
 from tests.kafka.gateway.test_gateway_reviews import open_escalation, sign
-from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway
+from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, run_gateway
 from tests.kafka.installation import read_stored
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from load.installations.installation import TestInstallation
+    from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
 CLAUDE = "/v1/hooks/claude-code"
@@ -137,7 +142,104 @@ def test_a_call_waits_for_its_approval_and_a_denial_stays(
         assert (decision, "approval_denied" in reason) == ("deny", True)
 
 
-def test_a_sub_agent_is_a_delegation_and_must_be_registered(client: httpx2.Client) -> None:
+def test_a_gateway_that_was_killed_leaves_what_waits_and_one_of_many_calls_gets_the_approval(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    session = new_session()
+    store = {"idempotency_file": str(installation.folder / "hooks.sqlite")}
+    with run_gateway(installation, "hooks", wait_s=50, **store) as first:
+        key = first.key(agents=[neutral_policy.AGENT])
+        with first.client(key) as client:
+            decision, reason = ask(client, event(session, ESCALATING_TOOL))
+        first.kill()
+    assert decision == "deny"
+    (waits_for,) = [word.rstrip(".") for word in reason.split() if word.startswith("escalation:")]
+    with run_gateway(installation, "hooks", wait_s=50, **store) as second:
+        with second.client(key) as client:
+            answer = sign(installation, open_escalation(client, waits_for))
+            assert client.post(f"/v1/escalations/{waits_for}/decision", json=answer).status_code == 200
+
+        def call_again(_: int) -> str:
+            with second.client(key) as own:
+                return ask(own, event(session, ESCALATING_TOOL))[0]
+
+        with ThreadPoolExecutor(8) as threads:
+            decisions = list(threads.map(call_again, range(16)))
+    assert sorted(decisions) == ["allow"] + ["deny"] * 15
+
+
+@pytest.mark.parametrize(
+    ("dialect", "before", "after", "allowed"),
+    [
+        ("codex", "PreToolUse", {"hook_event_name": "PostToolUse", "tool_response": "x"}, {}),
+        (
+            "gemini-cli",
+            "BeforeTool",
+            {"hook_event_name": "AfterTool", "tool_response": {"llmContent": "x", "error": "x"}},
+            {"decision": "allow"},
+        ),
+        (
+            "cursor",
+            "beforeMCPExecution",
+            {"hook_event_name": "afterMCPExecution", "result_json": "x", "duration": 5},
+            {"permission": "allow"},
+        ),
+    ],
+)
+def test_each_dialect_is_answered_in_its_own_words_and_reports_its_outcome(
+    installation: TestInstallation,
+    client: httpx2.Client,
+    dialect: str,
+    before: str,
+    after: dict[str, Any],
+    allowed: dict[str, Any],
+) -> None:
+    session = new_session()
+    said = event(session, hook_event_name=before, conversation_id=session)
+    assert client.post(f"/v1/hooks/{dialect}", json=said).json() == allowed
+    denied = client.post(f"/v1/hooks/{dialect}", json={**said, "tool_name": "t", "tool_use_id": "u"})
+    assert "deny" in denied.text
+    assert client.post(f"/v1/hooks/{dialect}", json={**said, **after}).json() == {}
+    action = list_records(installation, ACTIONS, session)[0]
+    settled = [one for one in list_records(installation, SESSION_EVENTS, session) if "outcome_id" in one]
+    assert [one["action_id"] for one in settled] == [action["action_id"]]
+
+
+def test_an_answer_that_a_dialect_does_not_have_is_refused(client: httpx2.Client) -> None:
+    said = event(new_session())
+    answer = client.post("/v1/hooks/codex", json=said, params={"escalated": "ask"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
+    assert client.post("/v1/hooks/other", json=said).status_code == 404
+
+
+def test_a_registered_sub_agent_acts_as_a_delegate_and_starts_as_one(
+    kafka: str, installation: TestInstallation, gateway: Gateway
+) -> None:
+    root, helper = "hooked-agent", "hooked-agent:reviewer"
+    common = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "autonomy_tier": "sandbox"}
+    specs = {root: {**common, "delegates_to": [helper]}, helper: {**common, "callers": [root]}}
+    made = [{"kind": "agent", "id": name, "revision": 1, "spec": spec} for name, spec in specs.items()]
+    asyncio.run(publish_policy(kafka, installation.prefix, installation.trust.sign_entries(made)))
+    session = new_session()
+    with gateway.client(gateway.key(agents=[root, helper]), **{"X-Mnemom-Agent": root}) as client:
+        until = time.monotonic() + 30
+        while True:
+            inside = event(session, agent_id="a-1", agent_type="reviewer")
+            decision, reason = ask(client, inside)
+            if decision == "allow" or time.monotonic() > until:
+                break
+            time.sleep(0.2)
+        assert decision == "allow", reason
+        assert ask(client, event(session, agent_id="a-2", agent_type="stranger"))[0] == "deny"
+        ask(client, event(session, "Task", tool_input={"prompt": "look", "subagent_type": "reviewer"}))
+    actions = list_records(installation, ACTIONS, session)
+    told = next(one for one in actions if one.get("governanceContext"))
+    assert told["agent_id"] == helper
+    assert told["governanceContext"] == {"rootAgentId": root, "parentAgentId": root, "chainDepth": 1}
+    assert [one["delegate_to"] for one in actions if "delegate_to" in one] == [helper]
+
+
+def test_a_sub_agent_that_is_not_registered_is_denied(client: httpx2.Client) -> None:
     said = event(new_session(), agent_id="a-1", agent_type="reviewer")
     decision, reason = ask(client, said)
     assert (decision, reason.partition(":")[0]) == ("deny", "agent_not_bound")
