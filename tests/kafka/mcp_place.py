@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from mcp import Client, StdioServerParameters
 
 from load.installations import neutral_policy
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.core.policy.bundle_frame import ORDER_OF_OLD
+from sluice.core.registry.keys import SigningKey
+from sluice.core.trust.dsse import sign
+from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice.core.trust.signing import sign_review
+from sluice_topics.catalog import REGISTRY
 from tests.documents.blocks import ROOT
+from tests.kafka.installation import installation_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,6 +32,42 @@ if TYPE_CHECKING:
 SERVER = [sys.executable, "-m", "tests.kafka.mcp_server"]
 SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
 TOOLS = {"read": "Reads a text.", "refund": "Pays money back.", "unknown": "Nobody registered it."}
+
+
+APPROVER = SigningKey(Ed25519PrivateKey.generate())
+
+
+def make_installation(kafka: str, folder: Path, prefix: str) -> TestInstallation:
+    """An installation in which `load.refund` needs a person."""
+    installation = installation_on(kafka, folder, prefix.rstrip("."), ORDER_OF_OLD)
+    refund = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
+    entry = {"kind": "tool", "id": "load.refund", "revision": 1, "spec": refund}
+    spec = {"public_key": APPROVER.public.text, "roles": ["approver"]}
+    approver = {"kind": "approver", "id": "ann", "revision": 1, "spec": spec}
+    signed = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(approver).encode(), [installation.trust.root]).encode()
+    policy = [(REGISTRY, b"approver/ann@1", signed), *installation.trust.sign_entries([entry])]
+    asyncio.run(publish_policy(kafka, installation.prefix, policy))
+    return installation
+
+
+def answer(
+    installation: TestInstallation,
+    asked: dict[str, Any],
+    decision: str,
+    narrowed: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What an approver answers, signed."""
+    fields = {
+        "subject_id": asked["escalation_id"],
+        "session_id": asked["session_id"],
+        "decision": decision,
+        "approver_id": "ann",
+        "digest": asked["action_digest"],
+        "justification": "looked at it",
+    }
+    if narrowed is not None:
+        fields["parameters"] = narrowed
+    return sign_review(fields, APPROVER, installation.audience).model_dump(mode="json", exclude_unset=True)
 
 
 class Place:

@@ -10,23 +10,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from mcp import MCPError
 
 from load.installations import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.policy.key_files import make_private_key
-from sluice.core.policy.bundle_frame import ORDER_OF_OLD
-from sluice.core.registry.keys import SigningKey
-from sluice.core.trust.dsse import sign
-from sluice.core.trust.signed_entries import PAYLOAD_TYPES
-from sluice.core.trust.signing import sign_review
 from sluice.secrets.value_keys import write_value_key
-from sluice_topics.catalog import ACTIONS, ESCALATIONS, OUTCOMES, REGISTRY, REVIEWS, SESSION_EVENTS, VERDICTS
+from sluice_topics.catalog import ACTIONS, ESCALATIONS, OUTCOMES, REVIEWS, SESSION_EVENTS, VERDICTS
 from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import installation_on, publish, read_stored, records, run_worker, wait_for
-from tests.kafka.mcp_place import SERVER, TOOLS, Place
+from tests.kafka.installation import publish, read_stored, records, run_worker, wait_for
+from tests.kafka.mcp_place import SERVER, TOOLS, Place, answer, make_installation
 from tests.unit.cli.policy.policy_files import make
 
 if TYPE_CHECKING:
@@ -40,7 +34,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-APPROVER = SigningKey(Ed25519PrivateKey.generate())
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +41,7 @@ def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
     """One for all tests: each has sessions of its own. `load.refund` needs a person."""
-    installation = installation_on(
-        kafka, tmp_path_factory.mktemp("mcp"), module_prefix.rstrip("."), ORDER_OF_OLD
-    )
-    refund = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
-    entry = {"kind": "tool", "id": "load.refund", "revision": 1, "spec": refund}
-    spec = {"public_key": APPROVER.public.text, "roles": ["approver"]}
-    approver = {"kind": "approver", "id": "ann", "revision": 1, "spec": spec}
-    signed = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(approver).encode(), [installation.trust.root]).encode()
-    policy = [(REGISTRY, b"approver/ann@1", signed), *installation.trust.sign_entries([entry])]
-    asyncio.run(publish_policy(kafka, installation.prefix, policy))
-    return installation
+    return make_installation(kafka, tmp_path_factory.mktemp("mcp"), module_prefix)
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +160,7 @@ async def test_a_call_that_needs_a_person_waits_for_one_and_goes_on_waiting_when
         await asyncio.to_thread(
             publish,
             place.installation,
-            [_answer(place.installation, asked[0], "approve", {"text": "8"})],
+            [answer(place.installation, asked[0], "approve", {"text": "8"})],
             REVIEWS,
         )
         while (done := await client.call_tool("refund", {"text": "9"})).is_error:
@@ -197,7 +180,7 @@ async def test_a_call_that_a_person_denies_does_not_reach_the_server(
         calling = asyncio.create_task(client.call_tool("refund", {}))
         asked = await asyncio.to_thread(wait_for, place.installation, ESCALATIONS, place.session, 1, worker)
         await asyncio.to_thread(
-            publish, place.installation, [_answer(place.installation, asked[0], "deny")], REVIEWS
+            publish, place.installation, [answer(place.installation, asked[0], "deny")], REVIEWS
         )
         denied = await calling
     asked = await asyncio.to_thread(records, place.installation, ESCALATIONS, place.session)
@@ -205,26 +188,6 @@ async def test_a_call_that_a_person_denies_does_not_reach_the_server(
     assert "approval_denied: ann" in text_of(denied)
     assert len(asked) == 2, "opened and ended: the call that the host gave up goes on in the one made again"
     assert place.calls == []
-
-
-def _answer(
-    installation: TestInstallation,
-    asked: dict[str, Any],
-    decision: str,
-    narrowed: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """What an approver answers, signed."""
-    fields = {
-        "subject_id": asked["escalation_id"],
-        "session_id": asked["session_id"],
-        "decision": decision,
-        "approver_id": "ann",
-        "digest": asked["action_digest"],
-        "justification": "looked at it",
-    }
-    if narrowed is not None:
-        fields["parameters"] = narrowed
-    return sign_review(fields, APPROVER, installation.audience).model_dump(mode="json", exclude_unset=True)
 
 
 async def test_the_proxy_signs_for_an_agent_that_signs(place: Place, worker: WorkerProcess) -> None:

@@ -246,6 +246,10 @@ class AsyncGateClient:
         judged = json.loads(value)["parameters"] if narrowed is None else narrowed
         return Permit(verdict, judged, narrowed=narrowed is not None)
 
+    def has_begun(self, session_id: str, action_id: str) -> bool:
+        """Whether the journal has this action: with a file, also one that an earlier process began."""
+        return self._journal.has_action(session_id, action_id)
+
     async def await_approval(self, verdict: ActionAnswer, timeout_s: float) -> ActionAnswer:
         """Wait for the end of a verdict's escalation, which an earlier process may have opened: the resolved
         verdict, or a denied one. Raises NeedsHuman after `timeout_s`."""

@@ -90,6 +90,13 @@ class Journal:
             self._sweep(now_ms)
         return self._find_entry(session_id, action_id)
 
+    def has_action(self, session_id: str, action_id: str) -> bool:
+        """Whether an action was begun, by this client or by one that had the file before."""
+        row = self._rows.execute(
+            "SELECT 1 FROM actions WHERE session_id = ? AND action_id = ?", (session_id, action_id)
+        )
+        return row.fetchone() is not None
+
     def place(self, session_id: str, action_id: str, place: InputLocation) -> None:
         """Keep the place to which the broker put the action."""
         self._rows.execute(

@@ -26,6 +26,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp_types import ListToolsResult, TextContent, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from sluice.adapters.mcp.parking import StateRefusedError, make_boundary, park, read_state
 from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, compute_digest, name_key
 from sluice.adapters.mcp.proxy_file import Passed
 from sluice.adapters.mcp.results import (
@@ -35,14 +36,20 @@ from sluice.adapters.mcp.results import (
     list_contents,
     make_error_result,
 )
-from sluice.client.answers import ActionNotDecided, ActionRefused, NeedsHuman
+from sluice.client.answers import ActionInterrupted, ActionNotDecided, ActionRefused, NeedsHuman
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from mcp import StdioServerParameters
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp_types import CallToolRequestParams, CallToolResult, PaginatedRequestParams, Tool
+    from mcp_types import (
+        CallToolRequestParams,
+        CallToolResult,
+        InputRequiredResult,
+        PaginatedRequestParams,
+        Tool,
+    )
 
     from sluice.adapters.mcp.proxy_file import ProxyOptions
     from sluice.client import AsyncGateClient, Permit
@@ -58,6 +65,7 @@ MOST_LISTENERS = 64
 TOOL_ERROR = "ToolError"
 """The error text of an outcome if the tool itself answered with an error."""
 _UNJUDGED_TRACE = ("baggage", "tracestate")
+_ONCE = "this call was begun before, and it does not run again. Look at what the tool has done"
 _CALL_AGAIN = "Call it again with the same arguments later: then the wait goes on"
 
 
@@ -125,6 +133,8 @@ class Proxy:
                 on_subscriptions_listen=ListenHandler(self._changes, max_subscriptions=MOST_LISTENERS),
             )
             server.middleware.insert(0, _keep_trace_alone)
+            if self._options.parking is not None:
+                server.middleware.append(make_boundary(self._options.parking, self._options))
             listening = asyncio.create_task(self._listen())
             try:
                 yield server
@@ -171,8 +181,11 @@ class Proxy:
             self._downstream = ctx.session
         return ListToolsResult(tools=list((await self.look()).tools.values()))
 
-    async def call_tool(self, ctx: Any, params: CallToolRequestParams) -> CallToolResult:
-        """Put a call through the gate, and pass it on if it is allowed; otherwise return a tool error."""
+    async def call_tool(
+        self, ctx: Any, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        """Put a call through the gate, and pass it on if it is allowed; otherwise return a tool error, or
+        the state of a call that waits for a person."""
         registered = self._options.name_registered(params.name)
         try:
             tool = (await self.look()).tools.get(params.name)
@@ -181,9 +194,13 @@ class Proxy:
                     f"{params.name}: there is no such tool, or it changed since a person looked at it. "
                     f"`sluice mcp pins list` tells the operator which; the tool did not run."
                 )
-            permit = await self._permit(ctx, registered, tool, params.arguments or {})
+            permit = await self._permit(ctx, registered, tool, params)
+        except _Parked as parked:
+            return parked.answer
         except ActionRefused as refused:
             return _make_refusal(registered, refused)
+        except ActionInterrupted:
+            return make_error_result(f"{registered}: {_ONCE}")
         except (*GATE_AWAY, PinsError) as error:
             return make_error_result(f"{registered}: {error}. The tool did not run.")
         result = await self._run(ctx, permit, registered, params)
@@ -192,11 +209,16 @@ class Proxy:
             result.content.insert(0, TextContent(type="text", text=told))
         return result
 
-    async def _permit(self, ctx: Any, registered: str, tool: Tool, arguments: dict[str, Any]) -> Permit:
-        """The permission to run a tool. Raises what `AsyncGateClient.permit` raises. After NeedsHuman the
-        same call, made again, has the same id."""
+    async def _permit(self, ctx: Any, registered: str, tool: Tool, params: CallToolRequestParams) -> Permit:
+        """The permission to run a tool. Raises what `AsyncGateClient.permit` raises, _Parked and
+        StateRefusedError. After NeedsHuman the same call, made again, has the same id."""
+        arguments = params.arguments or {}
         asked = compute_digest([registered, arguments, tool.description])
-        action_id = self._unanswered.pop(asked, None) or uuid.uuid4().hex
+        until_s = None
+        if params.request_state is None:
+            action_id = self._unanswered.pop(asked, None) or uuid.uuid4().hex
+        else:
+            action_id, until_s = self._resume(params.request_state, asked)
         permit = partial(
             self._gate.permit,
             registered,
@@ -209,9 +231,27 @@ class Proxy:
         )
         try:
             return await self._await_permit(ctx, registered, permit)
-        except (NeedsHuman, ActionNotDecided, asyncio.CancelledError):
+        except NeedsHuman as held:
+            parking = self._options.parking
+            if parking is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                until_s = until_s or time.time() + parking.longest_s
+                raise _Parked(park(held.verdict, asked, until_s)) from None
             self._unanswered[asked] = action_id
             raise
+        except (ActionNotDecided, asyncio.CancelledError):
+            if until_s is None:
+                self._unanswered[asked] = action_id
+            raise
+
+    def _resume(self, state: str, asked: str) -> tuple[str, float]:
+        """The id of the action that a call goes on with, and until when. Raises StateRefusedError, also
+        where the journal does not have the action: then nobody knows whether its tool has run."""
+        if self._options.parking is None:
+            raise StateRefusedError("this proxy parks no calls", "Make the call without a state")
+        action_id, until_s = read_state(state, asked)
+        if not self._gate.has_begun(self._options.session_id, action_id):
+            raise StateRefusedError("the journal does not have the action of the state", "Tell the operator")
+        return action_id, until_s
 
     async def _await_permit(
         self, ctx: Any, registered: str, permit: Callable[..., Awaitable[Permit]]
@@ -339,6 +379,14 @@ async def _keep_telling(ctx: Any, told: str, longest_s: float) -> AsyncIterator[
     finally:
         telling.cancel()
         await asyncio.gather(telling, return_exceptions=True)
+
+
+class _Parked(Exception):
+    """A call waits for a person, and the client gets `answer`."""
+
+    def __init__(self, answer: InputRequiredResult) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 def _make_refusal(registered: str, refused: ActionRefused) -> CallToolResult:

@@ -19,6 +19,10 @@ DEFAULT_APPROVAL_S = 50.0
 """Less than the minute after which, by default, the SDKs' clients give up a request."""
 
 
+LONGEST_PARKED_S = 6 * 24 * 3600.0
+"""Shorter than a journal remembers an action."""
+
+
 class Passed(StrEnum):
     """What is dropped of a judged result unless it is named."""
 
@@ -42,7 +46,8 @@ class ProxyFile(StrictModel):
     dropped then. `env`: names of the environment's variables that the server gets. `reported_by` and
     `signing_key`: the enforcement point in whose name outcomes are signed. `values_key`: the file with the
     key of the agent's tenant, by which the values in results are reported as fingerprints. `task`: the file
-    with the mandate under which all calls act.
+    with the mandate under which all calls act. `parking_key`: the file with the key that seals the states of
+    parked calls, made if it is not there; `parked_s`: how long such a call waits at most.
     """
 
     agent: Name | None = None
@@ -60,6 +65,8 @@ class ProxyFile(StrictModel):
     signing_key: str | None = None
     values_key: str | None = None
     task: str | None = None
+    parking_key: str | None = None
+    parked_s: float = Field(default=24 * 3600.0, gt=0, le=LONGEST_PARKED_S)
 
 
 def read_proxy_file(file: Path) -> ProxyFile:
@@ -75,12 +82,22 @@ def read_proxy_file(file: Path) -> ProxyFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Parking:
+    """How calls that wait for a person are parked: `key`, 32 bytes, seals their states; `longest_s`: how long
+    they wait at most."""
+
+    key: bytes
+    agent_id: str
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ProxyOptions:
     """`server` is the server's name. `tools`: names in the registry by the server's own names; a tool that is
     not listed is "SERVER.TOOL" there. `results`: fields by wire names, such as `content_class`, with which
     what the server sends goes through the gate as retrieved items; None: it does not. `passed`: what is not
     dropped then. `approval_s`: how long a call waits for a person if one must agree first. `mandate`: signed,
-    under which all calls act; None: they name none.
+    under which all calls act; None: they name none. `parking`: None: no call is parked.
     """
 
     server: str
@@ -90,6 +107,7 @@ class ProxyOptions:
     passed: frozenset[Passed] = frozenset()
     approval_s: float = DEFAULT_APPROVAL_S
     mandate: Mapping[str, Any] | None = None
+    parking: Parking | None = None
 
     def name_registered(self, tool: str) -> str:
         """The tool's name in the registry. A server's name has no dot, so it ends at the first one."""

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from sluice.adapters.mcp.pins import PinsError
 from sluice.adapters.mcp.proxy_file import (
     DEFAULT_APPROVAL_S,
+    Parking,
     Passed,
     ProxyFile,
     ProxyFileError,
@@ -28,7 +29,7 @@ from sluice.cli.machine.mcp_pins import PINS, Folder, require_pins, require_priv
 from sluice.cli.machine.mcp_pins import cli as pins_cli
 from sluice.cli.output import require_settings, stop
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
-from sluice.secrets.value_keys import ValueKeyError, read_value_key
+from sluice.secrets.value_keys import ValueKeyError, make_value_key, read_value_key, write_value_key
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
@@ -147,6 +148,7 @@ def run(  # noqa: PLR0913 - the command's options
         frozenset(passed or file_options.passed),
         approval_s or file_options.approval_s or DEFAULT_APPROVAL_S,
         mandate or None,
+        _build_parking(file_options, agent, session),
     )
     gate_options = _build_gate_options(settings, file_options, agent_key, verdict_key or ())
     target: Any = url
@@ -177,6 +179,25 @@ def _build_gate_options(
         signing_key=_read_pem(_resolve_file(file_options.signing_key)),
         values_key=_read_values_key(_resolve_file(file_options.values_key) or settings.values.key_file),
     )
+
+
+def _build_parking(file_options: ProxyFile, agent: str, session: str | None) -> Parking | None:
+    """How calls are parked. A state outlives the proxy, so what it stands on must, too."""
+    key = _resolve_file(file_options.parking_key)
+    if key is None:
+        return None
+    if file_options.journal is None or session is None:
+        stop(
+            "parking_key needs a journal and a session that stay the same: `journal`, and `session` or a task"
+        )
+    try:
+        if not key.exists():
+            write_value_key(key, make_value_key())
+        return Parking(read_value_key(key), agent, file_options.parked_s)
+    except ValueKeyError as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"cannot write {key}: {error.strerror}")
 
 
 def _run_or_stop(serving: Coroutine[Any, Any, None]) -> None:
