@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import sys
 import time
@@ -19,6 +20,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
@@ -36,9 +39,9 @@ if TYPE_CHECKING:
 
 
 class ScriptedModel(BaseChatModel):
-    """Calls one tool, then ends. LangChain's own fake model raises on `bind_tools`."""
+    """Calls tools, then ends. LangChain's own fake model raises on `bind_tools`."""
 
-    call: dict[str, Any]
+    calls: list[dict[str, Any]]
 
     @property
     def _llm_type(self) -> str:
@@ -50,13 +53,13 @@ class ScriptedModel(BaseChatModel):
 
     def _generate(self, messages: list[Any], *args: Any, **more: Any) -> ChatResult:
         done = isinstance(messages[-1], ToolMessage)
-        said = AIMessage("done") if done else AIMessage("", tool_calls=[self.call])
+        said = AIMessage("done") if done else AIMessage("", tool_calls=self.calls)
         return ChatResult(generations=[ChatGeneration(message=said)])
 
 
 def script(name: str, call_id: str, arguments: dict[str, Any]) -> ScriptedModel:
     """A model that makes this call."""
-    return ScriptedModel(call={"name": name, "id": call_id, "args": arguments, "type": "tool_call"})
+    return ScriptedModel(calls=[{"name": name, "id": call_id, "args": arguments}])
 
 
 async def test_200_calls_run_what_is_allowed_once_and_as_it_was_judged(
@@ -232,3 +235,48 @@ async def test_the_middleware_costs_less_than_a_millisecond_over_the_client(tmp_
     p50_ms = 1000 * statistics.median(took)
     print(f"GateMiddleware: {p50_ms:.2f} ms a call over the client", file=sys.stderr)
     assert p50_ms < 1
+
+
+async def test_calls_of_one_message_park_and_resume_each_for_itself(gate: RemoteGate, tmp_path: Path) -> None:
+    tools = RecordedTools(tmp_path)
+    kept = InMemorySaver()
+    calls = [
+        {"name": "pay", "id": f"call-{n}", "args": {"customer": "eve", "amount": n, "number": n}}
+        for n in (1101, 1102)
+    ]
+    read = {"name": "read_records", "id": "call-1103", "args": {"table": "orders", "number": 1103}}
+    config: Any = {"configurable": {"thread_id": "several"}}
+    async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        agent = create_agent(
+            ScriptedModel(calls=[*calls, read]),
+            [tools.pay, tools.read_records],
+            middleware=[GateMiddleware(client)],
+            checkpointer=kept,
+        )
+        parked = await agent.ainvoke({"messages": [HumanMessage("pay both")]}, config)
+        waiting = {one.id: one.value["parameters"]["number"] for one in parked["__interrupt__"]}
+        assert sorted(waiting.values()) == [1101, 1102]
+        await asyncio.to_thread(gate.do, "answer_escalations", approve=True)
+        ended = await agent.ainvoke(Command(resume=dict.fromkeys(waiting, True)), config)
+    assert ended["messages"][-1].content == "done"
+    assert sorted(one["parameters"]["number"] for one in tools.list_runs()) == [1101, 1102, 1103]
+
+
+async def test_a_tool_node_of_one_s_own_graph_asks_as_well(gate: RemoteGate, tmp_path: Path) -> None:
+    tools = RecordedTools(tmp_path)
+    calls = [
+        {"name": "read_records", "id": f"call-{n}", "args": {"table": table, "number": n}}
+        for n, table in ((1104, "orders"), (1105, "payroll"))
+    ]
+    async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        node = ToolNode([tools.read_records], awrap_tool_call=GateMiddleware(client).awrap_tool_call)
+        graph: Any = StateGraph(MessagesState)
+        graph.add_node("tools", node)
+        graph.add_edge(START, "tools")
+        graph.set_finish_point("tools")
+        config: Any = {"configurable": {"thread_id": "own-graph"}}
+        ended = await graph.compile().ainvoke({"messages": [AIMessage("", tool_calls=calls)]}, config)
+    said = {one.tool_call_id: one.content for one in ended["messages"][1:]}
+    assert said["call-1104"] == "read_records has run"
+    assert said["call-1105"].startswith("denied by rules")
+    assert len(tools.list_runs()) == 1

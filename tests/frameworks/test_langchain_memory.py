@@ -11,6 +11,7 @@ from langchain_core.retrievers import BaseRetriever
 from langgraph.config import get_store
 from langgraph.graph import START, StateGraph
 from langgraph.store.memory import InMemoryStore
+from langmem import create_manage_memory_tool, create_search_memory_tool
 
 from sluice.client import AsyncGateClient, GateClient, in_session
 from sluice.client.frameworks.gated_items import MemoryRefused
@@ -149,3 +150,19 @@ async def test_the_guide_s_program_guards_a_retriever(gate: RemoteGate) -> None:
     inner = FixedRetriever(found=make_documents(gate))
     left = await run_snippet("A LangChain retriever", **names, retriever=inner)
     assert len(left["documents"]) == 3
+
+
+async def test_langmem_s_tools_write_and_search_through_the_gate(gate: RemoteGate) -> None:
+    inner = InMemoryStore()
+    async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        store = GatedStore(inner, client, source=SOURCE, describe=lambda value: gate.proved)
+        manage = create_manage_memory_tool(PLACE, store=store)
+        search = create_search_memory_tool(PLACE, store=store)
+        with in_session("langmem"):
+            await manage.ainvoke({"content": "Ada likes tea", "action": "create"})
+            with pytest.raises(MemoryRefused):
+                await manage.ainvoke({"content": f"Ada {gate.rejected}", "action": "create"})
+            inner.put(PLACE, "unknown", {"content": "nobody asked the gate about this"})
+            found = json.loads(await search.ainvoke({"query": "tea"}))
+    assert [one["value"] for one in found] == [{"content": "Ada likes tea"}]
+    assert len(inner.search(PLACE)) == 2

@@ -66,6 +66,16 @@ def test_what_a_query_answers_from_is_what_the_gate_serves(gate: RemoteGate) -> 
     assert gate.rejected not in str(answer)
 
 
+async def test_an_attack_in_the_metadata_that_a_model_reads_is_withheld(gate: RemoteGate) -> None:
+    good, *_ = make_nodes(gate)
+    bad = TextNode(text="a price of 9.", metadata={**good.node.metadata, "title": gate.rejected})
+    async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        served = await GatePostprocessor(gate=client, session_id="metadata").apostprocess_nodes(
+            [good, NodeWithScore(node=bad, score=0.5)]
+        )
+    assert served == [good]
+
+
 async def test_nothing_is_given_while_the_gate_is_away(gate: RemoteGate) -> None:
     gate.do("stop")
     try:

@@ -60,15 +60,12 @@ class GatePostprocessor(BaseNodePostprocessor):
 
 
 def _describe(found: NodeWithScore) -> FoundItem:
-    text = found.node.get_content(metadata_mode=MetadataMode.NONE)
+    """The text as a model gets it: with the metadata that LlamaIndex puts before it."""
+    text = found.node.get_content(metadata_mode=MetadataMode.LLM)
     return FoundItem(found.node.node_id, text, found.node.metadata)
 
 
 def _select(nodes: Sequence[NodeWithScore], bodies: Sequence[str | None]) -> list[NodeWithScore]:
-    served = []
-    for found, body in zip(nodes, bodies, strict=True):
-        if body is not None:
-            node = found.node.model_copy()
-            node.set_content(body)
-            served.append(NodeWithScore(node=node, score=found.score))
-    return served
+    """The nodes whose text is served, and as it was judged."""
+    pairs = zip(nodes, bodies, strict=True)
+    return [one for one, body in pairs if body is not None and body == _describe(one).body]
