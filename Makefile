@@ -20,7 +20,7 @@ CHART := config/helm
 FRAMEWORKS := $(or $(FRAMEWORK),$(basename $(notdir $(wildcard config/frameworks/*.in))))
 LOCK := $(UV) pip compile --universal --generate-hashes --no-emit-index-url --no-header --quiet
 
-.PHONY: help setup tools demo test frameworks frameworks-lock faults attacks bench lint ruff format types imports model ops-tools chart rules docs lock jars clean distclean
+.PHONY: help setup tools demo test frameworks frameworks-lock typescript faults attacks bench lint ruff format types imports model ops-tools chart rules docs lock jars clean distclean
 
 help:  ## this list
 	@awk -F ':.*## *' '/^[a-z-]+:.*##/ {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ frameworks: tools $(FRAMEWORKS:%=build/frameworks/%/.installed)  ## the client i
 	@set -e; for name in $(FRAMEWORKS); do \
 		PYTHONPATH=app:topics build/frameworks/$$name/bin/python -m pytest -c config/frameworks/pytest.ini --rootdir . \
 			--confcutdir tests/frameworks $(ARGS) tests/frameworks/test_$$name*.py; done
+
+typescript: tools  ## the client for TypeScript, compiled by the compiler that its lock names, alone and at a real gateway
+	CI=true $(BIN)/pytest -q -n 0 $(ARGS) tests/unit/gateway/test_typescript_client.py tests/kafka/test_other_languages.py
 
 faults: tools  ## the fault runs; figures in build/faults.json
 	$(BIN)/python -m load.faults $(ARGS)

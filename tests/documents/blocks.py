@@ -36,6 +36,10 @@ NOT_RUN = {
         "(cd docs/",
     ): "fetches packages; tests/kafka/test_other_languages.py does, and runs them",
     (
+        "docs/other-languages.md",
+        "const client",
+    ): "TypeScript; tests/kafka/test_other_languages.py runs the example, which is made so",
+    (
         "docs/mandates.md",
         "from datetime",
     ): "an issuer's key; tests/unit/core/actions/test_task_mandates.py runs it",

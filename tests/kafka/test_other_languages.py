@@ -1,7 +1,7 @@
-"""docs/examples in Node and Go against a real worker: the contract of docs/clients.md is enough for a client.
+"""docs/examples in TypeScript and Go at a real gateway and worker: docs/gateway.md is enough for a client.
 
-Their packages come from the machine's registries. Without node and npm, or go, or its packages, a test is
-skipped; in CI packages that cannot be had are a failure.
+The compiler of TypeScript comes from the machine's registry. Without node and npm, or go, or the compiler,
+a test is skipped; in CI a compiler that cannot be had is a failure.
 """
 
 from __future__ import annotations
@@ -11,44 +11,45 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.demo.throwaway_trust import OWNER, publish_policy
 from sluice.cli.policy.key_files import make_private_key
-from sluice.stream.engine.outbox import home_of
-from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
+from sluice.core.trust.signing import sign_review
+from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS, VERDICTS
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import installation_on, publish, read_stored, records, run_worker, wait_for
+from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, entries, run_gateway
+from tests.kafka.installation import installation_on, records, run_worker, wait_for
+from tests.typescript_client import PATIENCE_S, compile_client, run_commands
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.kafka
-EXAMPLES = ROOT / "docs" / "examples"
-SIGNER = "signing-agent"
+POINT = "point-of-node"
 UNOPTIMISED = "-gcflags=all=-N -l"
 """The compiler then takes two thirds of the time."""
-PATIENCE_S = 240.0
+Command = tuple[str, ...]
 
 
 @pytest.fixture(scope="module")
 def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
-    """With an agent that signs, whose key is `SIGNER`.pem in the installation's folder."""
-    installation = installation_on(kafka, tmp_path_factory.mktemp("languages"), module_prefix.rstrip("."))
-    public = make_private_key(installation.folder / f"{SIGNER}.pem").public.text
-    spec = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "keys": [{"public_key": public}]}
-    entry = {"kind": "agent", "id": SIGNER, "revision": 1, "spec": spec}
-    asyncio.run(publish_policy(kafka, installation.prefix, installation.trust.sign_entries([entry])))
-    return installation
+    """With an enforcement point, whose key is `POINT`.pem in the installation's folder."""
+    made = installation_on(kafka, tmp_path_factory.mktemp("languages"), module_prefix.rstrip("."))
+    public = make_private_key(made.folder / f"{POINT}.pem").public.text
+    spec = {"tenant_id": neutral_policy.TENANT, "public_key": public}
+    point = {"kind": "enforcement_point", "id": POINT, "revision": 1, "spec": spec}
+    asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries([*entries(), point])))
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -56,96 +57,137 @@ def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
     yield from run_worker(installation)
 
 
-def run_commands(words: list[str], folder: Path) -> None:
-    """Run what fetches and builds."""
-    if shutil.which(words[0]) is None:
-        pytest.skip(f"there is no {words[0]} on this machine")
-    done = subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=os.environ
-    )
-    if done.returncode and not os.environ.get("CI"):
-        pytest.skip(f"{' '.join(words)}: {done.stderr}")
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(scope="module")
+def gateway(installation: TestInstallation, worker: WorkerProcess) -> Iterator[Gateway]:
+    with run_gateway(installation, wait_s=50, longest_wait_s=60) as started:
+        yield started
 
 
-@pytest.fixture(scope="module", params=["node", "go"])
-def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command that starts the example."""
-    folder = tmp_path_factory.mktemp("client") / "example"
-    shutil.copytree(
-        EXAMPLES / request.param, folder, ignore=lambda *_: ["node_modules"]
-    )  # nothing is built in the tree
-    if request.param == "go":
-        run_commands(["go", "build", UNOPTIMISED, "-o", "guarded", "."], folder)
-        return [str(folder / "guarded")]
-    run_commands(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
-    return ["node", str(folder / "guarded.js")]
+@pytest.fixture(scope="module")
+def typescript(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """The command that starts the example in TypeScript."""
+    built = compile_client(tmp_path_factory.mktemp("client") / "typescript")
+    return "node", str(built / "example" / "guarded.js")
 
 
-def call(
-    client: list[str],
-    installation: TestInstallation,
-    tool: str,
-    sessions: list[str],
-    agent: str = neutral_policy.AGENT,
-    key: str = "",
-) -> list[dict[str, Any]]:
-    """What the program says of one call in each session."""
-    words = [*client, installation.bootstrap_servers, installation.prefix, agent, tool, *sessions]
-    env = {**os.environ, "AGENT_KEY": key, "SLUICE_POLICY__INSTALLATION": installation.trust.installation}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=env)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+@pytest.fixture(scope="module")
+def go(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """The command that starts the example in Go."""
+    folder = tmp_path_factory.mktemp("client") / "go"
+    shutil.copytree(ROOT / "docs" / "examples" / "go", folder)
+    run_commands(["go", "build", UNOPTIMISED, "-o", "guarded", "."], folder)
+    return (str(folder / "guarded"),)
+
+
+@pytest.fixture(scope="module", params=["typescript", "go"])
+def client(request: pytest.FixtureRequest) -> Command:
+    """The command that starts either example."""
+    command: Command = request.getfixturevalue(request.param)
+    return command
+
+
+def start(
+    client: Command, gateway: Gateway, tool: str, sessions: list[str], **environment: str
+) -> subprocess.Popen[str]:
+    """The program, which makes one call in each session."""
+    key = gateway.key(agents=[neutral_policy.AGENT])
+    env = {**os.environ, "SLUICE_URL": gateway.url, "SLUICE_API_KEY": key, **environment}
+    words = [*client, neutral_policy.AGENT, tool, *sessions]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def finish(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """What the program says of each call."""
+    out, error = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, error
+    assert "SluiceUnreported" not in error
+    return [json.loads(line) for line in out.splitlines()]
 
 
 def test_an_allowed_tool_runs_and_its_outcome_settles_in_sessions_of_every_partition(
-    client: list[str], installation: TestInstallation, worker: WorkerProcess
+    client: Command, installation: TestInstallation, gateway: Gateway, worker: WorkerProcess
 ) -> None:
     sessions = [f"{client[0][-4:]} größe %{number}" for number in range(12)]
-    told = call(client, installation, neutral_policy.READ_TOOL, sessions)
-    assert told == [{"session": one, "result": "read orders"} for one in sessions]
+    said = finish(start(client, gateway, neutral_policy.READ_TOOL, sessions))
+    assert said == [{"session": session, "result": "read orders"} for session in sessions]
     settled = wait_for(installation, SESSION_EVENTS, sessions, 12, worker)
-    assert {(one["session_id"], one["reported_by"]) for one in settled} == {
-        (one, neutral_policy.AGENT) for one in sessions
+    assert {(event["session_id"], event["reported_by"], event["signed"]) for event in settled} == {
+        (session, neutral_policy.AGENT, False) for session in sessions
     }
-    assert len({one["input"]["partition"] for one in settled}) > 1
+    assert len({event["input"]["partition"] for event in settled}) > 1
+    assert len(records(installation, VERDICTS, sessions[0])) == 1
 
 
 def test_a_denied_tool_does_not_run(
-    client: list[str], installation: TestInstallation, worker: WorkerProcess
+    client: Command, installation: TestInstallation, gateway: Gateway, worker: WorkerProcess
 ) -> None:
     session = f"{client[0][-4:]} denied"
-    (told,) = call(client, installation, "unknown.tool", [session])
-    assert told["refused"].startswith("denied: unregistered_tool")
+    (said,) = finish(start(client, gateway, "unknown.tool", [session]))
+    assert said["refused"].startswith("denied: unregistered_tool")
     assert len(wait_for(installation, VERDICTS, session, 1, worker)) == 1
     assert records(installation, OUTCOMES, session) == []
 
 
-def test_a_verdict_that_a_stranger_wrote_before_the_action_lets_no_tool_run(
-    client: list[str], installation: TestInstallation, worker: WorkerProcess
+def test_a_tool_that_needs_a_person_does_not_run(
+    client: Command, installation: TestInstallation, gateway: Gateway
 ) -> None:
-    """Mend 22.3: under the id of the verdict to come."""
-    honest, session = f"{client[0][-4:]} honest", f"{client[0][-4:]} forged"
-    call(client, installation, neutral_policy.READ_TOOL, [honest])
-    (allowed,) = wait_for(installation, VERDICTS, honest, 1, worker)
-    partition = home_of(session.encode(), installation.partitions)
-    offset = sum(one.partition == partition for one in read_stored(installation, ACTIONS))
-    an_id = f"verdict:{ACTIONS}:{partition}:{offset}"
-    value = json.dumps({**allowed, "verdict_id": an_id, "session_id": "of the forger"}).encode()
-    publish(installation, [(session.encode(), value)], VERDICTS, [("ce_id", an_id.encode())])
-    (told,) = call(client, installation, "unknown.tool", [session])
-    assert told["refused"].startswith("denied: unregistered_tool")
-    assert records(installation, VERDICTS, session)[0]["verdict_id"] == an_id
+    session = f"{client[0][-4:]} held"
+    (said,) = finish(start(client, gateway, ESCALATING_TOOL, [session]))
+    assert said["refused"].startswith("needs_human")
+    assert records(installation, OUTCOMES, session) == []
 
 
-def test_an_agent_that_signs_is_believed_with_its_key_alone(
-    client: list[str], installation: TestInstallation, worker: WorkerProcess
+def test_an_outcome_that_an_enforcement_point_signed_counts(
+    typescript: Command, installation: TestInstallation, gateway: Gateway, worker: WorkerProcess
 ) -> None:
-    session, key = f"{client[0][-4:]} größe signs", str(installation.folder / f"{SIGNER}.pem")
-    assert call(client, installation, neutral_policy.READ_TOOL, [session], SIGNER, key) == [
-        {"session": session, "result": "read orders"}
-    ]
+    session = "signed größe"
+    assert finish(start(typescript, gateway, neutral_policy.READ_TOOL, [session], **sign_as(installation)))
     (settled,) = wait_for(installation, SESSION_EVENTS, session, 1, worker)
-    assert settled["reported_by"] == SIGNER, "its outcome was signed as well"
-    (told,) = call(client, installation, neutral_policy.READ_TOOL, [session], SIGNER)
-    assert told["refused"].startswith("denied: unsigned_agent: missing")
+    assert (settled["reported_by"], settled["signed"], settled["actual"]) == (POINT, True, 1)
+
+
+def test_a_call_that_a_person_lets_run_runs_with_the_approvers_parameters(
+    typescript: Command, installation: TestInstallation, gateway: Gateway, worker: WorkerProcess
+) -> None:
+    session = "approved größe"
+    waits_ms = {"APPROVAL_MS": "120000"}
+    process = start(typescript, gateway, ESCALATING_TOOL, [session], **waits_ms, **sign_as(installation))
+    with gateway.client() as approver:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            waiting = approver.get("/v1/escalations").json()["waiting"]
+            found = [one for one in waiting if one["session_id"] == session]
+            if found:
+                break
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        fields = {
+            "subject_id": found[0]["escalation_id"],
+            "session_id": session,
+            "decision": "approve",
+            "approver_id": OWNER,
+            "digest": found[0]["action_digest"],
+            "justification": "a smaller table",
+            "parameters": {"table": "order_lines"},
+        }
+        review = sign_review(fields, installation.trust.owner, installation.audience)
+        path = f"/v1/escalations/{fields['subject_id']}/decision"
+        answer = approver.post(path, json=review.model_dump(mode="json", exclude_unset=True))
+        assert answer.status_code == 200, answer.text
+    assert finish(process) == [{"session": session, "result": "read order_lines"}]
+    settled = [
+        event
+        for event in wait_for(installation, SESSION_EVENTS, session, 1, worker)
+        if event.get("reported_by") == POINT
+    ]
+    assert [event["signed"] for event in settled] == [True], "of an approved call too"
+
+
+def sign_as(installation: TestInstallation) -> dict[str, str]:
+    """The environment in which the example signs as the enforcement point."""
+    return {
+        "POINT": POINT,
+        "POINT_KEY": str(installation.folder / f"{POINT}.pem"),
+        "SLUICE_POLICY__INSTALLATION": installation.trust.installation,
+        "PREFIX": installation.prefix,
+    }

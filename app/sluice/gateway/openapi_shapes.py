@@ -18,6 +18,7 @@ from sluice_topics.records.base import (  # noqa: TC001 - pydantic reads the ann
     CheckpointState,
     Digest,
     Enforcement,
+    InputCoordinates,
     LedgerCount,
     Mode,
     Moment,
@@ -86,6 +87,9 @@ class EvaluationResponse(BaseModel):
     checkpoints: Checkpoints
     advisories: list[Advisory]
     decided_at: Moment
+    input: InputCoordinates | None = Field(
+        default=None, description="where the action lies: what an enforcement point signs its outcome for"
+    )
     replacement: dict[str, Any] | None = Field(
         default=None, description="parameters with a warning or without what may not leave (checkpoint back)"
     )

@@ -84,6 +84,7 @@ def build_evaluation(record: Mapping[str, Any]) -> dict[str, Any]:
     body = {name: record.get(name) for name in _COPIED}
     body["evaluationMs"] = round(sum(float(one["durationMs"]) for one in record["gateResults"]), 3)
     shown = [one["detail"] for one in record["gateResults"] if "replacement" in one["detail"]]
+    body["input"] = record.get("action") or record.get("input")
     body["replacement"] = shown[-1]["replacement"] if shown else None
     if choose_status(record) != 200:  # noqa: PLR2004 - the status is the rule: autonomy=enforced
         refusal = make_refusal(ActionAnswer.of(record))
