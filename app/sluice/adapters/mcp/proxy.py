@@ -29,6 +29,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from sluice.adapters.mcp.parking import StateRefusedError, make_boundary, park, read_state
 from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, compute_digest, name_key
 from sluice.adapters.mcp.proxy_file import Passed
+from sluice.adapters.mcp.remote import reach_by_http
 from sluice.adapters.mcp.results import (
     GATE_AWAY,
     MOST_PROGRESS,
@@ -105,7 +106,8 @@ class Proxy:
         pins: Pins,
         options: ProxyOptions,
     ) -> None:
-        self.upstream = Client(upstream, cache=None, message_handler=self._hear)
+        reached = reach_by_http(upstream) if isinstance(upstream, str) else upstream
+        self.upstream = Client(reached, cache=None, message_handler=self._hear)
         self._gate = gate
         self._pins = pins
         self._options = options
