@@ -16,11 +16,14 @@ from load.installations import neutral_policy
 from load.installations.installation import TestInstallation, prepare
 from load.installations.worker_process import WorkerProcess
 from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
+from sluice.client.kafka_connection import build_client_arguments
 from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from sluice.client.kafka_connection import KafkaCluster
 
 DEADLINE_S = 90.0
 """Long, for a machine that is busy with other things: nothing waits longer than for what it waits for."""
@@ -48,9 +51,9 @@ def installation_on(
     return installation
 
 
-async def delete_topics(servers: str, prefix: str) -> None:
+async def delete_topics(cluster: KafkaCluster, prefix: str) -> None:
     """All of a test's, which begin with its prefix; one of a worker's own has its name without the dot."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
+    admin = AIOKafkaAdminClient(**build_client_arguments(cluster))
     try:
         await admin.start()
         names = [name for name in await admin.list_topics() if name.startswith(prefix.rstrip("."))]

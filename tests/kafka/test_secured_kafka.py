@@ -62,7 +62,7 @@ from sluice_topics.catalog import (
 )
 from sluice_topics.layout import TopicLayout
 from sluice_topics.records import NotifiedSubject
-from tests.kafka.installation import run_worker
+from tests.kafka.installation import delete_topics, run_worker
 from tests.kafka.memories import write
 from tests.unit.client.test_kafka_connection import make_jwt
 
@@ -207,6 +207,9 @@ async def _lay(broker: LocalBroker, folder: Path) -> TestInstallation:
         wanted = list_access(role, layout)
         change = await set_access(broker.cluster, f"User:{role}", wanted)
         assert (change.changed, change.unchanged, change.further) == (wanted, [], [])
+    async with asyncio.timeout(60):  # the broker answers before the ACLs are in force
+        while (await set_access(broker.cluster, f"User:{role}", wanted)).changed:  # noqa: ASYNC110 - a broker tells nobody
+            await asyncio.sleep(0.1)
     return installation
 
 
@@ -268,6 +271,7 @@ WRITES: dict[str, set[str]] = {
     "policy-owner": CONTROL | {MANDATES},
     "auditor": set(),
     "archiver": set(),
+    "restorer": {one.name for one in CATALOG},
     "store": {REPORTED},
     "notifier": {NOTIFICATIONS},
     "exporter": set(),
@@ -281,6 +285,7 @@ UNREAD: dict[str, set[str]] = {
     "approver": {ADMITTED, SERVED},
     "gateway": {NOTIFICATIONS},
     "store": {SESSIONS_CHANGELOG, ACTIONS, VERDICTS, ESCALATIONS, REGISTRY},
+    "restorer": {VERDICTS, ADMITTED, BUNDLES, REGISTRY, SESSIONS_CHANGELOG, NOTIFICATIONS},
     "exporter": {ACTIONS, MEMORY_WRITES, REVIEWS, ADMITTED, SERVED, BUNDLES, SESSIONS_CHANGELOG},
 }
 """Some of what a role may not read."""
@@ -388,6 +393,17 @@ def test_processes_work_with_no_more_than_the_rights_of_their_roles(
         for user in ("auditor", ADMIN)
     )
     assert by_auditor.output == by_admin.output
+    place = str(tmp_path / "archive")
+    for role, how in {"archiver": ("run", "--once", "--to"), "restorer": ("restore", "--from")}.items():
+        settings = installation.settings | security.write_settings(secured_kafka.port, role)
+        done = run_sluice("archive", *how, place, settings=settings)
+        assert done.exit_code == 0, done.output
+        if role == "archiver":
+            asyncio.run(delete_topics(secured_kafka.cluster, installation.prefix))
+    settings = installation.settings | security.write_settings(secured_kafka.port, "auditor")
+    for one in (("ledger", "verify"), ("topics", "check"), ("show", answer.verdict_id)):
+        done = run_sluice(*one, settings=settings)
+        assert done.exit_code == 0, done.output
 
 
 OF_THE_CLIENT = ("agent_id", "session_id", "write_id")

@@ -14,6 +14,7 @@ from sluice_topics.catalog import (
     ALARMS,
     CATALOG,
     DEAD_LETTERS,
+    DESTINATION_USES,
     ESCALATIONS,
     MANDATES,
     MEMORY_DECISIONS,
@@ -29,6 +30,7 @@ from sluice_topics.catalog import (
     SERVED,
     SESSION_EVENTS,
     SESSIONS_CHANGELOG,
+    SOURCE_FEEDBACK,
     VERDICTS,
 )
 
@@ -45,6 +47,7 @@ Role = Literal[
     "policy-owner",
     "auditor",
     "archiver",
+    "restorer",
     "store",
     "notifier",
     "exporter",
@@ -53,11 +56,13 @@ Role = Literal[
 ROLES: tuple[Role, ...] = get_args(Role)
 ResourceType = Literal["topic", "group", "transactional-id"]
 Pattern = Literal["literal", "prefixed"]
-Operation = Literal["Read", "Write", "Create", "Describe", "DescribeConfigs"]
+Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs", "AlterConfigs"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 CONTROL_WRITER = "sluice-control"
 """Behind the prefix: the transactional id that all publishers of policy share."""
+RESTORING_WRITER = "restore-"
+"""Before a topic's name, a dash and a partition: the transactional ids of a restoration."""
 
 
 class AllowedOperation(NamedTuple):
@@ -80,6 +85,7 @@ class _Needs(NamedTuple):
     decides: bool = False
     compares_topics: bool = False
     creates_topics: bool = False
+    restores: bool = False
 
 
 def _select(*directions: str) -> frozenset[str]:
@@ -126,6 +132,13 @@ _NEEDS: dict[Role, _Needs] = {
         compares_topics=True,
     ),
     "archiver": _Needs(_INPUTS | _CONTROL | _OUTPUTS | _INTERNAL, frozenset(), watched_groups=("",)),
+    "restorer": _Needs(
+        _INPUTS | {SOURCE_FEEDBACK, DESTINATION_USES},
+        _INPUTS | _CONTROL | _OUTPUTS | _INTERNAL,
+        groups=("",),
+        creates_topics=True,
+        restores=True,
+    ),
     "store": _Needs(_CONTENT, frozenset({REPORTED}), groups=("-store*",)),
     "notifier": _Needs(
         _TOLD | _INPUTS | {NOTIFICATIONS},
@@ -163,6 +176,8 @@ def _list_topic_access(needs: _Needs, layout: TopicLayout) -> Iterator[AllowedOp
             "Create": needs.creates_topics,
             "Describe": needs.compares_topics and topic.name not in needs.read | needs.write,
             "DescribeConfigs": needs.compares_topics,
+            "Delete": needs.restores and topic.cleanup == "delete",
+            "AlterConfigs": needs.restores and topic.cleanup == "delete",
         }
         name = topic.real_name(layout.prefix, layout.app_id)
         for operation in OPERATIONS:
@@ -182,5 +197,9 @@ def _list_transactional_access(needs: _Needs, layout: TopicLayout) -> Iterator[A
     if needs.decides:
         for number in range(layout.partitions):
             yield AllowedOperation("transactional-id", f"{layout.app_id}-{number}", "literal", "Write")
+    if needs.restores:
+        for topic in CATALOG:
+            name = f"{RESTORING_WRITER}{topic.real_name(layout.prefix, layout.app_id)}-"
+            yield AllowedOperation("transactional-id", name, "prefixed", "Write")
     if needs.publishes_policy:
         yield AllowedOperation("transactional-id", f"{layout.prefix}{CONTROL_WRITER}", "literal", "Write")

@@ -42,6 +42,7 @@ from sluice.adapters.kafka.kafka_topics import KafkaTopicError, await_topics, op
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.input_record import memory_id
+from sluice_topics.access import RESTORING_WRITER
 from sluice_topics.catalog import (
     DESTINATION_USES,
     MAX_OUTPUT_MESSAGE_BYTES,
@@ -584,7 +585,7 @@ def _build_filling(cluster: KafkaCluster, part: Part) -> AIOKafkaProducer:
     """The producer of a partition's transactions, not started; its id is the same in each restoration."""
     return AIOKafkaProducer(
         **_build_arguments(cluster),
-        transactional_id=f"restore-{part[0]}-{part[1]}",
+        transactional_id=f"{RESTORING_WRITER}{part[0]}-{part[1]}",
         transaction_timeout_ms=_TRANSACTION_MS,
     )
 

@@ -28,14 +28,20 @@ EVERY_HOST = "*"
 # Kafka's numbers: org.apache.kafka.common.resource.ResourceType and PatternType, …common.acl.AclOperation
 _RESOURCES = {"topic": 2, "group": 3, "transactional-id": 5}
 _PATTERNS = {"literal": 3, "prefixed": 4}
-_OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Describe": 8, "DescribeConfigs": 10}
+_OPERATIONS = {
+    "Read": 3,
+    "Write": 4,
+    "Create": 5,
+    "Delete": 6,
+    "Describe": 8,
+    "DescribeConfigs": 10,
+    "AlterConfigs": 11,
+}
 _OTHER_RESOURCES = {4: "cluster", 6: "delegation-token", 7: "user"}
 _OTHER_OPERATIONS = {
     2: "All",
-    6: "Delete",
     7: "Alter",
     9: "ClusterAction",
-    11: "AlterConfigs",
     12: "IdempotentWrite",
     13: "CreateTokens",
     14: "DescribeTokens",
