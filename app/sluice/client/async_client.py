@@ -67,6 +67,11 @@ class AsyncGateClient:
         self._journal = Journal(self._options.journal)
         self._mandates: set[str] = set()
 
+    @property
+    def agent_id(self) -> str:
+        """The agent's id, as in the registry."""
+        return self._sender.agent_id
+
     async def __aenter__(self) -> Self:
         """Start; if that fails, close."""
         try:
@@ -214,28 +219,9 @@ class AsyncGateClient:
         Raises what `propose` raises, ActionDenied, NeedsHuman, and ActionInterrupted if a tool was started
         under this id before.
         """
-        given = {**fields, "parameters": parameters}
-        await self._name_mandate(session_id, given)
-        record, wait_s = self._build_action(tool_name, session_id, action_id, given)
-        an_id, value = record["action_id"], serialize_record(record)
-        entry = self._journal.propose(session_id, an_id, value)
-        if entry.value != value:
-            raise ClientError(f"{an_id}: another action of this session has this id", "Use a new action_id")
-        if entry.step == "proposed":
-            if entry.place is None:
-                answer = await self._ask(ACTION, an_id, session_id, value, wait_s)
-            else:
-                sent = OutgoingInput(ACTION, an_id, session_id, value, ())
-                answer = await self._exchange.fetch_answer(sent, entry.place, wait_s)
-            self._journal.decide(session_id, an_id, answer.record)
-            verdict = ActionAnswer.of(answer.record)
-        elif entry.step == "decided" and entry.verdict is not None:
-            verdict = ActionAnswer.of(entry.verdict)
-        else:
-            raise ActionInterrupted(an_id)
-        if verdict.escalation_id is not None and not verdict.allowed and approval_timeout_s is not None:
-            verdict = await self.await_approval(verdict, approval_timeout_s)
-            self._journal.resolve(session_id, an_id, dict(verdict.record))
+        given = {**fields, "approval_timeout_s": approval_timeout_s, "action_id": action_id}
+        verdict, value = await self._decide(tool_name, parameters, session_id, given)
+        an_id = verdict.record["action_id"]
         if not verdict.allowed:
             raise make_refusal(verdict)
         narrowed = await fetch_narrowed_parameters(self._exchange.reader, verdict)
@@ -249,6 +235,24 @@ class AsyncGateClient:
     def has_begun(self, session_id: str, action_id: str) -> bool:
         """Whether the journal has this action: with a file, also one that an earlier process began."""
         return self._journal.has_action(session_id, action_id)
+
+    async def await_verdict(
+        self,
+        tool_name: str,
+        parameters: Mapping[str, Any],
+        *,
+        session_id: str,
+        action_id: str,
+        approval_timeout_s: float | None = None,
+        **fields: Any,
+    ) -> ActionAnswer:
+        """The verdict under which `permit` runs later with the same arguments: it is asked for once. For
+        callers that must know whether a tool may run before they are the ones that run it.
+
+        Raises what `permit` raises, apart from the refusals that are in the verdict."""
+        given = {**fields, "approval_timeout_s": approval_timeout_s, "action_id": action_id}
+        verdict, _ = await self._decide(tool_name, parameters, session_id, given)
+        return verdict
 
     async def await_approval(self, verdict: ActionAnswer, timeout_s: float) -> ActionAnswer:
         """Wait for the end of a verdict's escalation, which an earlier process may have opened: the resolved
@@ -329,6 +333,36 @@ class AsyncGateClient:
             await asyncio.shield(self.finish(permit, error=name_error(error)))
             raise
         await asyncio.shield(self.finish(permit))
+
+    async def _decide(
+        self, tool_name: str, parameters: Mapping[str, Any], session_id: str, fields: Mapping[str, Any]
+    ) -> tuple[ActionAnswer, bytes]:
+        """The verdict on an action that no process has started, and the action as it was judged. What the
+        journal has is not asked for again. `fields`: with `action_id` and `approval_timeout_s`."""
+        given = {**fields, "parameters": parameters}
+        approval_timeout_s, action_id = given.pop("approval_timeout_s"), given.pop("action_id")
+        await self._name_mandate(session_id, given)
+        record, wait_s = self._build_action(tool_name, session_id, action_id, given)
+        an_id, value = record["action_id"], serialize_record(record)
+        entry = self._journal.propose(session_id, an_id, value)
+        if entry.value != value:
+            raise ClientError(f"{an_id}: another action of this session has this id", "Use a new action_id")
+        if entry.step == "proposed":
+            if entry.place is None:
+                answer = await self._ask(ACTION, an_id, session_id, value, wait_s)
+            else:
+                sent = OutgoingInput(ACTION, an_id, session_id, value, ())
+                answer = await self._exchange.fetch_answer(sent, entry.place, wait_s)
+            self._journal.decide(session_id, an_id, answer.record)
+            verdict = ActionAnswer.of(answer.record)
+        elif entry.step == "decided" and entry.verdict is not None:
+            verdict = ActionAnswer.of(entry.verdict)
+        else:
+            raise ActionInterrupted(an_id)
+        if verdict.escalation_id is not None and not verdict.allowed and approval_timeout_s is not None:
+            verdict = await self.await_approval(verdict, approval_timeout_s)
+            self._journal.resolve(session_id, an_id, dict(verdict.record))
+        return verdict, value
 
     async def _name_mandate(self, session: str, fields: dict[str, Any]) -> None:
         """Put the digest of an action's mandate in the place of `mandate`. A signed one that this client has

@@ -127,7 +127,7 @@ class Sender:
     def __init__(self, exchange: Exchange, agent_id: str, options: ClientOptions) -> None:
         """Raises ClientError for a key that cannot sign, or that is for no installation."""
         self._exchange = exchange
-        self._agent_id = agent_id
+        self.agent_id = agent_id
         self._reported_by = options.reported_by or agent_id
         self._signer = options.signer
         self._values_key = None if options.values_key is None else read_values_key(options.values_key)
@@ -144,7 +144,7 @@ class Sender:
 
     def build_outgoing(self, kind: InputKind, session: str, name: str, value: bytes) -> OutgoingInput:
         """An input with its headers, signed where there is a key. `name`: the input's `ce_id`."""
-        origin = Origin(f"/agents/{self._agent_id}", find_current_traceparent())
+        origin = Origin(f"/agents/{self.agent_id}", find_current_traceparent())
         headers = build_headers(kind, origin, session, name, value, self._signer)
         return OutgoingInput(kind, name, session, value, headers)
 
@@ -152,7 +152,7 @@ class Sender:
         """The record of an input of this agent; `an_id` None: a new id."""
         return {
             id_field: an_id or uuid.uuid4().hex,
-            "agent_id": self._agent_id,
+            "agent_id": self.agent_id,
             "session_id": session,
             **fields,
         }
