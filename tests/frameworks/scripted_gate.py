@@ -1,8 +1,8 @@
-"""A client whose gate answers by a script, and 200 calls of a tool, so that a framework's whole run of them can be
+"""A client whose gate answers by a script, and 200 calls of a tool, so that a framework's run of them can be
 judged: what ran, how often, with which arguments.
 
-The client, its journal and its guard are the real ones; in place of the broker's exchange stands the script. It
-needs no package but the client's own, because it runs in the environment of each framework.
+The client, its journal and its guard are the real ones; in place of the broker's exchange stands the script.
+It needs no package but the client's own, because it runs in the environment of each framework.
 """
 
 from __future__ import annotations
@@ -10,21 +10,35 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client import ActionNotDecided, AsyncGateClient, ClientOptions, NeedsHuman
 from sluice.client.answers import ActionAnswer, InputLocation
-from sluice.client.exchange import OutgoingInput
 from sluice.client.frameworks.tool_calls import ToolCallGate, name_action
 from sluice.client.input_kinds import ACTION, OUTCOME
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sluice.client.exchange import OutgoingInput
+
 SESSION = "scripted"
 TOOL = "move_records"
-KINDS = ("allowed", "denied", "approved", "refused", "waiting", "away", "slow", "killed", "cancelled", "fails")
-"""`approved` and `refused`: held, and a person answers later; `waiting`: held, and nobody answers. `killed`: the
-worker dies before it answers, and answers a repeat. `cancelled`: the framework's run is cancelled while the gate
-thinks. `fails`: allowed, and the tool raises."""
+KINDS = (
+    "allowed",
+    "denied",
+    "approved",
+    "refused",
+    "waiting",
+    "away",
+    "slow",
+    "killed",
+    "cancelled",
+    "fails",
+)
+"""`approved` and `refused`: held, and a person answers later; `waiting`: held, and nobody answers. `killed`:
+the worker dies before it answers, and answers a repeat. `cancelled`: the framework's run is cancelled while
+the gate thinks. `fails`: allowed, and the tool raises."""
 RUNS = frozenset(("allowed", "approved", "slow", "fails"))
 """The kinds whose tool must have run once after the first round."""
 CALLS = 200
@@ -40,6 +54,15 @@ class ScriptedCall(NamedTuple):
 
 class ToolFailed(Exception):
     """What the tool raises for `fails`."""
+
+
+class AdapterFault(Exception):
+    """In our own code."""
+
+
+def raise_fault(name: str, parameters: Any) -> Any:
+    """In place of a function that describes a call."""
+    raise AdapterFault
 
 
 class _Answer(NamedTuple):
@@ -89,7 +112,12 @@ class ScriptedExchange:
 
     def _decide(self, record: dict[str, Any]) -> _Answer:
         kind, name = record["parameters"].get("kind", "denied"), record["action_id"]
-        verdict = {"denied": "denied", "approved": "needs_human", "refused": "needs_human", "waiting": "needs_human"}
+        verdict = {
+            "denied": "denied",
+            "approved": "needs_human",
+            "refused": "needs_human",
+            "waiting": "needs_human",
+        }
         self.judged[name] = record["parameters"]
         return self.answer(record, verdict.get(kind, "allowed"))
 
@@ -130,12 +158,14 @@ class ScriptedClient(AsyncGateClient):
         if kind == "waiting" or not self._script.people_answer:
             raise NeedsHuman(verdict, "Wait")
         record = dict(verdict.record)
-        return ActionAnswer.of(self._script.answer(record, "allowed" if kind == "approved" else "denied").record)
+        return ActionAnswer.of(
+            self._script.answer(record, "allowed" if kind == "approved" else "denied").record
+        )
 
 
 @dataclass
 class Scenario:
-    """The calls, the gate and what ran. `restart` gives a new client on the same journal, as a new process has."""
+    """The calls, the gate and what ran. `restart` gives a new client on the same journal, as a new process."""
 
     folder: Path
     exchange: ScriptedExchange = field(default_factory=ScriptedExchange)

@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 import pytest
-
-agents = pytest.importorskip("agents")
-from agents import Agent, RunConfig, Runner, RunState, UserError, WebSearchTool, function_tool, handoff  # noqa: E402
-from agents.testing import ScriptedModel  # noqa: E402
-from openai.types.responses import (  # noqa: E402
+from agents import Agent, RunConfig, Runner, RunState, UserError, WebSearchTool, function_tool, handoff
+from agents.testing import ScriptedModel
+from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseOutputMessage,
     ResponseOutputText,
 )
 
-from sluice.client import ClientError  # noqa: E402
-from sluice.client.frameworks.openai_agents import guard_agent, settle_interruptions  # noqa: E402
-from tests.frameworks.scripted_gate import RUNS, TOOL, Scenario, ScriptedCall, ScriptedClient  # noqa: E402
+from sluice.client import AsyncGateClient, ClientError
+from sluice.client.frameworks.openai_agents import guard_agent, settle_interruptions
+from sluice.client.frameworks.tool_calls import ToolCallGate
+from tests.frameworks.scenario import PlannedCall, RecordedTools, recount, run_calls
+from tests.frameworks.scripted_gate import RUNS, TOOL, Scenario, ScriptedCall, ScriptedClient, raise_fault
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.frameworks.gate import RemoteGate
 
 QUIET = RunConfig(tracing_disabled=True)
 
@@ -32,7 +38,9 @@ def say(call: ScriptedCall | None, name: str = TOOL) -> list[Any]:
     if call is None:
         text = ResponseOutputText(text="done", type="output_text", annotations=[])
         return [
-            ResponseOutputMessage(id="m", content=[text], role="assistant", status="completed", type="message")
+            ResponseOutputMessage(
+                id="m", content=[text], role="assistant", status="completed", type="message"
+            )
         ]
     return [
         ResponseFunctionToolCall(
@@ -74,7 +82,33 @@ def read_output(result: Any) -> str:
     return str(output)
 
 
-def test_no_call_of_two_hundred_runs_unless_allowed_nor_twice(tmp_path: Path) -> None:
+async def test_200_calls_run_what_is_allowed_once_and_as_it_was_judged(
+    gate: RemoteGate, tmp_path: Path
+) -> None:
+    tools = RecordedTools(tmp_path)
+    parked = set()
+
+    async def run(client: AsyncGateClient, call: PlannedCall) -> str:
+        calls = ToolCallGate(client, call.session)
+        model = ScriptedModel(
+            [say(ScriptedCall(call.call_id, call.kind, call.arguments), call.tool), say(None)]
+        )
+        offered = [function_tool(one) for one in (tools.read_records, tools.read_slowly, tools.pay)]
+        agent = guard_agent(Agent("reader", model=model, tools=offered), calls)
+        ended = await Runner.run(agent, "go on", run_config=QUIET)
+        while ended.interruptions:
+            parked.add(call.number)
+            ended = await Runner.run(agent, await settle_interruptions(ended, calls), run_config=QUIET)
+        return read_output(ended)
+
+    ended = await run_calls(gate, run, tmp_path)
+    print("openai-agents", version("openai-agents"), dict(recount(gate, tools)), file=sys.stderr)
+    assert len(parked) == 25
+    assert ended[0] == "read_records has run"
+    assert ended[95].startswith("denied by rules: rule_failed: no-payroll")
+
+
+def test_a_restarted_process_resumes_held_calls_and_repeats_none(tmp_path: Path) -> None:
     asyncio.run(_run_all(Scenario(tmp_path)))
 
 
@@ -125,7 +159,9 @@ def test_an_agent_that_takes_over_is_guarded_and_acts_as_its_own_registered_agen
         second = make_agent(scenario, call)
         second.handoff_description = "moves"
         first = Agent(
-            "front", model=ScriptedModel([say(ScriptedCall("h", "", {}), "transfer_to_mover")]), handoffs=[handoff(second)]
+            "front",
+            model=ScriptedModel([say(ScriptedCall("h", "", {}), "transfer_to_mover")]),
+            handoffs=[handoff(second)],
         )
         second.handoffs = [first]
         delegate = ScriptedClient(scenario.exchange, tmp_path / "second", "scripted-mover")
@@ -136,7 +172,7 @@ def test_an_agent_that_takes_over_is_guarded_and_acts_as_its_own_registered_agen
             asked.append(json.loads(sent.value))
             return await ask(sent, *more)
 
-        scenario.exchange.ask = note  # type: ignore[method-assign]
+        scenario.exchange.ask = note  # type: ignore[assignment, method-assign]
         gate = replace(scenario.gate, delegates={"mover": delegate})
         await Runner.run(guard_agent(first, gate), "go", run_config=QUIET)
         assert [one["place"] for one in scenario.ran] == [call.arguments["place"]]
@@ -163,7 +199,7 @@ def test_what_the_gate_cannot_see_is_refused_or_warned_of(
 def test_an_error_of_the_adapters_own_fails_the_call(tmp_path: Path) -> None:
     async def run() -> None:
         scenario = Scenario(tmp_path)
-        gate = replace(scenario.gate, describe=lambda name, parameters: {}[name])
+        gate = replace(scenario.gate, describe=raise_fault)
         guarded = guard_agent(make_agent(scenario, scenario.calls[0]), gate)
         with pytest.raises(UserError):
             await Runner.run(guarded, "go", run_config=QUIET)

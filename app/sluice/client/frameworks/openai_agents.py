@@ -32,8 +32,8 @@ _GUARDED = "_guarded_by_sluice"
 
 
 def guard_agent(agent: Agent[Any], gate: ToolCallGate) -> Agent[Any]:
-    """A copy of the agent whose function tools run only if the gate allows the call, and of the agents that it
-    hands off to. Tools that the model's provider runs are warned of.
+    """A copy of the agent whose function tools run only if the gate allows the call, and of the agents that
+    it hands off to. Tools that the model's provider runs are warned of.
 
     Raises ClientError for what runs here and would pass by the gate: MCP servers, tools of a shell or a
     computer, and an agent as a tool that is not guarded itself."""
@@ -48,7 +48,9 @@ async def settle_interruptions(result: RunResultBase, gate: ToolCallGate) -> Run
         raw = item.raw_item
         read = raw.get if isinstance(raw, dict) else lambda name, raw=raw: getattr(raw, name, None)
         try:
-            call = ToolCall(item.name, read_arguments(read("arguments")), read("call_id"), item.agent.name)
+            call = ToolCall(
+                item.name, read_arguments(read("arguments")), str(read("call_id") or ""), item.agent.name
+            )
             verdict = await gate.await_verdict(call, wait=True)
         except NeedsHuman:
             continue
@@ -69,7 +71,9 @@ def _guard_agent(agent: Agent[Any], gate: ToolCallGate, made: dict[int, Agent[An
     if id(agent) in made:
         return made[id(agent)]
     if agent.mcp_servers:
-        raise ClientError(f"{agent.name} has mcp_servers", "Reach them through `sluice mcp`, and leave them out here")
+        raise ClientError(
+            f"{agent.name} has mcp_servers", "Reach them through `sluice mcp`, and leave them out here"
+        )
     warn_of_hosted(tool.name for tool in agent.tools if not isinstance(tool, (FunctionTool, *_LOCAL)))
     tools = [_guard_tool(tool, agent.name, gate) for tool in agent.tools]
     made[id(agent)] = guarded = agent.clone(tools=tools, handoffs=[])
@@ -93,51 +97,60 @@ def _guard_handoff(target: Any, gate: ToolCallGate, made: dict[int, Agent[Any]])
 
 def _guard_tool(tool: Any, agent: str, gate: ToolCallGate) -> Any:
     if isinstance(tool, _LOCAL):
-        raise ClientError(f"{agent}: {tool.name} runs here and cannot be guarded", "Offer it as a function tool")
+        raise ClientError(
+            f"{agent}: {tool.name} runs here and cannot be guarded", "Offer it as a function tool"
+        )
     if not isinstance(tool, FunctionTool):
         return tool
     inner = getattr(tool, "_agent_instance", None)
+    if inner is not None and not hasattr(inner, _GUARDED):
+        raise ClientError(f"{agent}: {tool.name} is an agent without a guard", "guard_agent(…).as_tool(…)")
     if inner is not None:
-        if not hasattr(inner, _GUARDED):
-            raise ClientError(f"{agent}: {tool.name} is an agent without a guard", "guard_agent(…).as_tool(…)")
-        return tool
+        return tool  # its own tools ask; it ends only when those that are held have ended
     if tool.needs_approval is not False:
-        raise ClientError(f"{agent}: {tool.name} has needs_approval", "Leave it out: the gate says what is held")
-    raising = set_function_tool_failure_error_function(copy.copy(tool), None)  # so that its error is seen
-    refused: dict[str, ClientError] = {}
+        raise ClientError(
+            f"{agent}: {tool.name} has needs_approval", "Leave it out: the gate says what is held"
+        )
+    call = _GuardedCall(tool, agent, gate)
+    guarded = copy.copy(tool)
+    guarded.on_invoke_tool, guarded.needs_approval = call.invoke, call.is_held
+    return guarded
 
-    async def is_held(_: RunContextWrapper[Any], parameters: dict[str, Any], call_id: str) -> bool:
+
+class _GuardedCall:
+    """The calls of a tool. Nothing comes between the gate's answer and the tool: guardrails ran before."""
+
+    def __init__(self, tool: FunctionTool, agent: str, gate: ToolCallGate) -> None:
+        self._tool, self._agent, self._gate = tool, agent, gate
+        self._raising = set_function_tool_failure_error_function(copy.copy(tool), None)
+        self._refused: dict[str, ClientError] = {}
+
+    async def is_held(self, _: RunContextWrapper[Any], parameters: dict[str, Any], call_id: str) -> bool:
         try:
-            verdict = await gate.await_verdict(ToolCall(tool.name, parameters, call_id, agent))
-        except ClientError as error:  # or the SDK would ask a person
-            refused[call_id] = error
+            verdict = await self._gate.await_verdict(
+                ToolCall(self._tool.name, parameters, call_id, self._agent)
+            )
+        except ClientError as error:  # raised here, the SDK would ask a person
+            self._refused[call_id] = error
             return False
         return not verdict.allowed and verdict.escalation_id is not None
 
-    async def invoke(context: ToolContext[Any], text: str) -> Any:
+    async def invoke(self, context: ToolContext[Any], text: str) -> Any:
         async def work(parameters: dict[str, Any]) -> Any:
-            return await raising.on_invoke_tool(context, json.dumps(parameters))
+            return await self._raising.on_invoke_tool(context, json.dumps(parameters))
 
         try:
-            if context.tool_call_id in refused:
-                raise refused.pop(context.tool_call_id)
-            call = ToolCall(tool.name, read_arguments(text), context.tool_call_id, agent)
+            if context.tool_call_id in self._refused:
+                raise self._refused.pop(context.tool_call_id)
+            call = ToolCall(self._tool.name, read_arguments(text), context.tool_call_id, self._agent)
         except ClientError as error:
             return error.for_model
         try:
-            return await gate.run(call, work, _read_refusal, wait=True)
-        except Exception as error:
+            return await self._gate.run(call, work, lambda error: error.for_model, wait=True)
+        except Exception as error:  # as the tool's own policy for errors has it
             said = await maybe_invoke_function_tool_failure_error_function(
-                function_tool=tool, context=context, error=error
+                function_tool=self._tool, context=context, error=error
             )
             if said is None:
                 raise
             return said
-
-    guarded = copy.copy(tool)
-    guarded.on_invoke_tool, guarded.needs_approval = invoke, is_held
-    return guarded
-
-
-def _read_refusal(error: ClientError) -> str:
-    return error.for_model

@@ -1,4 +1,4 @@
-"""Pydantic AI: a capability that asks the gate before a tool is executed, and defers held calls as its own."""
+"""Pydantic AI: a capability that asks the gate before a tool is executed, and defers held calls."""
 
 from __future__ import annotations
 

@@ -66,8 +66,8 @@ class ToolCallGate:
         *,
         wait: bool = False,
     ) -> Any:
-        """Run `work` with the parameters that were judged, and report the outcome; without a permission return
-        what `refuse` makes of the reason. `wait`: as above. Raises what `work` and the report raise."""
+        """Run `work` with the parameters that were judged, and report the outcome; without a permission
+        return what `refuse` makes of the reason. `wait`: as above. Raises what `work` and the report raise."""
         try:
             parameters = await self.start(call, wait=wait)
         except ClientError as error:
@@ -88,14 +88,18 @@ class ToolCallGate:
         self._running[permit.session_id, call.call_id] = client, permit
         return dict(permit.parameters)
 
-    async def finish(self, call_id: str, result: Any = None, error: BaseException | str | None = None) -> None:
+    async def finish(
+        self, call_id: str, result: Any = None, error: BaseException | str | None = None
+    ) -> None:
         """Report the outcome of a call that `start` let run; nothing for one that it did not, and once."""
         started = self._running.pop((resolve_session_id(self.session_id), call_id), None)
         if started is not None:
             client, permit = started
             if error is None:
                 permit.result = result
-            await client.finish(permit, error=name_error(error) if isinstance(error, BaseException) else error)
+            await client.finish(
+                permit, error=name_error(error) if isinstance(error, BaseException) else error
+            )
 
     def _read(self, call: ToolCall, *, wait: bool) -> tuple[AsyncGateClient, dict[str, Any]]:
         """The client that asks, and what it asks."""
@@ -103,7 +107,11 @@ class ToolCallGate:
         parameters = copy_faithfully(dict(call.parameters), call.tool_name)
         more = {} if self.describe is None else dict(self.describe(call.tool_name, parameters))
         if client is not self.client:
-            root = {"rootAgentId": self.client.agent_id, "parentAgentId": self.client.agent_id, "chainDepth": 1}
+            root = {
+                "rootAgentId": self.client.agent_id,
+                "parentAgentId": self.client.agent_id,
+                "chainDepth": 1,
+            }
             more["governanceContext"] = {**root, **more.get("governanceContext", {})}
         return client, {
             **more,
@@ -140,4 +148,6 @@ def warn_of_hosted(names: Iterable[str]) -> None:
     """Say at the start which tools run where no call of theirs can be intercepted."""
     listed = sorted(names)
     if listed:
-        logger.warning("the model's provider runs these tools, and the gate sees no call: %s", ", ".join(listed))
+        logger.warning(
+            "the model's provider runs these tools, and the gate sees no call: %s", ", ".join(listed)
+        )
