@@ -165,7 +165,7 @@ class ScriptedClient(AsyncGateClient):
 
 @dataclass
 class Scenario:
-    """The calls, the gate and what ran. `restart` gives a new client on the same journal, as a new process."""
+    """Calls, gate and what ran. `restart` gives a client anew on the same journal, as a new process."""
 
     folder: Path
     exchange: ScriptedExchange = field(default_factory=ScriptedExchange)
