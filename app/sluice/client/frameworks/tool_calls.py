@@ -67,7 +67,8 @@ class ToolCallGate:
         wait: bool = False,
     ) -> Any:
         """Run `work` with the parameters that were judged, and report the outcome; without permission
-        return what `refuse` makes of the reason. `wait`: as above. Raises what `work` and the report raise."""
+        return what `refuse` makes of the reason. `wait`: as above. Raises what `work` and the report raise.
+        """
         try:
             parameters = await self.start(call, wait=wait)
         except ClientError as error:
