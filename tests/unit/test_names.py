@@ -45,6 +45,10 @@ EXCEPTIONS = {
     "on_stop": "mode's",
     "on_partitions_revoked": "aiokafka's",
     "on_partitions_assigned": "aiokafka's",
+    "before_model_request": "Pydantic AI's",
+    "before_tool_execute": "Pydantic AI's",
+    "after_tool_execute": "Pydantic AI's",
+    "on_tool_execute_error": "Pydantic AI's",
 }
 
 INHERITED = {"Tokenizer"}  # of a dialect, as sqlglot looks for it
