@@ -35,7 +35,7 @@ class GatePostprocessor(BaseNodePostprocessor):
     def _postprocess_nodes(
         self,
         nodes: list[NodeWithScore],
-        query_bundle: Any = None,  # noqa: ARG002 - as in the base class
+        query_bundle: Any = None,
     ) -> list[NodeWithScore]:
         if not isinstance(self.gate, GateClient):
             raise ClientError("GatePostprocessor has no GateClient", "Give it one, or await the query")
@@ -48,7 +48,7 @@ class GatePostprocessor(BaseNodePostprocessor):
     async def _apostprocess_nodes(
         self,
         nodes: list[NodeWithScore],
-        query_bundle: Any = None,  # noqa: ARG002 - as in the base class
+        query_bundle: Any = None,
     ) -> list[NodeWithScore]:
         if not isinstance(self.gate, AsyncGateClient):
             raise ClientError("GatePostprocessor has no AsyncGateClient", "Give it one, or do not await")
