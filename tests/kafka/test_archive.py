@@ -25,7 +25,7 @@ from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.settings.reader import load_settings
-from sluice_topics.catalog import ACTIONS, CATALOG, OUTCOMES, SESSION_EVENTS, VERDICTS
+from sluice_topics.catalog import ACTIONS, CATALOG, OUTCOMES, REGISTRY, SESSION_EVENTS, VERDICTS
 from tests.adapters.archives import add_entry, build_segment, make_records, open_bucket
 from tests.kafka.installation import action, installation_on, publish, run_worker, write
 
@@ -321,6 +321,23 @@ def test_who_owns_the_store_and_not_the_key_is_found_by_every_command(
     assert run(installation, "archive", "check", *trusting, **signing).exit_code == 1
     refused = run(installation, "archive", "run", "--once", "--to", str(place), **signing)
     assert (refused.exit_code, "what was noted names entry" in refused.output) == (2, True)
+
+
+def test_policy_that_an_archive_lacks_is_named_as_on_a_broker(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "archive")
+    decide_some(installation, worker, "p", 2, count_records(installation, VERDICTS))
+    built = build_archiver(load_settings(environment=installation.settings), open_store(place))
+    lacking = {name: topic for name, topic in built.of.topics.items() if topic.name != REGISTRY}
+    of = replace(built.of, topics=lacking)
+    archiver = Archiver(installation.bootstrap_servers, of, open_store(place), built.limits)
+    asyncio.run(archiver.run(once=True))
+    found = run(installation, "ledger", "verify", "--json", "--from", place)
+    told = json.loads(found.stdout)["findings"]
+    assert (found.exit_code, {one["code"] for one in told}) == (1, {"policy_lost"}), found.output
+    assert run(installation, "archive", "run", "--once", "--to", place).exit_code == 0
+    assert run(installation, "ledger", "verify", "--from", place).exit_code == 0
 
 
 def test_another_installation_neither_reads_nor_adds_to_an_archive(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
@@ -13,7 +14,7 @@ from sluice.adapters.archive.archive_evidence import verify_archived_ledger
 from sluice.adapters.archive.archive_store import BUCKET_SCHEME, StoreError
 from sluice.adapters.kafka.kafka_ledger import locate_record, read_ledger, verify_ledger
 from sluice.cli.ledger.archive_source import ArchiveKeys, Noted, describe_signatures, require_archive
-from sluice.cli.ledger.policy_there import find_absent_policy
+from sluice.cli.ledger.policy_there import find_absent_policy, find_absent_policy_in_archive
 from sluice.cli.output import (
     WELL,
     WRONG,
@@ -117,9 +118,10 @@ def verify_command(
 
     It reads the committed records of the ledger's topics, up to the ends
     that they have at the start. It shares no code with the worker. On a
-    broker it also looks whether the control topics still have the policy
-    that was in force last. PLACE is the file of an export, or an archive:
-    a folder or s3://BUCKET/PATH (sluice archive).
+    broker, and in an archive with the workers' state, it also looks whether
+    the control topics still have the policy that was in force last. PLACE
+    is the file of an export, or an archive: a folder or s3://BUCKET/PATH
+    (sluice archive).
 
     Exit codes: 0 intact, 1 something is wrong (each finding says what and
     where), 2 could not be read.
@@ -191,9 +193,11 @@ def _verify(
         archive = require_archive(settings, from_, *of_archive)
         errors.print(describe_signatures(archive.manifest), soft_wrap=True, highlight=False)
         try:
-            return verify_archived_ledger(archive, settings.kafka.topic_prefix, signed_by)
+            report = verify_archived_ledger(archive, settings.kafka.topic_prefix, signed_by)
+            absent = asyncio.run(find_absent_policy_in_archive(settings, archive))
         except StoreError as error:
             stop(f"cannot read the archive: {error}")
+        return replace(report, findings=(*report.findings, *absent))
     return _verify_file(Path(from_), signed_by)
 
 

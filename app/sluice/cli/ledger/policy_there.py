@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluice.adapters.archive.archive_evidence import ArchiveEvidence
+from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.kafka.kafka_control import read_control
 from sluice.adapters.kafka.kafka_read import UnknownTopics
 from sluice.cli.policy.control_topics import list_control_topics
@@ -15,12 +17,15 @@ from sluice.cli.policy.policy_loss import read_recorded
 from sluice.core.trust.dsse import Envelope
 from sluice.core.trust.policy_contents import make_edition
 from sluice.core.trust.signed_entries import Statement, open_record, read_statement
+from sluice.settings.reader import list_real_names
+from sluice.stream.engine.policy_recorder import read_recorded_policies
 from sluice.verifier.ledger_findings import LedgerFinding
-from sluice_topics.catalog import REGISTRY
+from sluice_topics.catalog import REGISTRY, SESSIONS_CHANGELOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from sluice.adapters.archive.archived_records import Archive
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.trust.policy_contents import Edition, PolicyContents
     from sluice.settings.reader import Settings
@@ -43,6 +48,25 @@ async def find_absent_policy(settings: Settings) -> list[LedgerFinding]:
     except UnknownTopics:
         records = []
     there = _list_editions(records)
+    return _list_absent(recorded, there)
+
+
+async def find_absent_policy_in_archive(settings: Settings, archive: Archive) -> list[LedgerFinding]:
+    """The same of an archive: of its control topics, and of the workers' state in it. Without that state
+    there is nothing to compare; where a file is damaged, that is the finding. Raises StoreError."""
+    changelog = list_real_names(settings)[SESSIONS_CHANGELOG]
+    batches = (batch for part in archive.list_parts({changelog}) for batch in archive.read_part(part))
+    try:
+        recorded = read_recorded_policies(record for batch in batches for record in batch)
+        records = await ArchiveEvidence(archive, settings.kafka.topic_prefix).read_policy()
+    except ArchiveDamaged as error:
+        return [LedgerFinding("archive_damaged", 0, None, REGISTRY, None, str(error))]
+    return _list_absent(recorded, _list_editions(records))
+
+
+def _list_absent(
+    recorded: Mapping[int, PolicyContents], there: set[tuple[str, Edition]]
+) -> list[LedgerFinding]:
     return [
         finding
         for number, last in sorted(recorded.items())
