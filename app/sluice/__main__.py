@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
+BLOCKED = 2
+"""The exit code of `sluice hook` that lets no tool run."""
 MISSING = 2
 """The exit code where the packages of the commands are not installed."""
 
@@ -11,9 +14,12 @@ MISSING = 2
 def main() -> None:
     """Run the command. The package alone is an agent's client: without the extra `worker` it says so."""
     if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
-        from sluice.cli.machine.hook import main as answer  # noqa: PLC0415 - it runs before each call of a tool
+        try:
+            from sluice.cli.machine.hook import main as answer  # noqa: PLC0415 - it runs before each call
 
-        answer(sys.argv[2:])
+            answer(sys.argv[2:])
+        finally:
+            os._exit(BLOCKED)  # a package that cannot be loaded must not let the tool run
     try:
         from sluice.cli.main import main as run  # noqa: PLC0415 - an agent's client has no Typer
     except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
 """The JSON of coding agents' hooks: what an event says, and how the gate's answer is written. Pure.
 
 A dialect is a table in one class; the gateway's route and `sluice hook` share it. The sources of each are
-named in docs/hooks.md. Imports nothing: the command starts once for each call of a tool.
+named in docs/hooks.md. Imports little: the command starts once for each call of a tool.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ VALUES_FIELD = "sluice_values"
 """Put into an event by `sluice hook` in place of a tool's result: the fingerprints of its values."""
 FAILED, INTERRUPTED = "tool_failed", "interrupted"
 """Classes of errors: the text of an error may hold content, and is not passed on."""
+CALL_FIELDS = frozenset({"tool_name", "tool_input", "command", "file_path"})
+"""What an event that is about a call of a tool has, in every product."""
 
 
 class HookUnreadable(ValueError):
@@ -80,6 +82,9 @@ class Dialect:
         event = HookEvent(name, kind)
         if kind != OTHER:
             self._read_call(document, event)
+        elif name.casefold().startswith("before") or not CALL_FIELDS.isdisjoint(document):
+            # of another product, or new: an answer without a decision would let the call run
+            raise HookUnreadable("hook_event_name", f"one of {', '.join((*self.before, *self.after))}")
         return event
 
     def _read_call(self, document: Mapping[str, Any], event: HookEvent) -> None:
@@ -101,6 +106,19 @@ class Dialect:
     def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:
         """The answer to an event before a call. `decision`: ALLOW, or one of `waiting`."""
         raise NotImplementedError
+
+    def is_answer(self, event: HookEvent, answer: Any) -> bool:
+        """Whether this is an answer that `write` gives."""
+        return any(_is_same(self.write(event, one, ""), answer) for one in (ALLOW, *self.waiting))
+
+
+def _is_same(expected: Any, answer: Any) -> bool:
+    """The same but for texts that are empty in what is expected."""
+    if isinstance(expected, dict):
+        if not isinstance(answer, dict) or expected.keys() != answer.keys():
+            return False
+        return all(_is_same(value, answer[name]) for name, value in expected.items())
+    return bool(expected == answer or (expected == "" and isinstance(answer, str)))
 
 
 class ClaudeCode(Dialect):
@@ -165,6 +183,10 @@ class GeminiCli(Dialect):
         return {"decision": decision} if decision == ALLOW else {"decision": decision, "reason": reason}
 
 
+SHELL = "Shell"
+"""The tool that Cursor's commands are calls of."""
+
+
 class Cursor(Dialect):
     """Cursor's commands and MCP calls. A call has no id; a command is the tool `Shell`."""
 
@@ -177,14 +199,19 @@ class Cursor(Dialect):
     def _read_call(self, document: Mapping[str, Any], event: HookEvent) -> None:
         event.session = read_text(document, "conversation_id")
         if event.name.endswith("ShellExecution"):
-            event.tool, command = "Shell", read_text(document, "command")
+            event.tool, command = SHELL, read_text(document, "command")
             event.arguments = {"command": command}
             if event.kind == BEFORE:
                 event.arguments = {**event.arguments, "cwd": read_text(document, "cwd")}
             event.same = (event.tool, command)
             return
         event.tool = read_text(document, "tool_name")
-        event.arguments = read_table(document, "tool_input")
+        if event.tool == SHELL:
+            raise HookUnreadable("tool_name", f"another name than {SHELL}, which is that of commands")
+        given = document.get("tool_input")
+        event.arguments = (
+            parse_arguments(given) if isinstance(given, str) else read_table(document, "tool_input")
+        )
         event.same = (event.tool, event.arguments)
 
     def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:  # noqa: ARG002
@@ -202,17 +229,21 @@ def read_text(document: Mapping[str, Any], name: str) -> str:
 
 
 def read_table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A field that must be an object, or the JSON text of it. Raises HookUnreadable."""
+    """A field that must be an object. Raises HookUnreadable."""
     found = document.get(name)
-    if isinstance(found, str):
-        import json  # noqa: PLC0415 - one dialect alone writes arguments as a text
-
-        try:
-            found = json.loads(found)
-        except ValueError:
-            found = None
     if not isinstance(found, dict):
         raise HookUnreadable(name, "an object")
+    return found
+
+
+def parse_arguments(text: str) -> Mapping[str, Any]:
+    """The arguments of a call that come as a JSON text, which everyone must read alike. Raises
+    HookUnreadable."""
+    from sluice_topics.json_text import Unreadable, parse  # noqa: PLC0415 - one dialect alone has such a text
+
+    found = parse(text.encode("utf-8", "surrogatepass"))
+    if isinstance(found, Unreadable) or not isinstance(found, dict):
+        raise HookUnreadable("tool_input", "an object, or the JSON text of one")
     return found
 
 

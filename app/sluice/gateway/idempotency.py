@@ -127,7 +127,9 @@ class SqliteAnswers:
 
     async def put(self, name: str, entry: bytes) -> None:
         """See IdempotencyStore."""
-        self._rows.execute("UPDATE answers SET entry = ? WHERE name = ?", (entry, name))
+        self._rows.execute(
+            "UPDATE answers SET entry = ?, since_s = ? WHERE name = ?", (entry, self._now_s(), name)
+        )
 
     async def get(self, name: str) -> bytes | None:
         """See IdempotencyStore."""

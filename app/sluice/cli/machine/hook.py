@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
     import typer
 
+    from sluice.hook_dialects import HookEvent
+
 BLOCKED = 2
 """The exit code of every fault: no other code blocks in all products."""
 ANSWER_SCHEMA = "sluice/hook_answer/v1"
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+"""Hosts that the key goes to in clear."""
 MOST_BYTES = 1_000_000
 """Of an answer."""
 OPTIONS = ("dialect", "url", "wait", "escalated", "timeout")
@@ -32,37 +36,68 @@ class HookFault(Exception):
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Answer the event on standard input. Ends the process."""
+    """Answer the event on standard input. Ends the process, whatever happens on the way."""
+    code = BLOCKED
     try:
-        answer = run(arguments, sys.stdin.buffer.read(), os.environ)
+        options = parse_options(arguments)
+        limit_s = _read_limit(options, os.environ)
+        _end_after(limit_s)
+        answer = run(options, limit_s, sys.stdin.buffer.read(), os.environ)
         sys.stdout.buffer.write(answer + b"\n")
         sys.stdout.buffer.flush()
+        code = 0
+    except HookFault as error:
+        _explain(str(error))
     except BaseException as error:  # noqa: BLE001 - any way out but this one would let the tool run
-        told = str(error) if isinstance(error, HookFault) else f"{type(error).__name__}: {error}"
-        print(f"sluice hook: {told}. The tool did not run.", file=sys.stderr, flush=True)  # noqa: T201
-        os._exit(BLOCKED)
-    os._exit(0)
+        _explain(type(error).__name__)  # its text may quote the key
+    finally:
+        os._exit(code)
 
 
-def run(arguments: Sequence[str], event: bytes, environment: Mapping[str, str]) -> bytes:
+def _explain(why: str) -> None:
+    text = f"sluice hook: {why}. The tool did not run.\n"
+    try:
+        os.write(2, text.encode("utf-8", "replace"))
+    except OSError:  # nobody reads it; the code counts
+        return
+
+
+def run(options: Mapping[str, str], limit_s: float, event: bytes, environment: Mapping[str, str]) -> bytes:
     """Ask the gateway about an event; the bytes to answer with. Raises HookFault, OSError."""
-    given = parse_options(arguments)
-    dialect = given.get("dialect") or ""
-    timeout_s = _read_seconds(given.get("timeout") or environment.get("SLUICE_HOOK_TIMEOUT_S") or "30")
-    wait_s = _read_seconds(given.get("wait") or "0")
-    _end_after(timeout_s + wait_s)
-    url = given.get("url") or environment.get("SLUICE_URL") or "http://127.0.0.1:8085"
-    key = environment.get("SLUICE_API_KEY")
-    if not key:
+    dialect = options["dialect"]
+    url = options.get("url") or environment.get("SLUICE_URL") or "http://127.0.0.1:8085"
+    headers = {"X-Mnemom-Api-Key": environment.get("SLUICE_API_KEY", ""), "Content-Type": "application/json"}
+    if not headers["X-Mnemom-Api-Key"]:
         raise HookFault("SLUICE_API_KEY is not set")
-    body = prepare_body(dialect, event, environment.get("SLUICE_VALUES__KEY_FILE"))
-    query = f"wait={wait_s:g}&escalated={given.get('escalated') or 'deny'}"
-    if mandate := environment.get("SLUICE_MANDATE_DIGEST"):
-        query += f"&mandate={mandate}"
-    headers = {"X-Mnemom-Api-Key": key, "Content-Type": "application/json"}
     if agent := environment.get("SLUICE_AGENT"):
         headers["X-Mnemom-Agent"] = agent
-    return _post(url, f"/v1/hooks/{dialect}?{query}", body, headers, timeout_s + wait_s)
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise HookFault(f"what is sent as {name} has a character that is no printable ASCII")
+    body, before = prepare_body(dialect, event, environment.get("SLUICE_VALUES__KEY_FILE"))
+    query = (
+        f"wait={_read_seconds(options.get('wait') or '0'):g}&escalated={options.get('escalated') or 'deny'}"
+    )
+    if mandate := environment.get("SLUICE_MANDATE_DIGEST"):
+        query += f"&mandate={mandate}"
+    answer = _post(url, f"/v1/hooks/{dialect}?{query}", body, headers, limit_s)
+    if before is not None and not _is_answer(dialect, before, answer):
+        raise HookFault(f"{url} gave no answer to a call of a tool")
+    return answer
+
+
+def _is_answer(dialect: str, event: HookEvent, answer: bytes) -> bool:
+    import json  # noqa: PLC0415 - what is not needed for an error is imported late
+
+    from sluice.hook_dialects import DIALECTS  # noqa: PLC0415 - as above
+
+    return DIALECTS[dialect].is_answer(event, json.loads(answer))
+
+
+def _read_limit(options: Mapping[str, str], environment: Mapping[str, str]) -> float:
+    """Seconds for the whole."""
+    timeout_s = _read_seconds(options.get("timeout") or environment.get("SLUICE_HOOK_TIMEOUT_S") or "30")
+    return timeout_s + _read_seconds(options.get("wait") or "0")
 
 
 def parse_options(arguments: Sequence[str]) -> dict[str, str]:
@@ -79,12 +114,12 @@ def parse_options(arguments: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def prepare_body(dialect: str, event: bytes, values_key_file: str | None) -> bytes:
+def prepare_body(dialect: str, event: bytes, values_key_file: str | None) -> tuple[bytes, HookEvent | None]:
     """The event as it is sent: without what a tool returned, with the fingerprints of its values if there is
-    a key. Raises HookFault, OSError."""
+    a key. Besides, what is read of an event before a call. Raises HookFault, OSError."""
     import json  # noqa: PLC0415 - what is not needed for an error is imported late
 
-    from sluice.hook_dialects import AFTER, DIALECTS, VALUES_FIELD, HookUnreadable  # noqa: PLC0415
+    from sluice.hook_dialects import AFTER, BEFORE, DIALECTS, VALUES_FIELD, HookUnreadable  # noqa: PLC0415
 
     spoken = DIALECTS.get(dialect)
     if spoken is None:
@@ -93,20 +128,22 @@ def prepare_body(dialect: str, event: bytes, values_key_file: str | None) -> byt
         document: Any = json.loads(event)
         if not isinstance(document, dict):
             raise HookFault("the event is no JSON object")
-        kind = spoken.read(document).kind
+        read = spoken.read(document)
     except HookUnreadable as error:
         raise HookFault(f"the event is none of {dialect}: {error}") from None
     except ValueError as error:
         raise HookFault(f"the event is not JSON: {error}") from None
-    if kind != AFTER:
-        return event
+    except RecursionError:
+        raise HookFault("the event is nested too deeply") from None
+    if read.kind != AFTER:
+        return event, read if read.kind == BEFORE else None
     sent = spoken.strip(document)
     result = spoken.find_result(document)
     if values_key_file and result is not None:
         from sluice_topics.values import fingerprint_result  # noqa: PLC0415 - after a call alone
 
         sent[VALUES_FIELD] = fingerprint_result(_read_values_key(values_key_file), result)
-    return json.dumps(sent).encode()
+    return json.dumps(sent).encode(), None
 
 
 def _read_values_key(path: str) -> bytes:
@@ -128,16 +165,16 @@ def _read_seconds(text: str) -> float:
 
 
 def _end_after(seconds: float) -> None:
-    """End with a fault after so long, whatever the gateway does: a product's own time limit lets the tool
-    run."""
-    import signal  # noqa: PLC0415 - as above
+    """End the process after so long, whatever it waits for: a product's own time limit lets the tool run."""
+    import threading  # noqa: PLC0415 - as above
 
-    def end(*_: object) -> NoReturn:
-        raise HookFault(f"no answer within {seconds:g} s")
+    def end() -> None:
+        _explain(f"no answer within {seconds:g} s")
+        os._exit(BLOCKED)
 
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, end)
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+    limit = threading.Timer(max(seconds, 0.01), end)
+    limit.daemon = True
+    limit.start()
 
 
 def _post(url: str, path: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
@@ -148,6 +185,10 @@ def _post(url: str, path: str, body: bytes, headers: Mapping[str, str], timeout_
     host, _, base = rest.partition("/")
     if scheme not in ("http", "https") or not host:
         raise HookFault(f"{url}: wanted http://host:port or https://host")
+    if "@" in host:
+        raise HookFault("the gateway's address has a user in it")
+    if scheme == "http" and host.rpartition(":")[0] not in LOOPBACK and host not in LOOPBACK:
+        raise HookFault(f"{url}: the key goes over https alone, or to this machine")
     make = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
     connection = make(host, timeout=max(timeout_s, 0.01))
     try:

@@ -16,7 +16,7 @@ from fastapi import Query
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response  # noqa: TC002 - as above
 
-from sluice.client.answers import ActionAnswer, make_refusal
+from sluice.client.answers import ActionAnswer, ClientError, make_refusal
 from sluice.client.input_kinds import ACTION, ESCALATIONS, OUTCOME
 from sluice.client.sender import serialize_record
 from sluice.gateway.http.http_errors import HttpError, make_not_found, make_unreadable
@@ -123,14 +123,16 @@ class HookRoutes:
             raise HttpError(400, "invalid_value", str(error), path=f"$.{error.field}") from None
         facts, body = read_facts(request), {}
         if event.kind == AFTER:
-            await self._report(_ask(event, context), document.get(VALUES_FIELD))
+            await self._report(_ask(event, context, dialect), document.get(VALUES_FIELD))
         elif event.kind != OTHER:
             try:
-                call = _ask(event, context)
+                call = _ask(event, context, dialect, mandate)
                 facts.agent, facts.session = call.agent, event.session
                 answered = await self._decide(call, min(wait, self.wait.longest_s), escalated, mandate)
             except HttpError as error:
                 answered = HookAnswer(DENY, f"{error.code}: {error.message}")
+            except (ClientError, RecursionError) as error:
+                answered = HookAnswer(DENY, f"unreadable: {error}")
             facts.log |= {"hook": answered.decision}
             body = spoken.write(event, answered.decision, answered.reason)
         return respond(render_answer(200, body, HOOK_ANSWER_SCHEMA), facts)
@@ -150,11 +152,19 @@ class HookRoutes:
                 answered = HookAnswer(ALLOW, "allowed", record)
         if answered is None:
             answered = HookAnswer(DENY, make_refusal(ActionAnswer.of(record)).for_model)
+        if answered.decision == ALLOW and self._is_frozen(call):
+            answered = HookAnswer(DENY, "frozen: it was allowed, and is frozen now. The tool did not run")
         if answered.record is not None:
             run = {name: answered.record[name] for name in ("action_id", "agent_id", "rows_reserved")}
             run["digest"] = call.digest
             await keep_newest(self.idempotent.store, call.runs, write_body(run).encode())
         return answered
+
+    def _is_frozen(self, call: AskedCall) -> bool:
+        """Whether the session, the agent that calls, or the one that it is a part of, is frozen now."""
+        tenant, session = call.context.caller.tenant, call.event.session
+        agents = {call.agent, call.root}
+        return any(self.registry.registry.find_freezes(tenant, one, session) for one in agents)
 
     async def _evaluate(self, call: AskedCall, mandate: str | None) -> dict[str, Any]:
         """The first verdict on a call; the hook that asks again about the same call gets the same."""
@@ -209,11 +219,6 @@ class HookRoutes:
         if end.record.get("narrowed") is not None:
             told = "a person agreed to other arguments, which a hook does not pass on. The tool did not run"
             return HookAnswer(DENY, f"narrowed: {told}")
-        frozen = self.registry.registry.find_freezes(
-            call.context.caller.tenant, call.agent, call.event.session
-        )
-        if frozen:
-            return HookAnswer(DENY, "frozen: it was approved, and is frozen now. The tool did not run")
         used = compute_fingerprint(call.alike.encode(), str(end.record["verdict_id"]).encode())
         before = await self.idempotent.store.add(used, call.name.encode())
         if before is not None and before.decode() != call.name:
@@ -256,12 +261,12 @@ class HookRoutes:
         await self.decisions.ask(OUTCOME, prepared, context.request_id, context.traceparent)
 
 
-def _ask(event: HookEvent, context: RequestContext) -> AskedCall:
+def _ask(event: HookEvent, context: RequestContext, dialect: str, mandate: str | None = None) -> AskedCall:
     """Name a call. Raises HttpError where the request does not say for which agent it is."""
     root = find_caller_agent(context)
     agent = root if event.sub_agent is None else name_sub_agent(root, event.sub_agent)
     caller = f"{context.caller.tenant}/{context.caller.key_id}"
-    session = [part.encode() for part in (caller, agent, event.session)]
+    session = [part.encode() for part in (caller, dialect, agent, event.session)]
     call_id = event.call_id or uuid.uuid4().hex
     same = _canonicalize(event.same) if event.call_id is None else event.call_id.encode()
     digest = _canonicalize([event.tool, event.arguments])
@@ -271,7 +276,7 @@ def _ask(event: HookEvent, context: RequestContext) -> AskedCall:
         agent,
         root,
         compute_fingerprint(b"hook call", *session, call_id.encode()),
-        compute_fingerprint(b"hook waits", *session, digest),
+        compute_fingerprint(b"hook waits", *session, (mandate or "").encode(), digest),
         compute_fingerprint(b"hook runs", *session, same),
         compute_fingerprint(digest),
     )

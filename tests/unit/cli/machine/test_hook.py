@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EVENT = json.dumps(CLAUDE).encode()
+READ = DIALECTS["claude-code"].read(CLAUDE)
 
 
 def call(
@@ -112,10 +113,71 @@ def test_what_is_no_answer_of_the_gate_blocks(status: int, body: bytes, reason: 
         check_blocked(call(f"http://127.0.0.1:{made.server_port}"), reason)
 
 
+def answer_call(answer: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
+    with serve(200, answer, X_Mnemom_Schema="sluice/hook_answer/v1") as made:
+        return call(f"http://127.0.0.1:{made.server_port}", EVENT, *options)
+
+
 def test_the_gates_answer_is_passed_on_byte_for_byte() -> None:
-    with serve(200, b'{"a":1}', X_Mnemom_Schema="sluice/hook_answer/v1") as made:
-        done = call(f"http://127.0.0.1:{made.server_port}")
-    assert (done.returncode, done.stdout, done.stderr) == (0, b'{"a":1}\n', b"")
+    answer = json.dumps(DIALECTS["claude-code"].write(READ, "allow", "agreed"), indent=1).encode()
+    done = answer_call(answer)
+    assert (done.returncode, done.stdout, done.stderr) == (0, answer + b"\n", b"")
+    assert answer_call(b"{}", "--dialect=codex").returncode == 0, "Codex's way to say that a call may run"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"{}", b'{"decision": "allow"}', b'{"hookSpecificOutput": {"hookEventName": "PreToolUse"}}'],
+)
+def test_an_answer_that_decides_nothing_blocks(answer: bytes) -> None:
+    check_blocked(answer_call(answer), b"no answer to a call")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name"),
+    [
+        ("gemini-cli", "PreToolUse"),
+        ("claude-code", "preToolUse"),
+        ("claude-code", "BeforeTool"),
+        ("cursor", "preToolUse"),
+        ("cursor", "beforeReadFile"),
+        ("codex", "beforeShellExecution"),
+    ],
+)
+def test_a_call_in_another_products_words_blocks(silent: str, dialect: str, name: str) -> None:
+    said = json.dumps({**CLAUDE, "hook_event_name": name}).encode()
+    check_blocked(call(silent, said, f"--dialect={dialect}"), b"hook_event_name")
+
+
+@pytest.mark.parametrize("name", ["SLUICE_API_KEY", "SLUICE_AGENT"])
+def test_a_key_that_no_header_takes_is_not_quoted(silent: str, name: str) -> None:
+    done = call(silent, EVENT, **{name: "sluice_ab_SECRET\r"})
+    check_blocked(done, b"printable")
+    assert b"SECRET" not in done.stderr
+
+
+def test_the_key_goes_to_this_machine_alone_in_clear() -> None:
+    for url in ("http://192.0.2.1:8085", "http://127.0.0.1.example.net", "http://u@127.0.0.1:1"):
+        check_blocked(call(url), b"a user" if "@" in url else b"https alone")
+
+
+def test_an_event_that_never_ends_and_a_closed_standard_error_block(silent: str) -> None:
+    own = {**os.environ, "SLUICE_URL": silent, "SLUICE_API_KEY": "k"}
+    given = [sys.executable, "-m", "sluice", "hook", "--dialect=claude-code", "--timeout=0.3"]
+    with subprocess.Popen(given, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=own) as endless:
+        assert endless.wait(30) == 2
+    shell = " ".join([*given, "2>&-"])
+    done = subprocess.run(["sh", "-c", shell], input=b"{", env=own, timeout=60, check=False)
+    assert done.returncode == 2
+
+
+def test_a_package_that_cannot_be_loaded_blocks(tmp_path: Path) -> None:
+    (tmp_path / "http").mkdir()
+    (tmp_path / "http" / "__init__.py").write_text("raise ImportError")
+    own = {**os.environ, "SLUICE_API_KEY": "k", "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    given = [sys.executable, "-m", "sluice", "hook", "--dialect=claude-code"]
+    done = subprocess.run(given, input=EVENT, env=own, capture_output=True, check=False)
+    check_blocked(done, b"ImportError")
 
 
 def test_a_result_is_sent_as_fingerprints_of_its_values(tmp_path: Path) -> None:
@@ -123,10 +185,11 @@ def test_a_result_is_sent_as_fingerprints_of_its_values(tmp_path: Path) -> None:
     write_value_key(file, key)
     result = {"iban": "DE02 1203 0000 0000 2020 51"}
     said = json.dumps({**CLAUDE, "hook_event_name": "PostToolUse", "tool_response": result}).encode()
-    sent = json.loads(prepare_body("claude-code", said, str(file)))
+    body, _ = prepare_body("claude-code", said, str(file))
+    sent = json.loads(body)
     assert sent[VALUES_FIELD] == fingerprint_result(key, result)
     assert sent[VALUES_FIELD]["fingerprints"]
-    assert b"2020" not in prepare_body("claude-code", said, str(file))
+    assert b"2020" not in body
 
 
 def test_it_starts_without_the_other_verbs() -> None:
