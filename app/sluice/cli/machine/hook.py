@@ -80,18 +80,12 @@ def run(options: Mapping[str, str], limit_s: float, event: bytes, environment: M
     )
     if mandate := environment.get("SLUICE_MANDATE_DIGEST"):
         query += f"&mandate={mandate}"
-    answer = _post(url, f"/v1/hooks/{dialect}?{query}", body, headers, limit_s)
-    if before is not None and not _is_answer(dialect, before, answer):
+    from sluice.hook_dialects import DIALECTS  # noqa: PLC0415 - what is not needed for an error is imported late
+
+    answer, document = _post(url, f"/v1/hooks/{dialect}?{query}", body, headers, limit_s)
+    if before is not None and not DIALECTS[dialect].is_answer(before, document):
         raise HookFault(f"{url} gave no answer to a call of a tool")
     return answer
-
-
-def _is_answer(dialect: str, event: HookEvent, answer: bytes) -> bool:
-    import json  # noqa: PLC0415 - what is not needed for an error is imported late
-
-    from sluice.hook_dialects import DIALECTS  # noqa: PLC0415 - as above
-
-    return DIALECTS[dialect].is_answer(event, json.loads(answer))
 
 
 def _read_limit(options: Mapping[str, str], environment: Mapping[str, str]) -> float:
@@ -117,7 +111,7 @@ def parse_options(arguments: Sequence[str]) -> dict[str, str]:
 def prepare_body(dialect: str, event: bytes, values_key_file: str | None) -> tuple[bytes, HookEvent | None]:
     """The event as it is sent: without what a tool returned, with the fingerprints of its values if there is
     a key. Besides, what is read of an event before a call. Raises HookFault, OSError."""
-    import json  # noqa: PLC0415 - what is not needed for an error is imported late
+    import json  # noqa: PLC0415 - as above
 
     from sluice.hook_dialects import AFTER, BEFORE, DIALECTS, VALUES_FIELD, HookUnreadable  # noqa: PLC0415
 
@@ -177,7 +171,10 @@ def _end_after(seconds: float) -> None:
     limit.start()
 
 
-def _post(url: str, path: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> bytes:
+def _post(
+    url: str, path: str, body: bytes, headers: Mapping[str, str], timeout_s: float
+) -> tuple[bytes, dict[str, Any]]:
+    """The gateway's answer, and the JSON object that it is. Raises HookFault."""
     import http.client  # noqa: PLC0415 - as above
     import json  # noqa: PLC0415 - as above
 
@@ -212,7 +209,7 @@ def _post(url: str, path: str, body: bytes, headers: Mapping[str, str], timeout_
             else "no answer of a gateway"
         )
         raise HookFault(f"{url} answered {status}, {why}")
-    return answer
+    return answer, read
 
 
 def register_hook(app: typer.Typer) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from sluice.client.answers import MemoryAnswer, RetrievalAnswer
 
+BESIDE = "_sluice"
+"""The key under which a store keeps, in a value or its metadata, what the gate was told of it."""
 QUALITY = ("content_class", "timestamp", "confidence_score", "provenance_uri", "provenance_hash")
 """What the gate wants to know of a memory and of an item (docs/fields.md)."""
 
@@ -46,6 +48,11 @@ def describe_now(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The quality fields of what is written now."""
     known = {name: fields[name] for name in QUALITY if fields.get(name) is not None}
     return {"timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"), **known}
+
+
+def strip_beside(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A value as it was before a store kept BESIDE in it."""
+    return {name: one for name, one in value.items() if name != BESIDE}
 
 
 def build_items(found: Iterable[FoundItem]) -> list[dict[str, Any]]:

@@ -6,10 +6,8 @@ value with which the graph is resumed.
 
 from __future__ import annotations
 
-import json
 import warnings
 from contextlib import AsyncExitStack, ExitStack
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain.agents.middleware import AgentMiddleware
@@ -19,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from sluice.client.answers import ClientError, NeedsHuman
 from sluice.client.async_client import AsyncGateClient
+from sluice.client.frameworks.tool_calls import name_action
 from sluice.client.guarded_calls import resolve_session_id
 from sluice.client.sync_client import GateClient
 
@@ -128,9 +127,8 @@ class GateMiddleware(AgentMiddleware):
         called, configured = request.tool_call, request.runtime.config.get("configurable", {})
         session, name = resolve_session_id(configured.get("thread_id")), called["name"]
         parameters = _complete(request)
-        described = json.dumps([called["id"], name, parameters], sort_keys=True)
         fields: dict[str, Any] = {"session_id": session}
-        fields["action_id"] = "tool-call-" + sha256(described.encode()).hexdigest()
+        fields["action_id"] = name_action(called["id"], name, parameters)
         if name in self._rows_before:
             fields["rows_affected"] = self._rows_before[name](**parameters)
         return _JudgedCall(name, parameters, fields)

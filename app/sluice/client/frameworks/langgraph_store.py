@@ -15,11 +15,13 @@ from langgraph.store.base import BaseStore, Item, PutOp, SearchItem, SearchOp
 from sluice.client.answers import ClientError
 from sluice.client.async_client import AsyncGateClient
 from sluice.client.frameworks.gated_items import (
+    BESIDE,
     FoundItem,
     MemoryRefused,
     build_items,
     describe_now,
     read_served,
+    strip_beside,
 )
 from sluice.client.guarded_calls import resolve_session_id
 from sluice.client.sync_client import GateClient
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sluice.client.answers import MemoryAnswer
-
-BESIDE = "_sluice"
-"""The key of a value under which the store keeps what the gate was told of it."""
 
 
 class GatedStore(BaseStore):
@@ -125,7 +124,9 @@ def _list_found(result: Any) -> list[FoundItem]:
     items = [result] if isinstance(result, Item) else result if isinstance(result, list) else []
     return [
         FoundItem(
-            ":".join((*one.namespace, one.key)), _write_text(_strip(one.value)), one.value.get(BESIDE, {})
+            ":".join((*one.namespace, one.key)),
+            _write_text(strip_beside(one.value)),
+            one.value.get(BESIDE, {}),
         )
         for one in items
         if isinstance(one, Item)
@@ -160,10 +161,6 @@ def _refuse(results: list[Any], answers: Mapping[int, MemoryAnswer]) -> list[Any
             raise MemoryRefused(answer)
         results[n] = None
     return results
-
-
-def _strip(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in value.items() if name != BESIDE}
 
 
 def _write_text(value: Mapping[str, Any]) -> str:

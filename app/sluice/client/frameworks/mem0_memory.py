@@ -10,11 +10,13 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.frameworks.gated_items import (
+    BESIDE,
     FoundItem,
     MemoryRefused,
     build_items,
     describe_now,
     read_served,
+    strip_beside,
 )
 from sluice.client.guarded_calls import resolve_session_id
 
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 
     from sluice.client.sync_client import GateClient
 
-BESIDE = "_sluice"
-"""The key of a payload under which the store keeps what the gate was told of a memory."""
 _log = logging.getLogger("sluice.client")
 
 
@@ -72,7 +72,7 @@ class GatedMemory:
 
 
 def _serve(found: Mapping[str, Any], body: str) -> dict[str, Any]:
-    metadata = {name: one for name, one in (found.get("metadata") or {}).items() if name != BESIDE}
+    metadata = strip_beside(found.get("metadata") or {})
     return {**found, "memory": body, "metadata": metadata or None}
 
 

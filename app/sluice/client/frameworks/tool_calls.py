@@ -124,7 +124,7 @@ class ToolCallGate:
         }
 
 
-def name_action(call_id: str, tool_name: str, parameters: Mapping[str, Any]) -> str:
+def name_action(call_id: str | None, tool_name: str, parameters: Mapping[str, Any]) -> str:
     """The action id of a call: the same when a run is resumed, and another one where a model gives an id to
     a second call. Raises ClientError for a call without an id, since nothing tells a repeat of it from
     another call."""

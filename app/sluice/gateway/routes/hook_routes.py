@@ -80,6 +80,7 @@ class AskedCall(NamedTuple):
     context: RequestContext
     agent: str
     root: str
+    mandate: str | None
     name: str
     alike: str
     runs: str
@@ -128,7 +129,7 @@ class HookRoutes:
             try:
                 call = _ask(event, context, dialect, mandate)
                 facts.agent, facts.session = call.agent, event.session
-                answered = await self._decide(call, min(wait, self.wait.longest_s), escalated, mandate)
+                answered = await self._decide(call, min(wait, self.wait.longest_s), escalated)
             except HttpError as error:
                 answered = HookAnswer(DENY, f"{error.code}: {error.message}")
             except (ClientError, RecursionError) as error:
@@ -137,13 +138,11 @@ class HookRoutes:
             body = spoken.write(event, answered.decision, answered.reason)
         return respond(render_answer(200, body, HOOK_ANSWER_SCHEMA), facts)
 
-    async def _decide(
-        self, call: AskedCall, wait_s: float, escalated: str, mandate: str | None
-    ) -> HookAnswer:
+    async def _decide(self, call: AskedCall, wait_s: float, escalated: str) -> HookAnswer:
         require_agent(call.agent, call.context.caller, self.registry)
         answered = await self._resume(call, wait_s, escalated)
         if answered is None:
-            record = await self._evaluate(call, mandate)
+            record = await self._evaluate(call)
             if record["verdict"] == "needs_human" and record["escalationId"] is not None:
                 parked = {"by": call.name, "record": record}
                 await keep_newest(self.idempotent.store, call.alike, write_body(parked).encode())
@@ -166,15 +165,15 @@ class HookRoutes:
         agents = {call.agent, call.root}
         return any(self.registry.registry.find_freezes(tenant, one, session) for one in agents)
 
-    async def _evaluate(self, call: AskedCall, mandate: str | None) -> dict[str, Any]:
+    async def _evaluate(self, call: AskedCall) -> dict[str, Any]:
         """The first verdict on a call; the hook that asks again about the same call gets the same."""
         context = replace(call.context, agent=None, session=None, idempotency=call.name)
-        body = serialize_record(_propose(call, mandate))
+        body = serialize_record(_propose(call))
 
         def prepare() -> RememberedRequest:
             made = prepare_action(body, context, self.registry, self.wait)
             named = made.agent, made.signs, made.session, made.name
-            asked = compute_fingerprint(call.digest.encode(), (mandate or "").encode())
+            asked = compute_fingerprint(call.digest.encode(), (call.mandate or "").encode())
             return RememberedRequest(asked, *named, made.value.decode(), made.wait_s)
 
         async def decide(asked: RememberedRequest) -> StoredAnswer:
@@ -275,6 +274,7 @@ def _ask(event: HookEvent, context: RequestContext, dialect: str, mandate: str |
         context,
         agent,
         root,
+        mandate,
         compute_fingerprint(b"hook call", *session, call_id.encode()),
         compute_fingerprint(b"hook waits", *session, (mandate or "").encode(), digest),
         compute_fingerprint(b"hook runs", *session, same),
@@ -291,7 +291,7 @@ def _canonicalize(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _propose(call: AskedCall, mandate: str | None) -> dict[str, Any]:
+def _propose(call: AskedCall) -> dict[str, Any]:
     """The action of a call, as a request of POST /v1/evaluate."""
     event = call.event
     fields: dict[str, Any] = {
@@ -309,6 +309,6 @@ def _propose(call: AskedCall, mandate: str | None) -> dict[str, Any]:
         }
     if event.starts is not None:
         fields["delegate_to"] = name_sub_agent(call.root, event.starts)
-    if mandate is not None:
-        fields["mandate_digest"] = mandate
+    if call.mandate is not None:
+        fields["mandate_digest"] = call.mandate
     return fields
