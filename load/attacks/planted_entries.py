@@ -81,7 +81,7 @@ async def _answers(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, 
     attempts = []
 
     async def try_entry(tried: str, *, harmless: bool = False, replay: bool = False) -> None:
-        told, is_replay = await IdempotentRequests(store).answer(name, lambda: ASKED, _decide)
+        told, is_replay = await IdempotentRequests(store).answer(name, VICTIM, lambda: ASKED, _decide)
         held = told == TRUE and is_replay is replay
         attempts.append(Attempt(f"idempotent answers: {tried}", held, told.body, harmless))
 
@@ -92,7 +92,7 @@ async def _answers(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, 
         redis.delete(key)
         plant(redis, key, entry)
         await try_entry(f"{tried} in its place")
-    await store.put(other, LIE)
+    await store.put(other, LIE, ATTACKER)
     redis.copy(f"x.sluice:idempotency:{other}", key, replace=True)
     await try_entry("another tenant's own answer in its place")
     redis.set(key, Seal(keys, "model answer").seal(name.encode(), LIE, time.time() + 60))

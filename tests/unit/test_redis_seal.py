@@ -138,7 +138,7 @@ async def test_of_two_gateways_that_find_a_planted_entry_one_alone_puts_its_own_
     with Redis.from_url(redis.url) as raw:
         raw.set(f"x.sluice:idempotency:{name}", b"planted")
         stores = [RedisAnswers(redis.url, "x.", seal(NEW)) for _ in range(8)]
-        found = [await one.add(name, b"%d" % number) for number, one in enumerate(stores)]
+        found = [await one.add(name, b"%d" % number, "acme/1") for number, one in enumerate(stores)]
         assert found == [None] + [b"0"] * 7
         assert 0 < int(raw.ttl(f"x.sluice:idempotency:{name}")) <= 86_400
     for one in stores:

@@ -192,6 +192,7 @@ class GatewaySettings(SettingGroup):
     burst: Positive = 200
     allowed_origins: tuple[str, ...] = ()
     idempotency_file: Path | None = None
+    idempotency_mb: Positive = 256
     redis_url: SecretStr | None = None
     metrics_address: ListenAddress = ""
 

@@ -165,14 +165,15 @@ class _Shared(NamedTuple):
 
 def _require_shared(settings: Settings, people: PeopleStore) -> _Shared:
     given, prefix, file = settings.gateway, settings.kafka.topic_prefix, settings.gateway.idempotency_file
-    alone = OwnRate(given.requests_per_s, given.burst)
+    alone, most_bytes = OwnRate(given.requests_per_s, given.burst), given.idempotency_mb * 2**20
     try:
         if given.redis_url is None:
-            return _Shared(SqliteAnswers(None if file is None else file.expanduser()), alone, None)
+            own = SqliteAnswers(None if file is None else file.expanduser(), most_bytes=most_bytes)
+            return _Shared(own, alone, None)
         url = add_password(given.redis_url.get_secret_value(), settings.redis.password_file)
         keys = load_seal_keys(settings.redis.key_file)
         return _Shared(
-            RedisAnswers(url, prefix, Seal(keys, "idempotent answer")),
+            RedisAnswers(url, prefix, Seal(keys, "idempotent answer"), most_bytes),
             SharedRate(url, prefix, alone),
             SharedLogIns(url, prefix, keys, people.get, given.login_longest_s),
         )

@@ -73,6 +73,11 @@ class Caller:
     agents: frozenset[str] | None
     role: KeyRole | None = None
 
+    @property
+    def name(self) -> str:
+        """Of the key among those of all tenants."""
+        return f"{self.tenant}/{self.key_id}"
+
     def is_bound_to(self, agent: str) -> bool:
         """Whether the key is bound to this agent. Whether the agent is the tenant's, the registry says."""
         return self.agents is None or agent in self.agents

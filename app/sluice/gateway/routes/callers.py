@@ -90,7 +90,7 @@ class Callers:
         """Who asks, and for whom. Raises HttpError: 401 without a key that counts, 429 for one that asks too
         often."""
         caller, facts = await self._find_caller(request), read_facts(request)
-        facts.caller = f"{caller.tenant}/{caller.key_id}"
+        facts.caller = caller.name
         wait_s = await self._rate.take(caller.key_id)
         if wait_s is not None:
             message = "this API key has asked too often; come again later"

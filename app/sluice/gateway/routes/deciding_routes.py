@@ -115,7 +115,8 @@ class DecidingRoutes:
             record = await self.decisions.ask(route.kind, prepared, context.request_id, context.traceparent)
             return route.render(await self.decisions.fetch_first(record, context.caller))
 
-        answer, facts.is_replay = await self.idempotent.answer(context.idempotency, prepare, decide)
+        named_as, owner = context.idempotency, context.caller.name
+        answer, facts.is_replay = await self.idempotent.answer(named_as, owner, prepare, decide)
         return respond(answer, facts)
 
 

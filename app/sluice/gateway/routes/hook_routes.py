@@ -1,6 +1,7 @@
 """The route that coding agents' hooks call: an event in its product's JSON, answered as the product reads it.
 
-What waits for a person is kept in the store of idempotency keys, for 24 hours: the same call again finds it.
+What waits for a person is kept in the store of idempotency keys, for 24 hours: the same call again finds it,
+and the call that runs by an approval is noted in the same entry. Without the entry no approval is used.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from sluice.gateway.idempotency import (
     RememberedRequest,
     StoredAnswer,
     compute_fingerprint,
-    keep_newest,
 )
 from sluice.gateway.input_requests import (
     PreparedInput,
@@ -50,8 +50,9 @@ if TYPE_CHECKING:
     from sluice.hook_dialects import HookEvent
 
 HOOK_ANSWER_SCHEMA = "sluice/hook_answer/v1"
-LOOK_AGAIN_S = 0.1
-"""Between two looks for the end of an escalation that the gateway has not read yet."""
+LOOK_AGAIN_S, LONGEST_PAUSE_S = 0.1, 2.0
+"""Between two looks for the end of an escalation that the gateway has not read yet: the first pause, which
+doubles, and the longest."""
 OTHER_ARGUMENTS = "other_arguments"
 """The error of an outcome whose tool ran with other arguments than were judged: another hook changed them."""
 HookWait = Annotated[float, Query(ge=0, le=3600, description="seconds to wait for a person's answer")]
@@ -85,6 +86,15 @@ class AskedCall(NamedTuple):
     alike: str
     runs: str
     digest: str
+
+
+class ParkedCall(NamedTuple):
+    """What is kept of a call that waits for a person, or waited. `entry`: as it is kept; `record`: its first
+    verdict; `used_by`: the name of the call that runs by its approval; None: none does."""
+
+    entry: bytes
+    record: Mapping[str, Any]
+    used_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,23 +150,23 @@ class HookRoutes:
 
     async def _decide(self, call: AskedCall, wait_s: float, escalated: str) -> HookAnswer:
         require_agent(call.agent, call.context.caller, self.registry)
-        answered = await self._resume(call, wait_s, escalated)
+        until = time.monotonic() + wait_s
+        parked = await self._find_parked(call)
+        answered = None if parked is None else await self._follow(call, parked, until, escalated)
         if answered is None:
-            record = await self._evaluate(call)
+            record = await self._evaluate(call, parked)
             if record["verdict"] == "needs_human" and record["escalationId"] is not None:
-                parked = {"by": call.name, "record": record}
-                await keep_newest(self.idempotent.store, call.alike, write_body(parked).encode())
-                answered = await self._follow(call, record, wait_s, escalated)
+                answered = await self._follow_parked(call, until, escalated)
             elif record["verdict"] == "allowed":
                 answered = HookAnswer(ALLOW, "allowed", record)
-        if answered is None:
-            answered = HookAnswer(DENY, make_refusal(ActionAnswer.of(record)).for_model)
+            else:
+                answered = HookAnswer(DENY, make_refusal(ActionAnswer.of(record)).for_model)
         if answered.decision == ALLOW and self._is_frozen(call):
             answered = HookAnswer(DENY, "frozen: it was allowed, and is frozen now. The tool did not run")
         if answered.record is not None:
             run = {name: answered.record[name] for name in ("action_id", "agent_id", "rows_reserved")}
             run["digest"] = call.digest
-            await keep_newest(self.idempotent.store, call.runs, write_body(run).encode())
+            await self.idempotent.store.put(call.runs, write_body(run).encode(), call.context.caller.name)
         return answered
 
     def _is_frozen(self, call: AskedCall) -> bool:
@@ -165,8 +175,9 @@ class HookRoutes:
         agents = {call.agent, call.root}
         return any(self.registry.registry.find_freezes(tenant, one, session) for one in agents)
 
-    async def _evaluate(self, call: AskedCall) -> dict[str, Any]:
-        """The first verdict on a call; the hook that asks again about the same call gets the same."""
+    async def _evaluate(self, call: AskedCall, parked: ParkedCall | None) -> dict[str, Any]:
+        """The first verdict on a call; the hook that asks again about the same call gets the same. A call
+        that waits for a person is parked, in place of `parked`, which is over."""
         context = replace(call.context, agent=None, session=None, idempotency=call.name)
         body = serialize_record(_propose(call))
 
@@ -180,26 +191,51 @@ class HookRoutes:
             named = asked.agent, asked.signs, asked.session, asked.name
             prepared = PreparedInput(*named, asked.value.encode(), asked.wait_s)
             told = await self.decisions.ask(ACTION, prepared, context.request_id, context.traceparent)
-            return StoredAnswer(200, write_body(await self.decisions.fetch_first(told, context.caller)), {})
+            record = await self.decisions.fetch_first(told, context.caller)
+            is_first = told.get("duplicate_of") is None
+            if is_first and record["verdict"] == "needs_human" and record["escalationId"] is not None:
+                await self._park(call, record, parked)
+            return StoredAnswer(200, write_body(record), {})
 
-        kept, _ = await self.idempotent.answer(call.name, prepare, decide)
+        kept, _ = await self.idempotent.answer(call.name, context.caller.name, prepare, decide)
         found: dict[str, Any] = json.loads(kept.body)
         return found
 
-    async def _resume(self, call: AskedCall, wait_s: float, escalated: str) -> HookAnswer | None:
-        """The answer by an earlier call like this that waits for a person, or waited; None: there is none
-        whose approval is left."""
+    async def _park(self, call: AskedCall, record: Mapping[str, Any], before: ParkedCall | None) -> None:
+        """Keep that a call waits, unless another like it was parked since `before` was read. Only a verdict
+        that was made now is parked: an older one may have been parked, used and forgotten."""
+        store, owner = self.idempotent.store, call.context.caller.name
+        entry = write_body({"record": record, "used_by": None}).encode()
+        if before is None:
+            await store.add(call.alike, entry, owner)
+        else:
+            await store.replace(call.alike, before.entry, entry, owner)
+
+    async def _find_parked(self, call: AskedCall) -> ParkedCall | None:
         kept = await self.idempotent.store.get(call.alike)
-        parked = None if kept is None else json.loads(kept)
-        if parked is None or parked["by"] == call.name:
+        if kept is None:
             return None
-        return await self._follow(call, parked["record"], wait_s, escalated)
+        fields = json.loads(kept)
+        return ParkedCall(kept, fields["record"], fields["used_by"])
+
+    async def _follow_parked(self, call: AskedCall, until: float, escalated: str) -> HookAnswer:
+        """How a call stands that was found to wait."""
+        parked = await self._find_parked(call)
+        answered = None if parked is None else await self._follow(call, parked, until, escalated)
+        if answered is not None:
+            return answered
+        told = "it waited for a person, and its approval is used, over, or forgotten. The tool did not run"
+        return HookAnswer(DENY, f"not_again: {told}. Call it again to ask anew")
 
     async def _follow(
-        self, call: AskedCall, first: dict[str, Any], wait_s: float, escalated: str
+        self, call: AskedCall, parked: ParkedCall, until: float, escalated: str
     ) -> HookAnswer | None:
-        """How an escalated action stands; None: it expired, or its approval was used by another call."""
-        end = await self._await_end(first, wait_s)
+        """How an escalated action stands; None: it expired, or its approval was used by another call. Waits
+        for its end until then, by the monotonic clock."""
+        if parked.used_by not in (None, call.name):
+            return None
+        first = parked.record
+        end = await self._await_end(first, until)
         if end is None:
             told = (
                 f"needs_human: {first['blockReason']}. It waits for approval as {first['escalationId']}. The "
@@ -208,34 +244,40 @@ class HookRoutes:
             )
             return HookAnswer(escalated, told, None if escalated == DENY else first)
         if end.verdict == "allowed":
-            return await self._use(call, end)
+            return await self._use(call, parked, end)
         if (end.reason or "").startswith("approval_expired"):
             return None
         return HookAnswer(DENY, make_refusal(end).for_model)
 
-    async def _use(self, call: AskedCall, end: ActionAnswer) -> HookAnswer | None:
-        """Let a call run by an approval; None: another call has used it."""
+    async def _use(self, call: AskedCall, parked: ParkedCall, end: ActionAnswer) -> HookAnswer | None:
+        """Let a call run by an approval; None: another call has used it, or the entry that says so is
+        gone."""
         if end.record.get("narrowed") is not None:
             told = "a person agreed to other arguments, which a hook does not pass on. The tool did not run"
             return HookAnswer(DENY, f"narrowed: {told}")
-        used = compute_fingerprint(call.alike.encode(), str(end.record["verdict_id"]).encode())
-        before = await self.idempotent.store.add(used, call.name.encode())
-        if before is not None and before.decode() != call.name:
-            return None
+        if parked.used_by is None:
+            entry = write_body({"record": parked.record, "used_by": call.name}).encode()
+            store, owner = self.idempotent.store, call.context.caller.name
+            if not await store.replace(call.alike, parked.entry, entry, owner):
+                now = await self._find_parked(call)
+                if now is None or now.entry != entry:
+                    return None
         return HookAnswer(ALLOW, "allowed: a person agreed", end.record)
 
-    async def _await_end(self, first: dict[str, Any], wait_s: float) -> ActionAnswer | None:
-        an_id, until = first["escalationId"], time.monotonic() + wait_s
+    async def _await_end(self, first: Mapping[str, Any], until: float) -> ActionAnswer | None:
+        an_id, pause_s = first["escalationId"], LOOK_AGAIN_S
         while True:
             left_s = until - time.monotonic()
             if self.subjects.get(ESCALATIONS, an_id) is not None:
                 if left_s <= 0 or not await self.subjects.wait_for_end(ESCALATIONS, an_id, left_s):
                     return None
                 left_s = 0.0
-            end = await self.decisions.fetch_end(first)
+            end = await self.decisions.fetch_end(dict(first))
+            left_s = min(left_s, until - time.monotonic())
             if end is not None or left_s <= 0:
                 return end
-            await asyncio.sleep(min(LOOK_AGAIN_S, left_s))
+            await asyncio.sleep(min(pause_s, left_s))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _report(self, call: AskedCall, values: Any) -> None:
         """Report what a call did. Raises HttpError: 404 where it was not judged here."""
@@ -264,8 +306,7 @@ def _ask(event: HookEvent, context: RequestContext, dialect: str, mandate: str |
     """Name a call. Raises HttpError where the request does not say for which agent it is."""
     root = find_caller_agent(context)
     agent = root if event.sub_agent is None else name_sub_agent(root, event.sub_agent)
-    caller = f"{context.caller.tenant}/{context.caller.key_id}"
-    session = [part.encode() for part in (caller, dialect, agent, event.session)]
+    session = [part.encode() for part in (context.caller.name, dialect, agent, event.session)]
     call_id = event.call_id or uuid.uuid4().hex
     same = _canonicalize(event.same) if event.call_id is None else event.call_id.encode()
     digest = _canonicalize([event.tool, event.arguments])
@@ -276,7 +317,7 @@ def _ask(event: HookEvent, context: RequestContext, dialect: str, mandate: str |
         root,
         mandate,
         compute_fingerprint(b"hook call", *session, call_id.encode()),
-        compute_fingerprint(b"hook waits", *session, (mandate or "").encode(), digest),
+        compute_fingerprint(b"hook parked", *session, (mandate or "").encode(), digest),
         compute_fingerprint(b"hook runs", *session, same),
         compute_fingerprint(digest),
     )
