@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.client.answers import NOT_RETURNED, ActionAnswer, Permit, make_refusal
+from sluice.client.answers import NOT_RETURNED, ActionAnswer, ActionNotDecided, Permit, make_refusal
 from sluice.client.sender import find_current_traceparent
 
 
 class ScriptedGate:
-    """`verdicts`: by the tool's name in the registry; another tool is allowed. It remembers what it was asked
+    """`verdicts`: by the tool's name in the registry; another tool is allowed, and there is no answer if it
+    says "away". It remembers what it was asked
     and what was reported."""
 
     def __init__(self, **verdicts: str) -> None:
@@ -24,6 +25,8 @@ class ScriptedGate:
         self.asked.append((tool_name, parameters))
         self.traces.append(find_current_traceparent())
         said: Any = self.verdicts.get(tool_name, "allowed")
+        if said == "away":
+            raise ActionNotDecided(action_id, 1.0, None, may_still_come=True)
         record = {"action_id": action_id, "session_id": session_id}
         waits = "gate:escalation:0:7" if said == "needs_human" else None
         answer = ActionAnswer(

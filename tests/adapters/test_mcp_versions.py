@@ -3,108 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import pytest
-from mcp import Client
 from mcp.client._memory import InMemoryTransport
-from mcp.server import NotificationOptions, Server
-from mcp.server.runner import serve_loop
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp.shared.memory import create_client_server_memory_streams
-from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool, ToolListChangedNotification
+from mcp.server.subscriptions import ToolsListChanged
+from mcp_types import ToolListChangedNotification
 
-from sluice.adapters.mcp.pins import Pins
-from sluice.adapters.mcp.proxy import Proxy
-from sluice.adapters.mcp.proxy_file import ProxyOptions
+from tests.adapters.mcp_in_memory import NEW, OLD, Upstream, behind_proxy
 from tests.adapters.scripted_gate import ScriptedGate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
-NEW, OLD = "2026-07-28", "2025-11-25"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-
-
-class Upstream:
-    """A server with the tool `read`; it remembers what it was sent."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, Any]] = []
-        self.metas: list[dict[str, Any]] = []
-        self.versions: list[str] = []
-        self.session: Any = None
-        self.changes = InMemorySubscriptionBus()
-        self.server: Server[Any] = Server(
-            "upstream",
-            instructions="Read first.",
-            on_list_tools=self.list_tools,
-            on_call_tool=self.call_tool,
-            on_subscriptions_listen=ListenHandler(self.changes),
-        )
-
-    async def list_tools(self, ctx: Any, _: Any) -> ListToolsResult:
-        self.session = ctx.session
-        return ListToolsResult(
-            tools=[Tool(name="read", description="Reads.", input_schema={"type": "object"})]
-        )
-
-    async def call_tool(self, ctx: Any, params: Any) -> CallToolResult:
-        self.calls.append((params.name, params.arguments))
-        self.metas.append(dict(ctx.meta or {}))
-        self.versions.append(ctx.protocol_version)
-        return CallToolResult(content=[TextContent(type="text", text="done")])
-
-    def serve(self, version: str) -> Any:
-        return self.server if version == NEW else _HandshakeOnly(self.server)
-
-
-class _HandshakeOnly:
-    """A transport to a server that has never heard of 2026-07-28."""
-
-    def __init__(self, server: Server[Any]) -> None:
-        self._server = server
-
-    async def __aenter__(self) -> Any:
-        self._context: Any = self._connect()
-        return await self._context.__aenter__()
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._context.__aexit__(*error)
-
-    @asynccontextmanager
-    async def _connect(self) -> AsyncIterator[Any]:
-        options = self._server.create_initialization_options(NotificationOptions(tools_changed=True))
-        async with (
-            create_client_server_memory_streams() as (ours, (read, write)),
-            anyio.create_task_group() as tasks,
-        ):
-
-            async def serve() -> None:
-                await serve_loop(self._server, read, write, lifespan_state={}, init_options=options)
-
-            tasks.start_soon(serve)
-            yield ours
-            tasks.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def behind_proxy(
-    gate: ScriptedGate, upstream: Any, folder: Path, version: str = NEW, **client: Any
-) -> AsyncIterator[Client]:
-    """A client of a version behind the proxy, in one process."""
-    proxy = Proxy(gate, upstream, Pins(folder, "notes"), ProxyOptions("notes", "session", {}))  # type: ignore[arg-type]
-    async with proxy.stand() as server, anyio.create_task_group() as tasks:
-        reached: Any = server
-        if version == OLD:
-            reached = _HandshakeOnly(server)
-        async with Client(reached, cache=None, **client) as agent:
-            assert agent.protocol_version == version
-            yield agent
-        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("client", [NEW, OLD])

@@ -28,6 +28,10 @@ NOT_RUN = {
         "public ",
     ): "bytes that are signed; tests/unit/client/test_client_parts.py checks them",
     (
+        "docs/mcp.md",
+        "agent = ",
+    ): "a file of options; tests/adapters/test_mcp_server_requests.py reads it",
+    (
         "docs/signing-agents.md",
         "grant = ",
     ): "two lines of two agents; tests/unit/core/actions/test_delegation.py runs them",

@@ -2,8 +2,8 @@
 allows.
 
 It speaks MCP 2026-07-28 and the versions before it, to its client and to the server, each as the other side
-does. The rest of MCP (resources, prompts, sampling, elicitation) is not passed on, because the gate would not
-see it.
+does. What the server asks of the agent's client (elicitation, sampling) is passed on if the operator names it
+and the gate allows it. The rest of MCP (resources, prompts) is not, because the gate would not see it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from sluice.adapters.mcp.results import (
     ResultJudge,
     list_contents,
     make_error_result,
+    report_outcome,
 )
+from sluice.adapters.mcp.server_requests import RunningCall, ServerRequests, is_held
 from sluice.client.answers import ActionInterrupted, ActionNotDecided, ActionRefused, NeedsHuman
 
 if TYPE_CHECKING:
@@ -65,6 +67,9 @@ LISTEN_AGAIN_S = 60.0
 MOST_LISTENERS = 64
 TOOL_ERROR = "ToolError"
 """The error text of an outcome if the tool itself answered with an error."""
+URL_ELICITATION_REQUIRED = -32042
+"""The error by which a server of 2025-11-25 asks for an elicitation outside of `elicitation/create`."""
+_BY_ERROR = "the server asks by an error that the user visits an address; it was not passed on"
 _UNJUDGED_TRACE = ("baggage", "tracestate")
 _ONCE = "this call was begun before, and it does not run again. Look at what the tool has done"
 _CALL_AGAIN = "Call it again with the same arguments later: then the wait goes on"
@@ -107,7 +112,10 @@ class Proxy:
         options: ProxyOptions,
     ) -> None:
         reached = reach_by_http(upstream) if isinstance(upstream, str) else upstream
-        self.upstream = Client(reached, cache=None, message_handler=self._hear)
+        self._requests = ServerRequests(gate, options)
+        self.upstream = Client(
+            reached, cache=None, message_handler=self._hear, **self._requests.list_callbacks()
+        )
         self._gate = gate
         self._pins = pins
         self._options = options
@@ -143,6 +151,7 @@ class Proxy:
             finally:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
+                await self._requests.close()
 
     async def look(self) -> ToolListing:
         """List the server's tools again, without those that are held back. Raises MCPError and PinsError."""
@@ -186,8 +195,18 @@ class Proxy:
     async def call_tool(
         self, ctx: Any, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        """Put a call through the gate, and pass it on if it is allowed; otherwise return a tool error, or
-        the state of a call that waits for a person."""
+        """Put a call through the gate, and pass it on if it is allowed; otherwise return a tool error, the
+        state of a call that waits for a person, or what the server asks of the client first."""
+        if is_held(params):
+            return await self._requests.go_on(ctx, params)
+        call = RunningCall(ctx, params)
+        in_turn = self.upstream.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        return await self._requests.run(call, partial(self._put_through, call, params), in_turn=in_turn)
+
+    async def _put_through(
+        self, call: RunningCall, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        ctx = call.ctx
         registered = self._options.name_registered(params.name)
         try:
             tool = (await self.look()).tools.get(params.name)
@@ -205,7 +224,7 @@ class Proxy:
             return make_error_result(f"{registered}: {_ONCE}")
         except (*GATE_AWAY, PinsError) as error:
             return make_error_result(f"{registered}: {error}. The tool did not run.")
-        result = await self._run(ctx, permit, registered, params)
+        result = await self._run(call, permit, registered, params)
         if permit.narrowed:
             told = f"[an approver narrowed the call: it ran with {json.dumps(permit.parameters)}]"
             result.content.insert(0, TextContent(type="text", text=told))
@@ -270,31 +289,34 @@ class Proxy:
             raise NeedsHuman(held.verdict, _CALL_AGAIN) from None
 
     async def _run(
-        self, ctx: Any, permit: Permit, registered: str, params: CallToolRequestParams
+        self, call: RunningCall, permit: Permit, registered: str, params: CallToolRequestParams
     ) -> CallToolResult:
         """Call the tool, report the outcome, and return what the agent may see of the result."""
+        call.action_id = permit.action_id
         try:
             result = await self.upstream.call_tool(
                 params.name,
                 dict(permit.parameters),
-                progress_callback=self._make_progress(ctx, permit, registered),
+                progress_callback=self._make_progress(call, permit, registered),
             )
         except BaseException as error:
-            await asyncio.shield(self._report(permit, type(error).__name__))
+            await asyncio.shield(report_outcome(self._gate, permit, type(error).__name__))
+            if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
+                return make_error_result(f"{registered}: {_BY_ERROR}")
             if self._judge is None or not isinstance(error, Exception):
                 raise
             return await self._judge.read_error(error, permit.action_id, registered)
         permit.result = list_contents(result)
-        await self._report(permit, TOOL_ERROR if result.is_error else None)
+        await report_outcome(self._gate, permit, TOOL_ERROR if result.is_error else None)
         if self._judge is None:
             return result
         return await self._judge.read(result, permit.action_id, registered)
 
-    def _make_progress(self, ctx: Any, permit: Permit, registered: str) -> ProgressFnT | None:
+    def _make_progress(self, call: RunningCall, permit: Permit, registered: str) -> ProgressFnT | None:
         """Make the function that passes on the notifications of a call; None if they are dropped."""
         judge = self._judge
         if judge is None:
-            passed: ProgressFnT = ctx.session.report_progress
+            passed: ProgressFnT = call.report_progress
             return passed
         if Passed.PROGRESS not in judge.passed:
             return None
@@ -308,17 +330,9 @@ class Proxy:
                 message = await judge.read_message(
                     message, f"{permit.action_id}-progress-{number}", registered
                 )
-            await ctx.session.report_progress(progress, total, message)
+            await call.report_progress(progress, total, message)
 
         return pass_on
-
-    async def _report(self, permit: Permit, error: str | None) -> None:
-        """Report the outcome. If the broker is away, the result is still returned: the tool has run, and on
-        an error the agent would call it again."""
-        try:
-            await self._gate.finish(permit, error=error)
-        except GATE_AWAY:
-            log.exception("the outcome of %s is not reported", permit.action_id)
 
     async def _hear(self, message: Any) -> None:
         """Pass on that the list of tools changed: to a client of an older version, and to those that listen

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 DEFAULT_APPROVAL_S = 50.0
 """Less than the minute after which, by default, the SDKs' clients give up a request."""
-
-
+DEFAULT_ANSWER_S, LONGEST_ANSWER_S = 300.0, 3600.0
+"""The time in which a client must answer what a server asks."""
 LONGEST_PARKED_S = 6 * 24 * 3600.0
 """Shorter than a journal remembers an action."""
 
@@ -34,6 +34,21 @@ class Passed(StrEnum):
     """The bytes of images, sounds and resources, which no gate reads, and icons."""
 
 
+class ServerRequest(StrEnum):
+    """What a server may ask of the agent's client, if it is named and the gate allows it."""
+
+    ELICITATION = "elicitation"
+    """That the user gives something: `elicitation/create`."""
+    SAMPLING = "sampling"
+    """That the agent's model writes something: `sampling/createMessage`."""
+
+
+REQUEST_METHODS = {
+    ServerRequest.ELICITATION: "elicitation/create",
+    ServerRequest.SAMPLING: "sampling/createMessage",
+}
+
+
 class ProxyFileError(Exception):
     """The file cannot be used; the message names it and says why."""
 
@@ -47,7 +62,8 @@ class ProxyFile(StrictModel):
     `signing_key`: the enforcement point in whose name outcomes are signed. `values_key`: the file with the
     key of the agent's tenant, by which the values in results are reported as fingerprints. `task`: the file
     with the mandate under which all calls act. `parking_key`: the file with the key that seals the states of
-    parked calls, made if it is not there; `parked_s`: how long such a call waits at most.
+    parked calls, made if it is not there; `parked_s`: how long such a call waits at most. `server_requests`:
+    what the server may ask of the agent's client; `answer_s`: how long the client may take to answer.
     """
 
     agent: Name | None = None
@@ -67,6 +83,8 @@ class ProxyFile(StrictModel):
     task: str | None = None
     parking_key: str | None = None
     parked_s: float = Field(default=24 * 3600.0, gt=0, le=LONGEST_PARKED_S)
+    server_requests: list[Annotated[ServerRequest, Strict(False)]] = Field(default_factory=list)
+    answer_s: float = Field(default=DEFAULT_ANSWER_S, gt=0, le=LONGEST_ANSWER_S)
 
 
 def read_proxy_file(file: Path) -> ProxyFile:
@@ -97,7 +115,8 @@ class ProxyOptions:
     not listed is "SERVER.TOOL" there. `results`: fields by wire names, such as `content_class`, with which
     what the server sends goes through the gate as retrieved items; None: it does not. `passed`: what is not
     dropped then. `approval_s`: how long a call waits for a person if one must agree first. `mandate`: signed,
-    under which all calls act; None: they name none. `parking`: None: no call is parked.
+    under which all calls act; None: they name none. `parking`: None: no call is parked. `server_requests`:
+    what the server may ask of the agent's client, who has `answer_s` to answer.
     """
 
     server: str
@@ -108,11 +127,20 @@ class ProxyOptions:
     approval_s: float = DEFAULT_APPROVAL_S
     mandate: Mapping[str, Any] | None = None
     parking: Parking | None = None
+    server_requests: frozenset[ServerRequest] = frozenset()
+    answer_s: float = DEFAULT_ANSWER_S
 
     def name_registered(self, tool: str) -> str:
         """The tool's name in the registry. A server's name has no dot, so it ends at the first one."""
         return self.tools.get(tool, f"{self.server}.{tool}")
 
+    def name_request(self, method: str) -> str:
+        """The name in the registry of what the server asks of the agent's client."""
+        return f"{self.server}.{method}"
+
     def is_ambiguous(self, tool: str) -> bool:
-        """Whether the file gives another tool the name that this one has by default."""
-        return tool not in self.tools and self.name_registered(tool) in self.tools.values()
+        """Whether the file gives another tool the name that this one has by default, or a request of the
+        server has it."""
+        name = self.name_registered(tool)
+        requests = {self.name_request(REQUEST_METHODS[kind]) for kind in self.server_requests}
+        return name in requests or (tool not in self.tools and name in self.tools.values())

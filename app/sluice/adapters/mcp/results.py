@@ -9,6 +9,7 @@ What cannot be judged (`Passed`) is dropped unless the operator names it.
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,9 @@ from sluice.client.answers import ClientError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from sluice.client import AsyncGateClient, RetrievalAnswer
+    from sluice.client import AsyncGateClient, Permit, RetrievalAnswer
 
+log = logging.getLogger(__name__)
 MOST_PROGRESS = 100
 """Of one call: each message is a request to the gate."""
 GATE_AWAY = (ClientError, KafkaError, ConnectionError)
@@ -52,6 +54,15 @@ def list_contents(result: CallToolResult) -> list[Any]:
         ):
             contents.append(b"")
     return contents
+
+
+async def report_outcome(gate: AsyncGateClient, permit: Permit, error: str | None) -> None:
+    """Report an outcome. If the broker is away, nothing is raised: what was permitted has run, and on an
+    error it would be done again."""
+    try:
+        await gate.finish(permit, error=error)
+    except GATE_AWAY:
+        log.exception("the outcome of %s is not reported", permit.action_id)
 
 
 @dataclass(frozen=True, slots=True)

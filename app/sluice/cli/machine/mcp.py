@@ -149,6 +149,8 @@ def run(  # noqa: PLR0913 - the command's options
         approval_s or file_options.approval_s or DEFAULT_APPROVAL_S,
         mandate or None,
         _build_parking(file_options, agent, session),
+        frozenset(file_options.server_requests),
+        file_options.answer_s,
     )
     gate_options = _build_gate_options(settings, file_options, agent_key, verdict_key or ())
     target: Any = url
