@@ -103,7 +103,7 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         committed = self._group_by_number(await self.consumer.seek_to_committed())
         try:
             recovered = Recovered(
-                self.sessions.data, ends, committed, self._find_end, self.consumer.tell_group
+                self.sessions.data, ends, committed, self._find_end, self._ask_end, self.consumer.tell_group
             )
             await self.engine.open(generation, recovered)
         except PolicyLost as lost:
@@ -116,6 +116,11 @@ class SluiceApp(faust.App):  # type: ignore[misc]
     def _find_end(self, topic: str, number: int) -> int | None:
         real = next(real for real, base in self.input_names.items() if base == topic)
         end: int | None = self.consumer.find_end(TP(real, number))
+        return end
+
+    async def _ask_end(self, topic: str, number: int) -> int | None:
+        real = next(real for real, base in self.input_names.items() if base == topic)
+        end: int | None = await self.consumer.ask_end(TP(real, number))
         return end
 
     def _group_by_number(self, offsets: Mapping[Any, int | None]) -> dict[int, dict[str, int]]:

@@ -34,6 +34,8 @@ RECOVERY_POLL_S = 0.2
 POLL_S = 0.1
 IDLE_S = 0.01
 WATCH_S = 1.0
+END_S = 1.0
+"""Within this the broker gives a partition's end, or timers wait."""
 TRACEPARENT = "traceparent"
 
 
@@ -107,6 +109,18 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
         assignment = subscription.assignment if subscription else None
         state = assignment.state_value(tp) if assignment else None
         return None if state is None else state.highwater
+
+    async def ask_end(self, tp: Any) -> int | None:
+        """The end of a partition as its leader gives it now; None if that takes longer than `END_S`."""
+        thread = self._thread
+
+        async def ask() -> int:
+            async with asyncio.timeout(END_S):
+                return int((await thread._consumer.end_offsets([tp]))[tp])
+
+        with suppress(KafkaError, TimeoutError):
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(ask(), thread.thread_loop))
+        return None
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[Any, ConsumerMessage]]:
         """Yield one message per fetched batch, and fetch again when the agents have delivered all of them.

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 PARTITIONS = 8
 NUMBER = home_of(b"s-1", PARTITIONS)
-PATIENCE_MS = 15_000
 
 
 class Inputs:
@@ -48,9 +47,7 @@ def partition(
     number: int = NUMBER,
 ) -> Partition:
     ports: dict[str, Port] = {} if port is None else {"held_input": port}
-    settings = engine_settings(
-        *BY_TOPIC, partitions=PARTITIONS, halt_on_offset_gap=True, review_patience_s=PATIENCE_MS / 1000
-    )
+    settings = engine_settings(*BY_TOPIC, partitions=PARTITIONS, halt_on_offset_gap=True)
     context = WorkerContext(point(*REVIEWERS, policy=memory_bundle()), Ports(ports), settings, {})
     return Partition(number, context, table, ends or {}, fail)
 
@@ -63,6 +60,11 @@ def decide(owner: Partition, topic: str, *records: dict[str, Any], at_ms: int = 
         input_record = InputRecord(topic, NUMBER, offset, at_ms, record["session_id"].encode(), raw)
         assert owner.intakes[topic].admit(offset)
         owner.start([input_record])
+
+
+def expire(owner: Partition, as_of_ms: int, *, end: int = 0, read: int | None = None) -> None:
+    """Let time act; the broker says that the reviews end at `end`."""
+    owner.expire_held(as_of_ms, end, read)
 
 
 def take(owner: Partition) -> list[tuple[str, dict[str, Any]]]:
@@ -107,38 +109,53 @@ def test_the_next_owner_expires_what_the_last_one_held_at_the_same_time() -> Non
     table: dict[bytes, bytes] = {}
     entered = make_held(table)
     owner = partition(table)
-    owner.tick(START + HOUR - 1)
+    expire(owner, START + HOUR - 1)
     assert take(owner) == []
-    owner.tick(START + HOUR)
+    expire(owner, START + HOUR)
     ((_, expired),) = take(owner)
     assert (expired["schema"], expired["expires_at"]) == (
         "sluice/quarantine_expired/v1",
         entered["expires_at"],
     )
-    owner.tick(START + 2 * HOUR)
+    expire(owner, START + 2 * HOUR)
     assert take(owner) == []
 
 
-def test_timers_wait_for_the_reviews_that_came_while_nobody_owned_the_partition() -> None:
+def test_timers_wait_for_a_review_that_lies_on_the_broker_and_is_not_read() -> None:
     table: dict[bytes, bytes] = {}
     entered = make_held(table)
-    owner = partition(table, {REVIEWS: 1})
-    owner.tick(START + HOUR)
+    owner = partition(table)
+    for read in (None, 0):
+        expire(owner, START + HOUR, end=1, read=read)
     assert take(owner) == []
     decide(owner, REVIEWS, review(entered, "reject"), at_ms=START + HOUR - 1)
-    owner.tick(START + HOUR)
+    expire(owner, START + HOUR, end=1)
     assert schemas(owner) == ["quarantine_rejected"]
 
 
 def test_timers_do_not_wait_for_reviews_that_were_rolled_back_or_deleted() -> None:
     table: dict[bytes, bytes] = {}
     make_held(table)
-    owner = partition(table, {REVIEWS: 1})
-    owner.tick(START + HOUR)
-    owner.tick(START + HOUR + PATIENCE_MS - 1)
+    owner = partition(table)
+    expire(owner, START + 2 * HOUR, end=1, read=0)
     assert take(owner) == []
-    owner.tick(START + HOUR + PATIENCE_MS)
+    expire(owner, START + 2 * HOUR, end=1, read=1)
     assert schemas(owner) == ["quarantine_expired"]
+
+
+async def test_timers_wait_for_a_review_that_is_being_decided_however_far_the_topic_is_read() -> None:
+    table: dict[bytes, bytes] = {}
+    entered = make_held(table)
+    port = Inputs(json.dumps(write(derived_from=[STRANGER])).encode())
+    owner = partition(table, port=port)
+    decide(owner, REVIEWS, review(entered, "approve"), at_ms=START + HOUR - 1)
+    await port.asked.wait()
+    expire(owner, START + HOUR, end=1, read=1)
+    assert take(owner) == []
+    port.there.set()
+    await owner.quiet()
+    expire(owner, START + HOUR, end=1, read=1)
+    assert schemas(owner) == ["quarantine_approved", "admitted_memory"]
 
 
 def test_after_a_crash_nobody_waits_for_the_markers_behind_what_workers_wrote() -> None:
@@ -169,7 +186,7 @@ async def test_a_memory_that_expires_while_its_content_is_fetched_is_not_release
     owner = partition(table, port=port)
     decide(owner, REVIEWS, review(entered, "approve"))
     await port.asked.wait()
-    owner.tick(START + HOUR)
+    expire(owner, START + HOUR)
     port.there.set()
     await owner.quiet()
     found = take(owner)

@@ -122,12 +122,16 @@ class Worker:
 
     async def open(self) -> None:
         store = cast("PartitionedStore", Store())
-        await self.engine.open(1, Recovered(store, {}, {}, lambda *_: None, _tell))
+        await self.engine.open(1, Recovered(store, {}, {}, lambda *_: None, _give_no_end, _tell))
 
     def list_recorded(self) -> list[str]:
         """What every transaction wrote to the policy's topic, by its trigger."""
         values: list[Any] = [one for batch in self.writes.batches for one in batch.outputs]
         return [str(one[3]) for one in values]
+
+
+async def _give_no_end(_: str, __: int) -> None:
+    return None
 
 
 async def _tell(_: object) -> None:

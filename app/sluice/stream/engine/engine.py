@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.evaluation import Ports
     from sluice.stream.engine.intake import FetchedBatch
-    from sluice.stream.engine.owned import FindEnd, ReadPosition
+    from sluice.stream.engine.owned import AskEnd, FindEnd, ReadPosition
     from sluice.stream.engine.takeover import Recovered, TellGroup
     from sluice.stream.engine.transaction import Transactor
     from sluice.stream.feeds.policy_feed import PolicyFeed
@@ -193,7 +193,7 @@ class Engine:
         """The loops that run while partitions are open."""
         yield self._observe()
         yield self._report()
-        yield self._timers()
+        yield self._timers(recovered.ask_end)
         yield self._tell(recovered.tell_group)
         yield self._feeds.policy.follow(self.use)
         yield self._feeds.sources.follow()
@@ -317,9 +317,19 @@ class Engine:
                 await tell(moved)
                 told = offsets
 
-    async def _timers(self) -> None:
+    async def _timers(self, ask_end: AskEnd) -> None:
+        """Let time act. What a review can still end waits for every review that has arrived, as far as the
+        broker says when it is asked: the end that the last fetch brought is older, and after a change of
+        leader much older."""
         while True:
             await asyncio.sleep(self.settings.timer_interval_s)
-            for number, owned in list(self._owned.items()):
-                owned.tick(self._clock.wall_ms(), self._find_end(REVIEWS, number))
+            for owned in list(self._owned.values()):
+                owned.tick(self._clock.wall_ms())
                 await asyncio.sleep(0)
+            as_of_ms = self._clock.wall_ms()
+            due = {n: owned for n, owned in self._owned.items() if owned.waits_for_reviews(as_of_ms)}
+            ends = await asyncio.gather(*(ask_end(REVIEWS, number) for number in due))
+            for owned, end in zip(due.values(), ends, strict=True):
+                if end is not None:
+                    owned.expire_held(as_of_ms, end)
+                    await asyncio.sleep(0)

@@ -40,7 +40,6 @@ class EngineSettings:
     timer_batch: int = 500
     timer_retry_s: float = 60.0
     report_s: float = 1.0
-    review_patience_s: float = 15.0
     port_patience_s: float = 60.0
     slice_s: float = 0.004
     chunk: int = 32

@@ -99,35 +99,22 @@ class Intake:
 
 
 class Backlog:
-    """Decides how far everything that arrived is decided; asked repeatedly while something is due. A topic's
-    end may be after commit markers or records that were rolled back or deleted, which are never delivered:
-    if nothing moves for `patience_ms`, it waits no longer."""
+    """Finds the time up to which everything that arrived at a topic is decided. Asked repeatedly while
+    something is due: what arrives meanwhile is waited for the next time only."""
 
-    def __init__(self, patience_ms: int) -> None:
-        """The patience must be longer than a fetch takes."""
-        self._patience_ms = patience_ms
+    def __init__(self) -> None:
         self._end: int | None = None
         self._as_of_ms = 0
-        self._position = -1
-        self._since_ms = 0
-        self._unreachable = 0
 
-    def find_decided_until(
-        self, position: int, end: int, now_ms: int, *, deciding: bool = False
-    ) -> int | None:
-        """The time up to which everything that arrived is decided, None while something is not.
+    def find_decided_until(self, passed: int, end: int, as_of_ms: int) -> int | None:
+        """The time (ms) up to which everything that arrived is decided, None while something is not.
 
-        `position`: the first undecided offset; `end`: the topic's end as known at `now_ms`;
-        `deciding`: a delivered input is undecided, so the patience does not run.
+        `passed`: everything before this offset is decided, or will never be delivered; `end`: what the broker
+        gave as the topic's end when it was asked at `as_of_ms` or later.
         """
         if self._end is None:
-            self._end, self._as_of_ms = end, now_ms
-            self._position, self._since_ms = position, now_ms
-        if self._end > max(position, self._unreachable):
-            if deciding or position != self._position:
-                self._position, self._since_ms = position, now_ms
-            if now_ms - self._since_ms < self._patience_ms:
-                return None
-            self._unreachable = self._end
+            self._end, self._as_of_ms = end, as_of_ms
+        if self._end > passed:
+            return None
         self._end = None
         return self._as_of_ms

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sluice.stream.engine.partition import TRANSACTIONAL
 from sluice.stream.engine.writer import Writer
 from sluice.stream.process import start_task
+from sluice_topics.catalog import REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,6 +36,8 @@ ReadPosition = Callable[[str, int], int | None]
 unknown."""
 FindEnd = Callable[[str, int], int | None]
 """By an input topic's base name and partition number, its end as of the last fetch; None: unknown."""
+AskEnd = Callable[[str, int], Awaitable[int | None]]
+"""By the same, its end as the broker gives it now; None: it gave none in time."""
 
 
 class Owned:
@@ -117,17 +120,29 @@ class Owned:
             self._arrived.set()
 
     def note_read(self, read: ReadPosition) -> None:
-        """Note the consumer's position; everything before it was offered. Only suspects need it."""
+        """Note the consumer's position; everything before it was offered. Suspects need it of all topics,
+        timers of the reviews."""
+        names, number = self._settings.real_names, self._partition.number
+        topics = (REVIEWS,) if self._probe is None else self._partition.intakes
+        self._read = {topic: read(names[topic], number) for topic in topics}
         if self._probe is not None:
-            names, number = self._settings.real_names, self._partition.number
-            self._read = {topic: read(names[topic], number) for topic in self._partition.intakes}
             self._arrived.set()
 
-    def tick(self, now_ms: int, reviews_end: int | None) -> None:
-        """Run the timers, except while suspects are tried: their states must not change between marker and
-        input."""
+    def tick(self, now_ms: int) -> None:
+        """Run the sessions' timers, except while suspects are tried: their states must not change between
+        marker and input."""
         if self._probe is None:
-            self._partition.tick(now_ms, reviews_end)
+            self._partition.tick(now_ms)
+
+    def waits_for_reviews(self, now_ms: int) -> bool:
+        """Whether the time of a quarantined memory or an open escalation has come, and timers run."""
+        due_ms = self._partition.book.next_due_ms()
+        return self._probe is None and due_ms is not None and due_ms <= now_ms
+
+    def expire_held(self, as_of_ms: int, reviews_end: int) -> None:
+        """Let time act on those, as far as every review is decided that had arrived at `as_of_ms`."""
+        if self._probe is None:
+            self._partition.expire_held(as_of_ms, reviews_end, self._read.get(REVIEWS))
 
     def note(self, refused: Iterable[Refused]) -> None:
         """Enter refused control records into the ledger."""

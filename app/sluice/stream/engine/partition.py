@@ -79,8 +79,7 @@ class Partition:
         self.book = Book(table)
         self.policy = RecordedPolicy(number, table)
         self._shared = Shared(self.book, context.histories, context.provenance, context.uses)
-        self._reviews_at_takeover = ends.get(REVIEWS, 0)
-        self._reviews = Backlog(int(settings.review_patience_s * 1000))
+        self._reviews = Backlog()
         begin = partial(begin_input, context, self.sessions, self._shared, number)
         self.lanes = Lanes(context.ports, begin, self._finish, fail)
         observer = settings.observer
@@ -116,9 +115,9 @@ class Partition:
         """Return when every input that was started is decided."""
         await self._quiet.wait()
 
-    def tick(self, now_ms: int, reviews_end: int | None = None) -> None:
-        """Act on sessions and memories whose time has come. A session with an input in flight is left to its
-        lane. `reviews_end`: the end of the reviews as far as it is known now."""
+    def tick(self, now_ms: int) -> None:
+        """Act on sessions whose time has come, and raise alarms. A session with an input in flight is left to
+        its lane."""
         settings = self._context.settings
         for key in self.sessions.due(now_ms, self.lanes.waiting, settings.timer_batch):
             expire = partial(self._expire, key, now_ms)
@@ -127,20 +126,18 @@ class Partition:
                 self.sessions.retry(key, now_ms + int(settings.timer_retry_s * 1000))
             else:
                 self._stage(key, self.sessions.load(key), expired, None, queued_at=None)
-        self._expire_held(now_ms, max(reviews_end or 0, self._reviews_at_takeover))
         if self.number == CONTROL_PARTITION:
             self._raise_alarms(now_ms)
 
-    def _expire_held(self, now_ms: int, reviews_end: int) -> None:
-        """Expire held memories, but only after every review that has arrived is decided: a review may have
-        come in time, however late it is read."""
-        due_ms = self.book.next_due_ms()
-        if due_ms is None or due_ms > now_ms:
-            return
-        reviews = self.intakes[REVIEWS]
-        until = self._reviews.find_decided_until(
-            reviews.resume_at, reviews_end, now_ms, deciding=reviews.in_flight > 0
-        )
+    def expire_held(self, as_of_ms: int, reviews_end: int, reviews_read: int | None) -> None:
+        """Act on quarantined memories and open escalations whose time has come, but only after every review
+        that had arrived at `as_of_ms` is decided: it may have come in time, however late it is read.
+
+        `reviews_end`: what the broker gave as the end of the reviews when it was asked at `as_of_ms` or
+        later; `reviews_read`: how far the consumer has read and delivered them, None if unknown.
+        """
+        passed = self.intakes[REVIEWS].find_passed(reviews_read)
+        until = self._reviews.find_decided_until(passed, reviews_end, as_of_ms)
         if until is None:
             return
         expired = self._context.point.expire_held(self.book, until, self._context.settings.timer_batch)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiokafka import TopicPartition
 
     from sluice.core.trust.policy_contents import EditionDifference
-    from sluice.stream.engine.owned import FindEnd
+    from sluice.stream.engine.owned import AskEnd, FindEnd
     from sluice.stream.engine.partition import Partition
     from sluice.stream.engine.sessions import PartitionedStore
 
@@ -31,13 +31,14 @@ _SHORT = 40
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The state found on the broker, and by partition number and input topic (base name) the end offset and
-    the group's committed offset. `find_end` returns an input topic's end as of the last fetch;
-    `tell_group` commits the group's offsets; during a rebalance it does nothing."""
+    the group's committed offset. `find_end` returns an input topic's end as of the last fetch; `ask_end`
+    asks the broker for it; `tell_group` commits the group's offsets; during a rebalance it does nothing."""
 
     store: PartitionedStore
     ends: Mapping[int, Mapping[str, int]]
     committed: Mapping[int, Mapping[str, int]]
     find_end: FindEnd
+    ask_end: AskEnd
     tell_group: TellGroup
 
 
