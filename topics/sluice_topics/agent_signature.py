@@ -45,10 +45,10 @@ class AgentSignature(NamedTuple):
 
 def read_signature(raw: bytes) -> AgentSignature | None:
     """What a header's value says; None for one that is not written as above, character by character."""
-    found = _FORM.fullmatch(raw) if len(raw) <= LONGEST_HEADER else None
-    if found is None:
+    match = _FORM.fullmatch(raw) if len(raw) <= LONGEST_HEADER else None
+    if match is None:
         return None
-    key_id, at_ms, nonce, signature = found.groups()
+    key_id, at_ms, nonce, signature = match.groups()
     return AgentSignature(key_id.decode(), int(at_ms), nonce.decode(), a2b_base64(signature))
 
 

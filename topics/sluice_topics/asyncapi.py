@@ -182,18 +182,22 @@ def _add_gates(schemas: Json, gates: Shapes, ref_template: str) -> Json:
     by_gate = [
         {
             "if": {"properties": {"gate": {"const": gate}}},
-            "then": {"properties": {"detail": {"anyOf": [_make_ref(one.detail, ref_template), UNANSWERED]}}},
+            "then": {
+                "properties": {"detail": {"anyOf": [_make_ref(gate_shapes.detail, ref_template), UNANSWERED]}}
+            },
         }
-        for gate, one in gates.items()
+        for gate, gate_shapes in gates.items()
     ]
-    memories = {name: one.memory for name, one in gates.items() if one.memory is not None}
+    memories = {
+        name: gate_shapes.memory for name, gate_shapes in gates.items() if gate_shapes.memory is not None
+    }
     shapes: Json = {}
-    for model in (*(one.detail for one in gates.values()), *memories.values()):
+    for model in (*(gate.detail for gate in gates.values()), *memories.values()):
         shape = model.model_json_schema(by_alias=True, ref_template=ref_template)
         shapes |= {**shape.pop("$defs", {}), model.__name__: shape}
     session = copy.deepcopy(schemas[SESSION_VALUES])
-    known = {name: _make_ref(model, ref_template) for name, model in memories.items()}
-    session["properties"]["remembered"]["anyOf"][0]["properties"] = known
+    references = {name: _make_ref(model, ref_template) for name, model in memories.items()}
+    session["properties"]["remembered"]["anyOf"][0]["properties"] = references
     results = schemas[GATE_RESULT] | {"allOf": by_gate}
     return schemas | {GATE_RESULT: results, SESSION_VALUES: session} | shapes
 
@@ -269,8 +273,8 @@ def _make_message(record: type[Record]) -> Json:
 
 def _make_component_schemas() -> Json:
     models = [(record, "validation") for record in _list_records()]
-    _, found = models_json_schema(models, by_alias=True, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
-    schemas: Json = found["$defs"]
+    _, definitions = models_json_schema(models, by_alias=True, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    schemas: Json = definitions["$defs"]
     described = {record.__name__: _describe(record, schemas[record.__name__]) for record in _list_records()}
     headers = {
         "InputHeaders": INPUT_HEADERS,

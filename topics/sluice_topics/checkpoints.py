@@ -31,8 +31,8 @@ def find_checkpoints(record: Fields) -> Mapping[str, str]:
     """The four verdict checkpoints of a record: those of a verdict; of what decides on content that comes in
     `front`; OBSERVED of all others."""
     if "checkpoints" in record:
-        found: Mapping[str, str] = record["checkpoints"]
-        return found
+        checkpoints: Mapping[str, str] = record["checkpoints"]
+        return checkpoints
     front = _find_front(record)
     return OBSERVED if front is None else {**OBSERVED, "front": front}
 
@@ -49,23 +49,25 @@ def find_advisories(record: Fields) -> list[Entry]:
     ]
     if record.get("action") != "quarantine":
         return missing
-    told = f"the memory waits for a reviewer until {record.get('expires_at')}: {record['reason']}"
-    return [_make_entry("sluice.quarantine", told, str(record["memory_id"])), *missing]
+    description = f"the memory waits for a reviewer until {record.get('expires_at')}: {record['reason']}"
+    return [_make_entry("sluice.quarantine", description, str(record["memory_id"])), *missing]
 
 
 def find_aip_verdict(record: Fields) -> str:
     """Seed 002's X-AIP-Verdict of a verdict: what the gates whose model judges reasoning made of it."""
     if ANALYSING.isdisjoint(record["stages"]):
         return "disabled"
-    results = [one for one in record["gateResults"] if one["gate"] in ANALYSING]
-    asked = [one["status"] for one in record["model_outputs"] if one["gate"] in ANALYSING]
+    results = [result for result in record["gateResults"] if result["gate"] in ANALYSING]
+    asked = [output["status"] for output in record["model_outputs"] if output["gate"] in ANALYSING]
     if not results or not asked:
         return "skipped"
-    found = [(one["passed"], one["failureReason"], one["detail"].get("objection")) for one in results]
-    broken = [reason or objection or "" for passed, reason, objection in found if objection or not passed]
-    if any(not one.startswith(UNDECIDED) for one in broken):
+    judged = [
+        (result["passed"], result["failureReason"], result["detail"].get("objection")) for result in results
+    ]
+    broken = [reason or objection or "" for passed, reason, objection in judged if objection or not passed]
+    if any(not reason.startswith(UNDECIDED) for reason in broken):
         return "boundary_violation"
-    unanswered = [_UNANSWERED[one] for one in asked if one in _UNANSWERED]
+    unanswered = [_UNANSWERED[status] for status in asked if status in _UNANSWERED]
     if unanswered:
         return max(unanswered, key=("skipped", "error").index)
     return "ambiguous" if broken else "clear"
@@ -74,17 +76,17 @@ def find_aip_verdict(record: Fields) -> str:
 def _find_front(record: Fields) -> str | None:
     schema = record.get("schema")
     if schema == "sluice/memory_decision/v1":
-        found = "pass" if record["action"] == "allow" else "enforced"
+        outcome = "pass" if record["action"] == "allow" else "enforced"
         unsure = record.get("shadowAction") or _list_unjudged(record)
     elif schema == "sluice/quality_decision/v1":
-        found, unsure = _OF_ITEM[record["outcome"]], record.get("would_have_been")
+        outcome, unsure = _OF_ITEM[record["outcome"]], record.get("would_have_been")
     elif schema == "sluice/served_retrieval/v1":
-        outcomes = [_OF_ITEM[one["outcome"]] for one in record["items"]]
+        outcomes = [_OF_ITEM[item["outcome"]] for item in record["items"]]
         outcomes += ["enforced"] if record["withheld"] else []
-        found, unsure = max(outcomes, key=_SEVERITY.index, default="pass"), _list_unjudged(record)
+        outcome, unsure = max(outcomes, key=_SEVERITY.index, default="pass"), _list_unjudged(record)
     else:
         return None
-    return "observed" if found == "pass" and unsure else found
+    return "observed" if outcome == "pass" and unsure else outcome
 
 
 def _list_unjudged(record: Fields) -> list[str]:
@@ -93,7 +95,7 @@ def _list_unjudged(record: Fields) -> list[str]:
         analysis = record.get("analysis") or {}
         return [str(analysis["detail"])] if analysis.get("status") == "ignored" else []
     items = record["items"] if record.get("schema") == "sluice/served_retrieval/v1" else ()
-    return [one["unjudged"] for one in items if one.get("unjudged")]
+    return [item["unjudged"] for item in items if item.get("unjudged")]
 
 
 def _make_entry(source: str, text: str, an_id: str) -> Entry:

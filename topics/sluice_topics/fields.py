@@ -35,18 +35,18 @@ memory/test_writers_words.py). [Decision 8](decisions/0008-callers-words.md) giv
 
 def find_callers_word(field: FieldInfo) -> CallersWord | None:
     """What a field declares; None for nothing."""
-    return next((one for one in field.metadata if isinstance(one, CallersWord)), None)
+    return next((annotation for annotation in field.metadata if isinstance(annotation, CallersWord)), None)
 
 
 def list_input_records() -> tuple[type[Record], ...]:
     """Every record of an input topic, each followed by the records within it, and what stands for "
     "a part of one."""
-    found: dict[type[Record], None] = {}
+    record_types: dict[type[Record], None] = {}
     for topic in CATALOG:
         if topic.direction == "in":
             for record in topic.records:
-                found |= dict.fromkeys(_list_with_parts(record))
-    return (*found, SeedAction)
+                record_types |= dict.fromkeys(_list_with_parts(record))
+    return (*record_types, SeedAction)
 
 
 def make_fields_page() -> str:

@@ -169,8 +169,8 @@ def _describe_not_utf8(raw: bytes, error: UnicodeDecodeError) -> Unreadable:
 
 
 def _describe_not_json(text: str, error: json.JSONDecodeError) -> Unreadable:
-    place = f"line {error.lineno} column {error.colno} (character {error.pos})"
-    return Unreadable("not_json", write_json_path(find_steps_at(text, error.pos)), f"{error.msg}: {place}")
+    location = f"line {error.lineno} column {error.colno} (character {error.pos})"
+    return Unreadable("not_json", write_json_path(find_steps_at(text, error.pos)), f"{error.msg}: {location}")
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -181,11 +181,11 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _find_repeated(pairs: list[tuple[str, Any]]) -> str:
-    seen: set[str] = set()
+    observed: set[str] = set()
     for key, _ in pairs:
-        if key in seen:
+        if key in observed:
             break
-        seen.add(key)
+        observed.add(key)
     return key
 
 
@@ -211,9 +211,9 @@ def _refuse_constant(name: str) -> NoReturn:
 def _plant_flaws(hook: Any) -> Any:
     """The hook, returning a flaw in place of raising it."""
 
-    def plant(given: Any) -> Any:
+    def plant(value: Any) -> Any:
         try:
-            return hook(given)
+            return hook(value)
         except _Flaw as flaw:
             return flaw
 
@@ -255,8 +255,8 @@ def _find_surrogate(tree: Any) -> Unreadable | None:
 
 def _find_steps_to(boxed: list[Any], is_sought: Callable[[Any], bool]) -> list[Step] | None:
     """The steps to the first key or leaf that is wanted, in the text's order; the tree comes in a list."""
-    found = _find_backwards(boxed, is_sought)
-    return None if found is None else found[-2::-1]
+    backwards = _find_backwards(boxed, is_sought)
+    return None if backwards is None else backwards[-2::-1]
 
 
 def _find_backwards(tree: dict[str, Any] | list[Any], is_sought: Callable[[Any], bool]) -> list[Step] | None:

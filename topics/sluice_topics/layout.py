@@ -63,34 +63,34 @@ class TopicDifference:
 
 
 def compare_topics(
-    layout: TopicLayout, found: Mapping[str, FoundTopic], bootstrap_servers: str
+    layout: TopicLayout, existing: Mapping[str, FoundTopic], bootstrap_servers: str
 ) -> list[TopicDifference]:
-    """Every difference between the catalog and a broker. `found` by real name; other topics are no matter."""
+    """Every difference between the catalog and a broker. `existing` by real name; others are no matter."""
     return [
         difference
         for name, topic in layout.topics().items()
         for difference in _compare_topic(
-            name, topic, layout.count_partitions(topic), found.get(name), bootstrap_servers
+            name, topic, layout.count_partitions(topic), existing.get(name), bootstrap_servers
         )
     ]
 
 
 def _compare_topic(
-    name: str, topic: Topic, partitions: int, found: FoundTopic | None, bootstrap_servers: str
+    name: str, topic: Topic, partitions: int, existing: FoundTopic | None, bootstrap_servers: str
 ) -> Iterator[TopicDifference]:
-    if found is None:
+    if existing is None:
         yield TopicDifference(name, "topic", "present", "missing", "sluice topics create")
         return
-    if found.partitions != partitions:
+    if existing.partitions != partitions:
         yield TopicDifference(
             name,
             "partitions",
             str(partitions),
-            str(found.partitions),
-            _mend_single() if topic.single else _mend_partitions(found.partitions),
+            str(existing.partitions),
+            _mend_single() if topic.single else _mend_partitions(existing.partitions),
         )
     for key, value in topic.config().items():
-        actual = found.config.get(key, "")
+        actual = existing.config.get(key, "")
         if actual != value and not (key == RETENTION and _is_longer(actual, topic.retention_ms)):
             mend = _mend_config(name, key, value, bootstrap_servers)
             why = _explain_retention(topic) if key == RETENTION else _COSTS.get(key, "")
@@ -118,26 +118,26 @@ SAFE_REPLICAS = 2
 
 
 def list_risks(
-    layout: TopicLayout, found: Mapping[str, FoundTopic], replication: int, bootstrap_servers: str
+    layout: TopicLayout, existing: Mapping[str, FoundTopic], replication: int, bootstrap_servers: str
 ) -> list[TopicDifference]:
     """What the loss of a broker would cost on these topics. `replication`: the factor that is asked for."""
     return [
         risk
         for name in layout.topics()
-        if name in found
-        for risk in _list_topic_risks(name, found[name], replication, bootstrap_servers)
+        if name in existing
+        for risk in _list_topic_risks(name, existing[name], replication, bootstrap_servers)
     ]
 
 
 def _list_topic_risks(
-    name: str, found: FoundTopic, replication: int, bootstrap_servers: str
+    name: str, existing: FoundTopic, replication: int, bootstrap_servers: str
 ) -> Iterator[TopicDifference]:
-    replicas = found.replicas
+    replicas = existing.replicas
     if 0 < replicas < replication:
         mend = "kafka-reassign-partitions.sh with more replicas, or a new topic prefix"
         why = f"{replicas} of {replication} brokers have it, and what is on those alone is lost with them"
         yield TopicDifference(name, "replicas", str(replication), str(replicas), mend, why, is_risk=True)
-    insync = int(found.config.get(MIN_REPLICAS) or 0)
+    insync = int(existing.config.get(MIN_REPLICAS) or 0)
     if replicas > SAFE_REPLICAS and 0 < insync < SAFE_REPLICAS:
         mend = _mend_config(name, MIN_REPLICAS, str(SAFE_REPLICAS), bootstrap_servers)
         why = "a record counts as written when one broker has it: a decision can be lost with that broker"
@@ -146,7 +146,7 @@ def _list_topic_risks(
         mend = _mend_config(name, MIN_REPLICAS, str(replicas - 1), bootstrap_servers)
         why = "one broker that is away stops every write to this topic, and so every decision"
         yield TopicDifference(name, MIN_REPLICAS, str(replicas - 1), str(insync), mend, why, is_risk=True)
-    if replicas > 1 and found.config.get(UNCLEAN) == "true":
+    if replicas > 1 and existing.config.get(UNCLEAN) == "true":
         mend = _mend_config(name, UNCLEAN, "false", bootstrap_servers)
         why = "a broker that lacks committed records may become leader, and they are gone"
         yield TopicDifference(name, UNCLEAN, "false", "true", mend, why, is_risk=True)

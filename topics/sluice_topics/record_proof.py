@@ -123,10 +123,10 @@ def _hash_node(left: bytes, right: bytes) -> bytes:
 
 def read_proof(raw: bytes) -> RecordProof | None:
     """What a header's value says; None for one that is not written as above, character by character."""
-    found = _FORM.fullmatch(raw) if len(raw) <= LONGEST_HEADER else None
-    if found is None:
+    match = _FORM.fullmatch(raw) if len(raw) <= LONGEST_HEADER else None
+    if match is None:
         return None
-    key_id, number, leaves, signature, written = found.groups()
+    key_id, number, leaves, signature, written = match.groups()
     joined = b"" if written == b"-" else a2b_base64(written)
     if len(joined) % HASH_BYTES:
         return None

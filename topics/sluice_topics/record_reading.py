@@ -81,10 +81,10 @@ def find_call(action: Mapping[str, Any]) -> tuple[str, Any] | None:
     tool."""
     seed = action.get(_SEED_FORM)
     if isinstance(seed, dict):
-        tool, given = seed.get("action"), seed.get("value")
+        tool, value = seed.get("action"), seed.get("value")
     else:
-        tool, given = action.get("toolName", action.get("tool_name")), action.get("parameters")
-    return (tool, given) if isinstance(tool, str) else None
+        tool, value = action.get("toolName", action.get("tool_name")), action.get("parameters")
+    return (tool, value) if isinstance(tool, str) else None
 
 
 def _validate(model: type[R], document: Any, above: tuple[Step, ...]) -> R | Unreadable:
@@ -115,15 +115,17 @@ def _resolve(location: tuple[Step, ...], document: Any) -> tuple[tuple[Step, ...
     """
     parent, value, steps = None, document, []
     for step in location:
-        held = step in value if isinstance(value, dict) else isinstance(value, list) and isinstance(step, int)
-        if held:
+        has_step = (
+            step in value if isinstance(value, dict) else isinstance(value, list) and isinstance(step, int)
+        )
+        if has_step:
             parent, value = value, value[step]
             steps.append(step)
     return tuple(steps), parent, value
 
 
-def _describe_stranger(path: str, name: str, known: set[str]) -> Unreadable:
-    twins = [other for other in known if _normalize(other) == _normalize(name)]
+def _describe_stranger(path: str, name: str, field_names: set[str]) -> Unreadable:
+    twins = [other for other in field_names if _normalize(other) == _normalize(name)]
     if twins:
         return Unreadable("ambiguous_field", path, f"given beside its other spelling {twins[0]}")
     return Unreadable("unknown_field", path, "no such field")

@@ -146,7 +146,7 @@ class Members(Direction):
     stricter: Literal["more", "fewer"]
     says: str
     every: str = "any"
-    fold: Callable[[Any], Hashable] = lambda one: one
+    fold: Callable[[Any], Hashable] = lambda member: member
 
     def find(self, old: Any, new: Any) -> list[str]:
         """The members that are gone, or new, as people read them."""
@@ -155,8 +155,8 @@ class Members(Direction):
             return []
         if more is None:
             return [self.every]
-        there = {self.fold(one) for one in list_members(less)}
-        return [str(one) for one in list_members(more) if self.fold(one) not in there]
+        there = {self.fold(member) for member in list_members(less)}
+        return [str(member) for member in list_members(more) if self.fold(member) not in there]
 
 
 class Location(NamedTuple):
@@ -180,13 +180,15 @@ def find_relaxations(before: BaseModel, after: BaseModel) -> Iterator[Relaxation
 
 def list_sentences(relaxations: Iterable[Relaxation]) -> tuple[str, ...]:
     """Their sentences, each once."""
-    return tuple(dict.fromkeys(one.sentence for one in relaxations))
+    return tuple(dict.fromkeys(relaxation.sentence for relaxation in relaxations))
 
 
 @cache
 def find_directions(model: type[BaseModel], name: str) -> tuple[Direction, ...]:
     """What a field declares, or its model for fields that declare nothing (`unmarked`)."""
-    own = tuple(one for one in model.model_fields[name].metadata if isinstance(one, Direction))
+    own = tuple(
+        direction for direction in model.model_fields[name].metadata if isinstance(direction, Direction)
+    )
     unmarked: Direction | None = getattr(model, "unmarked", None)
     return own if own or unmarked is None else (unmarked,)
 
@@ -195,18 +197,18 @@ def list_members(value: Any) -> list[Any]:
     """The keys of an object, the ids of a list's objects, the values of another list."""
     if isinstance(value, dict):
         return list(value)
-    return [_get_id(one) if isinstance(one, BaseModel) else one for one in value or ()]
+    return [_get_id(member) if isinstance(member, BaseModel) else member for member in value or ()]
 
 
 def _get_id(model: Any) -> Any:
     return model.id if hasattr(model, "id") else getattr(model, "name", None)
 
 
-def _compare_models(before: BaseModel, after: BaseModel, place: Location) -> Iterator[Relaxation]:
+def _compare_models(before: BaseModel, after: BaseModel, location: Location) -> Iterator[Relaxation]:
     model: Any = type(before)
     about = getattr(model, "about", None)
     if about is not None:
-        place = place._replace(about=about, start=len(place.path))
+        location = location._replace(about=about, start=len(location.path))
     idle = before.idle_fields() if hasattr(before, "idle_fields") else ()
     compared: set[ComparedBy] = set()
     for name, field in model.model_fields.items():
@@ -214,53 +216,61 @@ def _compare_models(before: BaseModel, after: BaseModel, place: Location) -> Ite
         for direction in directions:
             if isinstance(direction, ComparedBy) and direction not in compared:
                 compared.add(direction)
-                for one in direction.by(before, after):
-                    yield one._replace(path=place.step_into(one.path).path)
+                for relaxation in direction.by(before, after):
+                    yield relaxation._replace(path=location.step_into(relaxation.path).path)
         if name not in idle and getattr(before, name) != getattr(after, name):
-            yield from _compare_fields(before, after, name, place.step_into(field.alias or name))
+            yield from _compare_fields(before, after, name, location.step_into(field.alias or name))
 
 
-def _compare_fields(before: BaseModel, after: BaseModel, name: str, place: Location) -> Iterator[Relaxation]:
+def _compare_fields(
+    before: BaseModel, after: BaseModel, name: str, location: Location
+) -> Iterator[Relaxation]:
     old, new = getattr(before, name), getattr(after, name)
     directions = find_directions(type(before), name)
     words = {
         "name": name,
-        "path": place.path[place.start :].lstrip("."),
-        "id": place.id,
-        "holder": place.path.split(".")[-2] if "." in place.path else "",
+        "path": location.path[location.start :].lstrip("."),
+        "id": location.id,
+        "holder": location.path.split(".")[-2] if "." in location.path else "",
         "before": before,
         "after": after,
         "old": old,
         "new": new,
     }
-    for one in directions:
-        if isinstance(one, Ordered) and one.relaxes(old, new):
-            in_words = {"old": one.shows(old), "new": one.shows(new)} if isinstance(one, StricterWhen) else {}
-            yield Relaxation(place.about + one.says.format(**(words | in_words)), place.path, old, new)
-        elif isinstance(one, Members):
-            yield from _compare_members(one, place, words)
+    for direction in directions:
+        if isinstance(direction, Ordered) and direction.relaxes(old, new):
+            in_words = (
+                {"old": direction.shows(old), "new": direction.shows(new)}
+                if isinstance(direction, StricterWhen)
+                else {}
+            )
+            yield Relaxation(
+                location.about + direction.says.format(**(words | in_words)), location.path, old, new
+            )
+        elif isinstance(direction, Members):
+            yield from _compare_members(direction, location, words)
     if all(isinstance(one, Members | StricterWhen | ComparedBy) for one in directions):
-        yield from _compare_inside(old, new, place)
+        yield from _compare_inside(old, new, location)
 
 
-def _compare_members(direction: Members, place: Location, words: dict[str, Any]) -> Iterator[Relaxation]:
-    found = direction.find(words["old"], words["new"])
+def _compare_members(direction: Members, location: Location, words: dict[str, Any]) -> Iterator[Relaxation]:
+    members = direction.find(words["old"], words["new"])
     of_objects = _list_models(words["old"]) or _list_models(words["new"])
-    for one in found if "{member}" in direction.says or not found else [", ".join(found)]:
-        sentence = place.about + direction.says.format(member=one, members=one, **words)
-        path = place.step_into(f"[{one}]").path if of_objects else place.path
+    for member in members if "{member}" in direction.says or not members else [", ".join(members)]:
+        sentence = location.about + direction.says.format(member=member, members=member, **words)
+        path = location.step_into(f"[{member}]").path if of_objects else location.path
         yield Relaxation(sentence, path, words["old"], words["new"])
 
 
-def _compare_inside(old: Any, new: Any, place: Location) -> Iterator[Relaxation]:
+def _compare_inside(old: Any, new: Any, location: Location) -> Iterator[Relaxation]:
     if isinstance(old, BaseModel) and isinstance(new, BaseModel):
-        yield from _compare_models(old, new, place)
+        yield from _compare_models(old, new, location)
         return
     newer = _list_models(new)
-    for key, one in _list_models(old).items():
+    for key, model in _list_models(old).items():
         if key in newer:
             step = key if isinstance(old, dict) else f"[{key}]"
-            yield from _compare_models(one, newer[key], place.step_into(step, id_=str(key)))
+            yield from _compare_models(model, newer[key], location.step_into(step, id_=str(key)))
 
 
 def _list_models(value: Any) -> dict[str, BaseModel]:
@@ -269,5 +279,7 @@ def _list_models(value: Any) -> dict[str, BaseModel]:
         return {}
     values = value.values() if isinstance(value, dict) else value
     return {
-        key: one for key, one in zip(list_members(value), values, strict=True) if isinstance(one, BaseModel)
+        key: model
+        for key, model in zip(list_members(value), values, strict=True)
+        if isinstance(model, BaseModel)
     }

@@ -49,8 +49,8 @@ _KEPT = 4096
 
 def _keep_short(read: Callable[[str], _Read]) -> Callable[[str], _Read]:
     """Keep what a function reads in texts of up to MAX_LEAF characters."""
-    kept = lru_cache(maxsize=_KEPT)(read)
-    return wraps(read)(lambda text: kept(text) if len(text) <= MAX_LEAF else read(text))
+    cached = lru_cache(maxsize=_KEPT)(read)
+    return wraps(read)(lambda text: cached(text) if len(text) <= MAX_LEAF else read(text))
 
 
 class Value(NamedTuple):
@@ -224,9 +224,9 @@ def read_value(text: str) -> Value:
     if not is_plain and (
         _UNSEEN.search(wide) or (not wide.isascii() and not unicodedata.is_normalized("NFKC", wide))
     ):
-        seen = " ".join(_UNSEEN.sub("", unicodedata.normalize("NFKC", wide)).split())
-        is_name = _read_kinds(seen, seen) is None or not seen
-        return _make_name(text) if is_name and "@" not in seen else _make_unclear(text)
+        visible = " ".join(_UNSEEN.sub("", unicodedata.normalize("NFKC", wide)).split())
+        is_name = _read_kinds(visible, visible) is None or not visible
+        return _make_name(text) if is_name and "@" not in visible else _make_unclear(text)
     value = _read_kinds(exact, wide)
     if value is None:
         return _make_name(text)
@@ -307,16 +307,16 @@ def _read_number(text: str) -> Value | None:
         and is_iban(iban := _IBAN_SEPARATORS.sub("", text).upper())
     ):
         return Value("iban", iban)
-    if found := _read_telephone(text):
-        return found
+    if value := _read_telephone(text):
+        return value
     return Value("account", _SEPARATORS.sub("", text).lower()) if _ACCOUNT.fullmatch(text) else None
 
 
 def _read_telephone(text: str) -> Value | None:
-    found = _TELEPHONE.fullmatch(text)
-    if found is None:
+    match = _TELEPHONE.fullmatch(text)
+    if match is None:
         return None
-    named, prefix, rest = found.groups("")
+    named, prefix, rest = match.groups("")
     if prefix and "(0)" in rest:
         if not _TRUNK.fullmatch(rest):
             return _UNCLEAR
@@ -347,20 +347,20 @@ def _read_mail(text: str) -> Value | None:
     if "@" not in text and not is_link:
         return _UNCLEAR if "%40" in text and "/" not in text and " " not in text else None
     if text[-1] == ">":
-        found = _PHRASED.fullmatch(text)
-        if found is None or _LISTED.search(text):
+        match = _PHRASED.fullmatch(text)
+        if match is None or _LISTED.search(text):
             outside = _QUOTED.sub("", text)
-            return _UNCLEAR if _AMBIGUOUS.search(outside) or found else None
-        text = found[1].strip()
+            return _UNCLEAR if _AMBIGUOUS.search(outside) or match else None
+        text = match[1].strip()
     elif is_link:
         address, _, more = text[7:].partition("?")
         if not _HEADERS.fullmatch(more):
             return _UNCLEAR
         text = unquote(address)
-    found = _MAIL.fullmatch(text)
-    if found is None:
+    match = _MAIL.fullmatch(text)
+    if match is None:
         return _UNCLEAR if is_link or _ROUTED.fullmatch(text) else None
-    local, host = _lower(found[1]), _read_host(found[2])
+    local, host = _lower(match[1]), _read_host(match[2])
     if not host or _ROUTE.search(local):
         return _UNCLEAR
     return Value("email", f"{local}@{host}")
@@ -400,8 +400,8 @@ def _read_bare_url(text: str) -> Value | None:
         return Value("url", host + path if user == "git" else f"scp://{user}@{host}{path}")
     if _IPV6.fullmatch(text):
         return _read_url("http", "//" + (text if text.startswith("[") else f"[{text}]"))
-    found = _BARE.fullmatch(text)
-    if found is None or not _may_be_host(found):
+    match = _BARE.fullmatch(text)
+    if match is None or not _may_be_host(match):
         return None
     return _UNCLEAR if "/../" in text or text.endswith("/..") else _read_url("http", "//" + text)
 
@@ -430,20 +430,20 @@ def _is_disguised(path: str) -> bool:
     return bool(may_be and _DISGUISED.search(path))
 
 
-def _may_be_host(found: re.Match[str]) -> bool:
+def _may_be_host(match: re.Match[str]) -> bool:
     """Whether a text without a scheme begins with a host: by a known port's place, or by its last label. A
     word that begins with a digit is none for its port's sake: `2026-03-06T10:00` is a time."""
-    host, port = found[1], found[2]
+    host, port = match[1], match[2]
     labels = host.removesuffix(".").split(".")
-    if not all(_HOST_LABEL.fullmatch(one) for one in labels):
+    if not all(_HOST_LABEL.fullmatch(label) for label in labels):
         return False
     if _IPV4.fullmatch(host):
-        return all(int(one) < 256 for one in labels)  # noqa: PLR2004 - a byte
+        return all(int(label) < 256 for label in labels)  # noqa: PLR2004 - a byte
     last = labels[-1].lower()
     if len(labels) == 1:
         return host.lower() == "localhost" or (port is not None and not host[0].isdigit())
     if last in _FILE_ENDINGS:
-        return last in _DOMAIN_ENDINGS and bool(port or found[3])
+        return last in _DOMAIN_ENDINGS and bool(port or match[3])
     return len(last) > 1 and (last.startswith("xn--") or last.isalpha())
 
 
@@ -453,12 +453,12 @@ def _read_url(scheme: str, rest: str) -> Value:
         return _read_file(rest)
     if not rest.startswith("//") or _NOT_IN_URL.search(rest):
         return _UNCLEAR
-    found = _PARTS.fullmatch(rest)
-    if found is None:
+    match = _PARTS.fullmatch(rest)
+    if match is None:
         return _UNCLEAR
-    authority, path, query = found.groups()
-    user, at, place = authority.rpartition("@")
-    host, colon, port = place.rpartition(":")
+    authority, path, query = match.groups()
+    user, at, host_port = authority.rpartition("@")
+    host, colon, port = host_port.rpartition(":")
     if not colon or (port and not (port.isascii() and port.isdigit())):
         host, port = host + colon + port, ""
     host, port, tail = _read_host(host), port.lstrip("0"), _clean_url_path((path or "")[1:])
@@ -479,10 +479,10 @@ _PARTS = re.compile(r"//([^/?#]*)(/[^?#]*)?([?#].*)?")
 
 
 def _read_file(rest: str) -> Value:
-    found = _LOCAL.match(rest)
-    if found is None or re.search(r"[?#\\]|%(?:2[f5]|5c)", rest, re.IGNORECASE):
+    match = _LOCAL.match(rest)
+    if match is None or re.search(r"[?#\\]|%(?:2[f5]|5c)", rest, re.IGNORECASE):
         return _UNCLEAR
-    path = unquote(rest[found.end() :], errors="surrogateescape")
+    path = unquote(rest[match.end() :], errors="surrogateescape")
     if _DRIVE.match(path):
         return _read_drive(path)
     return _UNCLEAR if _is_disguised(path) else Value("path", _resolve_path(path))
@@ -496,7 +496,10 @@ def _encode_other(text: str) -> str:
     return (
         text
         if text.isascii()
-        else "".join(one if one < "\x7f" or _is_foreign(one) else _encode(one) for one in text)
+        else "".join(
+            character if character < "\x7f" or _is_foreign(character) else _encode(character)
+            for character in text
+        )
     )
 
 
@@ -507,15 +510,15 @@ def _read_host(text: str) -> str:
     if text.startswith("["):
         return _read_ipv6(text)
     if not text.isascii():
-        folded = unicodedata.normalize("NFKC", text.casefold())
-        if _UNSEEN.search(text) or folded != _lower(text) or unicodedata.normalize("NFKC", text) != text:
+        casefolded = unicodedata.normalize("NFKC", text.casefold())
+        if _UNSEEN.search(text) or casefolded != _lower(text) or unicodedata.normalize("NFKC", text) != text:
             return ""
     text = _lower(text).removesuffix(".")
     labels = text.split(".")
     if _NUMBERS.fullmatch(text) or labels[-1].isdigit():
-        is_address = _DECIMAL.fullmatch(text) and all(int(one) < 256 for one in labels)  # noqa: PLR2004 - a byte
+        is_address = _DECIMAL.fullmatch(text) and all(int(label) < 256 for label in labels)  # noqa: PLR2004 - a byte
         return text if is_address else ""
-    labels = [_decode_label(one) for one in labels if _is_label(one)]
+    labels = [_decode_label(label) for label in labels if _is_label(label)]
     return ".".join(labels) if len(labels) == text.count(".") + 1 else ""
 
 
@@ -523,7 +526,8 @@ def _is_label(text: str) -> bool:
     if _HOST_LABEL.fullmatch(text):
         return True
     return 0 < len(text) < 64 and all(  # noqa: PLR2004 - a label's length
-        one in {"-", "_"} or one.isalnum() or unicodedata.category(one)[0] == "M" for one in text
+        character in {"-", "_"} or character.isalnum() or unicodedata.category(character)[0] == "M"
+        for character in text
     )
 
 
@@ -562,48 +566,51 @@ def _clean_url_path(path: str) -> str | None:
         return None
     if "%" in path or not path.isascii():
         path = unicodedata.normalize("NFC", _ENCODED.sub(_decode_run, path))
-    kept: list[str] = []
+    stored: list[str] = []
     segments = _TO_ENCODE.sub(_encode_letter, path).split("/")
     for segment in segments:
         if segment == "..":
-            del kept[-1:]
+            del stored[-1:]
         elif segment != ".":
-            kept.append(segment)
-    if segments[-1] in (".", "..") and kept:
-        kept.append("")
-    return "/" + "/".join(kept) if kept != [""] and kept else ""
+            stored.append(segment)
+    if segments[-1] in (".", "..") and stored:
+        stored.append("")
+    return "/" + "/".join(stored) if stored != [""] and stored else ""
 
 
 def _has_bad_bytes(path: str) -> bool:
     """Whether encoded bytes are no UTF-8, such as a dot or a slash in more bytes than it needs."""
     try:
-        for found in _BAD_BYTES.finditer(path):
-            unquote_to_bytes(found[0]).decode()
+        for match in _BAD_BYTES.finditer(path):
+            unquote_to_bytes(match[0]).decode()
     except UnicodeDecodeError:
         return True
     return False
 
 
-def _decode_run(found: re.Match[str]) -> str:
+def _decode_run(match: re.Match[str]) -> str:
     """Of encoded bytes the letters that a URL may hold as they are: RFC 3986's unreserved ones and, as in
     RFC 3987, those of other scripts."""
     try:
-        decoded = unquote_to_bytes(found[0]).decode()
+        decoded = unquote_to_bytes(match[0]).decode()
     except UnicodeDecodeError:
-        return found[0].upper()
-    return "".join(one if _UNRESERVED.match(one) or _is_foreign(one) else _encode(one) for one in decoded)
+        return match[0].upper()
+    return "".join(
+        character if _UNRESERVED.match(character) or _is_foreign(character) else _encode(character)
+        for character in decoded
+    )
 
 
-def _encode_letter(found: re.Match[str]) -> str:
-    return found[0] if _is_foreign(found[0]) else _encode(found[0])
+def _encode_letter(match: re.Match[str]) -> str:
+    return match[0] if _is_foreign(match[0]) else _encode(match[0])
 
 
-def _is_foreign(letter: str) -> bool:
-    return letter > "\x7f" and letter.isprintable() and not _UNSEEN.match(letter)
+def _is_foreign(character: str) -> bool:
+    return character > "\x7f" and character.isprintable() and not _UNSEEN.match(character)
 
 
-def _encode(letter: str) -> str:
-    return "".join(f"%{one:02X}" for one in letter.encode("utf-8", "surrogatepass"))
+def _encode(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
 def _resolve_path(text: str) -> str:
@@ -615,8 +622,8 @@ def _resolve_path(text: str) -> str:
 def _read_word(text: str) -> Value | None:
     if _HANDLE.fullmatch(text):
         return Value("handle", _lower(text))
-    if found := _UUID.fullmatch(text.lower()):
-        return Value("id", "".join(found.groups()))
+    if match := _UUID.fullmatch(text.lower()):
+        return Value("id", "".join(match.groups()))
     if _HEX.fullmatch(text):
         text = text.lower()
     return Value("id", text) if _ID.fullmatch(text) else None
@@ -715,7 +722,7 @@ def _search(text: str, plain: str, *, with_names: bool) -> Iterator[Value]:
     if plain is text or plain == text:
         return
     words = _list_words(plain)
-    yield from chain.from_iterable(_read_token(one) for one in _list_tokens(words) if one not in tokens)
+    yield from chain.from_iterable(_read_token(token) for token in _list_tokens(words) if token not in tokens)
     yield from _find_addresses(words)
     yield from _find_ibans(plain)
 
@@ -724,7 +731,7 @@ def _list_words(text: str) -> list[str]:
     """What stands between delimiters and may hold a value, each once. A text without such words holds names
     alone."""
     words = text.translate(_SPACED).split() if text.isascii() else _WORD.findall(text)
-    return [one for one in dict.fromkeys(words) if not one.isalpha() and _TELLING.search(one)]
+    return [word for word in dict.fromkeys(words) if not word.isalpha() and _TELLING.search(word)]
 
 
 def _list_tokens(words: Iterable[str]) -> dict[str, None]:
@@ -732,7 +739,7 @@ def _list_tokens(words: Iterable[str]) -> dict[str, None]:
     tokens: dict[str, None] = {}
     for word in words:
         if _BRACKET.search(word):
-            tokens |= {one: None for one in _TOKEN.findall(word) if _TELLING.search(one)}
+            tokens |= {token: None for token in _TOKEN.findall(word) if _TELLING.search(token)}
         else:
             tokens[word] = None
     return tokens
@@ -740,9 +747,9 @@ def _list_tokens(words: Iterable[str]) -> dict[str, None]:
 
 def _find_addresses(words: Iterable[str]) -> Iterator[Value]:
     """Addresses whatever stands around them, as in `href='mailto:a@b.c'` or `a@b.c's`."""
-    listed = [_ADDRESS.findall(one) for one in words if "@" in one]
-    for found in dict.fromkeys(chain.from_iterable(listed)):
-        value = read_value(found)
+    listed = [_ADDRESS.findall(word) for word in words if "@" in word]
+    for address in dict.fromkeys(chain.from_iterable(listed)):
+        value = read_value(address)
         if value.kind == "email":
             yield value
 
@@ -768,8 +775,8 @@ def _decode_text(text: str) -> str:
     return decoded if decoded == text else _cut(decoded, MAX_TEXT)
 
 
-def _decode_quoted(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16)) if found[1] else ""
+def _decode_quoted(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else ""
 
 
 def collect_values(result: Any) -> SeenValues:
@@ -831,7 +838,7 @@ class _Collector:
         if isinstance(node, (UUID, PurePath, Decimal)):
             return [str(node)]
         if is_dataclass(node) and not isinstance(node, type):
-            return [getattr(node, one.name) for one in fields(node)]
+            return [getattr(node, field.name) for field in fields(node)]
         dump = getattr(type(node), "model_dump", None)
         try:
             if dump is not None:
@@ -946,7 +953,7 @@ def _read_token(token: str) -> tuple[Value, ...]:
         return tuple(values)
     is_whole = value.kind in ("email", "phone") or (value.kind == "url" and "." in value.text)
     splits = "=" if is_whole or _DRIVE.match(token) else "=:"
-    parts = re.split(f"[{splits}]", token) if any(one in token for one in splits) else ()
+    parts = re.split(f"[{splits}]", token) if any(separator in token for separator in splits) else ()
     for part in dict.fromkeys(parts):
         if _TELLING.search(part):
             values += _read_token(part)
@@ -956,30 +963,30 @@ def _read_token(token: str) -> tuple[Value, ...]:
 def _close_brackets(token: str) -> str:
     """A URL up to the bracket that it does not open."""
     opened: list[str] = []
-    for at, one in enumerate(token):
-        if one in "([{":
-            opened.append(one)
-        elif one in _CLOSING and (not opened or opened.pop() != _CLOSING[one]):
+    for at, character in enumerate(token):
+        if character in "([{":
+            opened.append(character)
+        elif character in _CLOSING and (not opened or opened.pop() != _CLOSING[character]):
             return token[:at]
     return token
 
 
 def _find_numbers(text: str) -> Iterator[Value]:
     """Telephones, accounts and IBANs that are written in groups, and numbers below 0."""
-    for found in _GROUPS.finditer(text):
-        for spelling in dict.fromkeys((found[0], _PREFIX.sub("", found[0], count=1))):
+    for match in _GROUPS.finditer(text):
+        for spelling in dict.fromkeys((match[0], _PREFIX.sub("", match[0], count=1))):
             value = read_value(spelling)
             if value.kind in ("account", "phone") and not _MOMENT.fullmatch(spelling):
                 yield value
     if "-" in text:
-        for found in _NEGATIVE.finditer(text):
-            yield read_value(found[0])
+        for match in _NEGATIVE.finditer(text):
+            yield read_value(match[0])
     yield from _find_ibans(text)
 
 
 def _find_ibans(text: str) -> Iterator[Value]:
-    for found in _IBAN_DIGITS.finditer(text):
-        begin = found.start() - 2
+    for match in _IBAN_DIGITS.finditer(text):
+        begin = match.start() - 2
         iban = _read_spaced(text, begin, _LENGTHS.get(text[begin : begin + 2].upper(), 0))
         if is_iban(iban):
             yield Value("iban", iban)
@@ -998,9 +1005,9 @@ def _read_spaced(text: str, at: int, length: int) -> str:
 
 
 def _find_names(text: str) -> Iterator[Value]:
-    for found in _CAPITALISED.finditer(text):
-        words = found[0]
-        yield from (_read_names_after_stop if _begins_sentence(text, found) else _read_names)(words)
+    for match in _CAPITALISED.finditer(text):
+        words = match[0]
+        yield from (_read_names_after_stop if _begins_sentence(text, match) else _read_names)(words)
 
 
 @_keep_short
@@ -1018,9 +1025,9 @@ def _read_name(words: Sequence[str]) -> Value:
     return Value("name", name.lower()) if name.isascii() else read_value(name)
 
 
-def _begins_sentence(text: str, found: re.Match[str]) -> bool:
-    before = text[max(0, found.start() - 2) : found.start()].rstrip(" ")
-    return found[0] != text and before[-1:] in ("", ".", "!", "?", ":", "\n")
+def _begins_sentence(text: str, match: re.Match[str]) -> bool:
+    before = text[max(0, match.start() - 2) : match.start()].rstrip(" ")
+    return match[0] != text and before[-1:] in ("", ".", "!", "?", ":", "\n")
 
 
 def _list_names(words: Sequence[str], *, begins: bool) -> Iterator[Sequence[str]]:
@@ -1097,7 +1104,7 @@ def _begin_hmac(key: bytes) -> tuple[hashlib._Hash, hashlib._Hash]:
 
 
 _BLOCK = 64
-_INNER, _OUTER = (bytes(one ^ pad for one in range(256)) for pad in (0x36, 0x5C))
+_INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 
 
 def fingerprint_result(key: bytes, result: Any) -> dict[str, Any]:

@@ -79,8 +79,8 @@ class Record(BaseModel):
         """Stop at the first unknown field where there are more than known ones: an error each is slow."""
         fields = cls.__pydantic_fields__
         if isinstance(given, dict) and len(given) > len(fields):
-            known = fields.keys() | {field.alias for field in fields.values()}
-            stranger = next((key for key in given if key not in known), None)
+            field_names = fields.keys() | {field.alias for field in fields.values()}
+            stranger = next((key for key in given if key not in field_names), None)
             if stranger is not None:
                 raise PydanticCustomError("extra_forbidden", "unknown field", {"field": stranger})
         return given

@@ -97,13 +97,15 @@ def answer_fault(
     """Answer an action that made the core raise: read its session, judge it, and keep what came of it."""
     view = SessionView(state, parts.limits, input_record.timestamp_ms)
     principal = parts.policy.find_principal(action.agent_id)
-    seen = view.see_action(principal.owner, action.action_id)._replace(room=view.has_room(principal.owner))
-    verdict, ruling, counted = _judge(parts, input_record, action, principal, seen)
+    observed = view.see_action(principal.owner, action.action_id)._replace(
+        room=view.has_room(principal.owner)
+    )
+    verdict, ruling, counted = _judge(parts, input_record, action, principal, observed)
     keep_nonce(view, principal.owner, input_record)
     if counted is not None:
-        room = seen.room and principal.agent is not None
-        known = seen.known is not None
-        count(view, counted, ruling.mark, carried=ruling.carried, known=known, room=room)
+        has_capacity = observed.room and principal.agent is not None
+        is_known = observed.known is not None
+        count(view, counted, ruling.mark, carried=ruling.carried, known=is_known, room=has_capacity)
     return Decision(view.changes(), [*make_time_records(view), verdict, dead_letter])
 
 
@@ -131,7 +133,7 @@ def _judge(
     input_record: InputRecord,
     action: ProposedAction,
     principal: Principal,
-    seen: ActionSeen,
+    observed: ActionSeen,
 ) -> tuple[OutRecord, Ruling, ActionUsage | None]:
     """The verdict, its ruling, and the action as the session counts it: None where it was counted before."""
     org, bundle = principal.org, principal.bundle
@@ -141,9 +143,9 @@ def _judge(
     most = bundle.largest_rows_upper_bound
     rows = count_rows(parts.policy.registry.tools.get(action.tool_name), action.rows_affected, most) or most
     digest = extract_hex(input_record.digest)
-    if seen.remembered:
-        seen = select_seen(seen, bundle.stages)
-    repeats = seen.known is not None and seen.known.digest == digest
+    if observed.remembered:
+        observed = select_seen(observed, bundle.stages)
+    repeats = observed.known is not None and observed.known.digest == digest
     counted = rows if ruled.carried and not repeats else None
     about: dict[str, Any] = {
         **collect_ids(action),
@@ -155,7 +157,9 @@ def _judge(
         "registry_hashes": _entries(parts.policy, principal, action),
         "stages": bundle.stages,
         "advisories": (FAILED,),
-        "session": record_session(seen, acknowledgement(seen.flags, action.acknowledged_flags), counted),
+        "session": record_session(
+            observed, acknowledgement(observed.flags, action.acknowledged_flags), counted
+        ),
         "rows_reserved": wire_int(counted or 0),
     }
     if action.deadline_ms is not None:
@@ -259,7 +263,7 @@ def _name_user(used: DestinationUsed) -> str:
 
 def _list_fingerprints(by_role: Mapping[Any, Sequence[str]]) -> Iterator[tuple[str, str]]:
     """Each role and fingerprint, once."""
-    return ((role, one) for role, prints in by_role.items() for one in dict.fromkeys(prints))
+    return ((role, fingerprint) for role, prints in by_role.items() for fingerprint in dict.fromkeys(prints))
 
 
 def count_use(
@@ -276,9 +280,9 @@ def count_use(
     for by_role, at_ms, until_ms in uses:
         for role, fingerprint in _list_fingerprints(by_role):
             name = UsualName(*whose, role, fingerprint)
-            for one, after in counting.change(name, at_ms, until_ms):
-                records.append(record_usual(one, after, input_record.timestamp_ms))
-                changes.append(UseCounted(one, after))
+            for usage, after in counting.change(name, at_ms, until_ms):
+                records.append(record_usual(usage, after, input_record.timestamp_ms))
+                changes.append(UseCounted(usage, after))
     return Decision((), records, tuple(changes))
 
 

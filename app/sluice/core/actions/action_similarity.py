@@ -61,7 +61,7 @@ class ActionCalibration(StrictModel):
 
 def find_later_passing(before: SimilarityPolicy, after: SimilarityPolicy) -> Iterator[Relaxation]:
     """A higher threshold after untrusted content, where either has one of its own."""
-    old, new = (one.read_passing_bound(after_untrusted=True) for one in (before, after))
+    old, new = (policy.read_passing_bound(after_untrusted=True) for policy in (before, after))
     own = {before.pass_below_after_untrusted, after.pass_below_after_untrusted}
     if own != {None} and new > old:
         sentence = f"after untrusted content an action passes below {new}, not below {old}"
@@ -165,8 +165,10 @@ class ActionSimilarity(Gate):
 def make_similarity_question(text: str, policy: SimilarityPolicy) -> dict[str, Any]:
     """The question for the port `embedding`: the library by its digest, and by what weights the window is
     chosen that speaks most for harm."""
-    known = policy.calibration
-    weights = (known.harmful, known.harmless, known.lean) if known else (1.0, -1.0, 0.0)
+    calibration = policy.calibration
+    weights = (
+        (calibration.harmful, calibration.harmless, calibration.lean) if calibration else (1.0, -1.0, 0.0)
+    )
     return {"text": text, "library": policy.library, "windows": policy.windows, "weights": weights}
 
 
@@ -185,25 +187,25 @@ def _prepare_question(policy: SimilarityPolicy, context: ActionContext) -> Askin
     return result
 
 
-def _judge(policy: SimilarityPolicy, found: PatternAnswer, passing: float) -> StageResult:
+def _judge(policy: SimilarityPolicy, answer: PatternAnswer, passing: float) -> StageResult:
     detail: dict[str, Any] = {
-        "harmful": [one.model_dump() for one in found.harmful[:NAMED]],
-        "harmless": [one.model_dump() for one in found.harmless[:NAMED]],
-        **found.model_dump(include={"lean", "windows", "of", "unknown", "library", "model"}),
+        "harmful": [nearest.model_dump() for nearest in answer.harmful[:NAMED]],
+        "harmless": [nearest.model_dump() for nearest in answer.harmless[:NAMED]],
+        **answer.model_dump(include={"lean", "windows", "of", "unknown", "library", "model"}),
     }
-    if found.unknown > policy.unknown_above or not found.harmful or not found.harmless:
+    if answer.unknown > policy.unknown_above or not answer.harmful or not answer.harmless:
         return StageResult("pass", None, {"band": "abstained", **detail})
     calibration = policy.calibration
-    if calibration is None or found.library != policy.library:
+    if calibration is None or answer.library != policy.library:
         reason = f"{INCONCLUSIVE}: another library answered"
         return StageResult("escalate", reason, {"band": "inconclusive", **detail})
-    probability = calibration.probability(_mean(found.harmful), _mean(found.harmless), found.lean)
+    probability = calibration.probability(_mean(answer.harmful), _mean(answer.harmless), answer.lean)
     detail["probability"] = probability
     if probability > policy.harmful_above:
-        reason = f"similarity: {probability:.2f}: like {found.harmful[0].id}"
+        reason = f"similarity: {probability:.2f}: like {answer.harmful[0].id}"
         return _outcome(policy.above, reason, {"band": "harmful", **detail})
-    if found.windows < found.of:
-        reason = f"{INCONCLUSIVE}: {found.of - found.windows} of {found.of} windows were not compared"
+    if answer.windows < answer.of:
+        reason = f"{INCONCLUSIVE}: {answer.of - answer.windows} of {answer.of} windows were not compared"
         return _outcome(policy.unread, reason, {"band": "inconclusive", **detail})
     band = "pass" if probability < passing else "doubtful"
     return StageResult("pass", None, {"band": band, **detail})
@@ -218,4 +220,4 @@ def _outcome(
 
 
 def _mean(closest: Sequence[Nearest]) -> float:
-    return sum(one.cosine for one in closest) / len(closest)
+    return sum(nearest.cosine for nearest in closest) / len(closest)

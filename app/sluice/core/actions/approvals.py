@@ -90,12 +90,12 @@ def evaluate(
         decision = _release_items(waits)
     else:
         decision = yield from _approve(waits)
-    known = shared.book.escalation(review.subject_id)
-    if known is None or known._replace(steps_done=escalation.steps_done) != escalation:
+    stored = shared.book.escalation(review.subject_id)
+    if stored is None or stored._replace(steps_done=escalation.steps_done) != escalation:
         view = SessionView(state, parts.limits, input_record.timestamp_ms)
         return refuse(input_record, review, view, unknown(review))
     if decision.book:
-        decision.records[:0] = take_steps(known, input_record.timestamp_ms, input_record)[0]
+        decision.records[:0] = take_steps(stored, input_record.timestamp_ms, input_record)[0]
     return decision
 
 
@@ -133,12 +133,12 @@ def judge_again(
         if len(votes) < escalation.quorum:
             against = _INCOMPLETE
     if against is None:
-        found = yield from _judge_again(
+        judged = yield from _judge_again(
             parts, input_record, review, escalation, lambda *_: read_recorded_resolving(recorded)
         )
-        if isinstance(found, ResolvedAction):
-            return found.verdict
-        against = found if isinstance(found, Objection) else _INCOMPLETE
+        if isinstance(judged, ResolvedAction):
+            return judged.verdict
+        against = judged if isinstance(judged, Objection) else _INCOMPLETE
     return refuse_review(input_record, review, against)
 
 

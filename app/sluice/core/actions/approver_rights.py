@@ -44,7 +44,7 @@ def object_to_review(
 
 def _says_more(review: ReviewDecision) -> bool:
     """Whether it has what only the approval of an action may have."""
-    return any(one is not None for one in (review.parameters, review.grant, review.remember_days))
+    return any(extra is not None for extra in (review.parameters, review.grant, review.remember_days))
 
 
 def _object_to_more(
@@ -77,7 +77,7 @@ def _object_to_answer(
     if against is None and not escalation.is_pending:
         return Objection("already_ended", escalation.describe_end())
     votes = escalation.votes_with(hash_approved_parameters(review, escalation))
-    if against is None and any(one.approver_id == review.approver_id for one in votes):
+    if against is None and any(vote.approver_id == review.approver_id for vote in votes):
         return Objection("already_counted", "this approver's approval is counted already")
     return against
 
@@ -129,7 +129,7 @@ def select_fulfilling(
     registry: Registry, input_record: InputRecord, demanding: Escalation, votes: tuple[Vote, ...]
 ) -> tuple[Vote, ...]:
     """The approvals that fulfil what the policy demands by now."""
-    return tuple(one for one in votes if _may_approve(registry, input_record, demanding, one))
+    return tuple(vote for vote in votes if _may_approve(registry, input_record, demanding, vote))
 
 
 def _may_approve(registry: Registry, input_record: InputRecord, escalation: Escalation, vote: Vote) -> bool:

@@ -121,13 +121,13 @@ def _chain(context: ActionContext) -> _Chain:
     """If the action states nothing, an agent that no other may call is a root; any other agent may be at
     any place. The place of an agent that signs follows from its grants
     (sluice/core/actions/delegation.py)."""
-    ancestors, told = _ancestors(context.action), context.action.governance_context
+    ancestors, governance = _ancestors(context.action), context.action.governance_context
     if context.plan.agent is not None and context.plan.agent.keys is not None:
-        depth = 0 if told is None else len(told.grants or ())
+        depth = 0 if governance is None else len(governance.grants or ())
         return _Chain(depth, known=depth > 0 or not context.plan.agent.callers)
-    if told is not None and told.chain_depth is not None:
-        return _Chain(max(told.chain_depth, len(ancestors)), known=True)
-    if told is not None and told.root_agent_id == context.action.agent_id:
+    if governance is not None and governance.chain_depth is not None:
+        return _Chain(max(governance.chain_depth, len(ancestors)), known=True)
+    if governance is not None and governance.root_agent_id == context.action.agent_id:
         return _Chain(len(ancestors), known=not ancestors)
     may_be_called = context.plan.agent is not None and bool(context.plan.agent.callers)
     return _Chain(len(ancestors), known=not ancestors and not may_be_called)
@@ -135,37 +135,37 @@ def _chain(context: ActionContext) -> _Chain:
 
 def _ancestors(action: ProposedAction) -> set[str]:
     """The agents other than the acting one that the context names above it."""
-    told = action.governance_context
-    named = set() if told is None else {told.root_agent_id, told.parent_agent_id}
-    if told is not None and told.grants:
-        named.update(one.parent_agent_id for one in told.grants)
+    governance = action.governance_context
+    named = set() if governance is None else {governance.root_agent_id, governance.parent_agent_id}
+    if governance is not None and governance.grants:
+        named.update(grant.parent_agent_id for grant in governance.grants)
     return {name for name in named if name not in (None, action.agent_id)}
 
 
 def _violations(context: ActionContext, chain: _Chain, bound: int) -> list[str]:
-    action, registry, found = context.action, context.plan.registry, []
-    told = action.governance_context
+    action, registry, problems = context.action, context.plan.registry, []
+    governance = action.governance_context
     if action.delegate_to is not None:
-        found += list_link_violations(registry, action.agent_id, action.delegate_to)
-    if told is not None and told.parent_agent_id is not None:
-        found += list_link_violations(registry, told.parent_agent_id, action.agent_id)
+        problems += list_link_violations(registry, action.agent_id, action.delegate_to)
+    if governance is not None and governance.parent_agent_id is not None:
+        problems += list_link_violations(registry, governance.parent_agent_id, action.agent_id)
     if chain.least + 1 > bound:
-        found.append(f"chain_too_deep: {chain.least + 1} delegations, the bundle allows {bound}")
-    return found + _cycles(action, chain)
+        problems.append(f"chain_too_deep: {chain.least + 1} delegations, the bundle allows {bound}")
+    return problems + _cycles(action, chain)
 
 
 def _cycles(action: ProposedAction, chain: _Chain) -> list[str]:
-    told, found = action.governance_context, []
+    governance, problems = action.governance_context, []
     if action.delegate_to in _ancestors(action):
-        found.append(f"cycle: {action.delegate_to} is above {action.agent_id} already")
-    if told is not None and told.root_agent_id == action.agent_id and chain.least:
-        found.append(f"cycle: {action.agent_id} is the root of its own chain")
-    return found
+        problems.append(f"cycle: {action.delegate_to} is above {action.agent_id} already")
+    if governance is not None and governance.root_agent_id == action.agent_id and chain.least:
+        problems.append(f"cycle: {action.agent_id} is the root of its own chain")
+    return problems
 
 
 def _entries(context: ActionContext) -> dict[str, str]:
-    told = context.action.governance_context
-    names = (context.action.delegate_to, None if told is None else told.parent_agent_id)
+    governance = context.action.governance_context
+    names = (context.action.delegate_to, None if governance is None else governance.parent_agent_id)
     agents = [context.plan.registry.agents[name] for name in names if name in context.plan.registry.agents]
     return {agent.key: agent.hash for agent in agents}
 
@@ -203,7 +203,7 @@ class Controls(Gate):
         return StageResult(
             "block",
             f"frozen_{first.subject}: {first.reason}",
-            {"freezes": [{"id": one.id, "subject": one.subject} for one in context.freezes]},
+            {"freezes": [{"id": freeze.id, "subject": freeze.subject} for freeze in context.freezes]},
         )
 
 
@@ -302,14 +302,14 @@ def make_escalation(input_record: InputRecord, context: ActionContext) -> Escala
 
 def _own_reasons(plan: ActionPlan) -> list[str]:
     agent, tool, tier = plan.agent, plan.tool, plan.tier
-    found = [] if tool is not None else [_name_unregistered(plan)]
+    problems = [] if tool is not None else [_name_unregistered(plan)]
     if agent is not None and agent.tools is not None and tool is not None and tool.id not in agent.tools:
-        found.append(f"tool_not_granted: {tool.id}")
+        problems.append(f"tool_not_granted: {tool.id}")
     if agent is not None and tier > agent.tier:
-        found.append(f"above_agent_tier: {tier} above {agent.tier}")
+        problems.append(f"above_agent_tier: {tier} above {agent.tier}")
     if tier in _WAITS:
-        found.append(_WAITS[tier])
-    return found
+        problems.append(_WAITS[tier])
+    return problems
 
 
 def _name_unregistered(plan: ActionPlan) -> str:

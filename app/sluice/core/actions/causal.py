@@ -198,17 +198,17 @@ def _prepare_question(
     if constraints is None:
         question = {"scope": {"tenant": context.plan.tenant}, "question": {"system_prompt": prompt}}
         answer = yield Request(EXTRACTION_PORT, question, policy.extraction_budget_ms, apart=True)
-        found = EXTRACT.read(answer.payload)
-        if found is None:
+        extraction = EXTRACT.read(answer.payload)
+        if extraction is None:
             return StageResult("escalate", f"{INCONCLUSIVE}: the constraints could not be read")
-        constraints = found.constraints
+        constraints = extraction.constraints
     if not constraints:
         return StageResult("pass", None, NOTHING_TO_JUDGE)
     shown = show_action(context, policy.most_characters)
     numbered = {str(number): text for number, text in enumerate(constraints, 1)}
-    known = find_context(context)
-    question = {"constraints": numbered, **shown.fields(), **known.fields()}
-    port = PORT_IN_CONTEXT if known.is_known else PORT
+    question_context = find_context(context)
+    question = {"constraints": numbered, **shown.fields(), **question_context.fields()}
+    port = PORT_IN_CONTEXT if question_context.is_known else PORT
     answer = yield Request(
         port, {"scope": scope_of(context, "causal"), "question": question}, policy.budget_ms
     )
@@ -219,7 +219,9 @@ def _prepare_question(
     if checked.why is not None:
         return StageResult("escalate", checked.why, entries=checked.entries)
     result = _judge(policy, judgement, constraints, shown, extracted=extracted)
-    return result._replace(entries=checked.entries, detail={**result.detail, **known.make_fields()})
+    return result._replace(
+        entries=checked.entries, detail={**result.detail, **question_context.make_fields()}
+    )
 
 
 def _judge(

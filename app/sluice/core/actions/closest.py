@@ -53,5 +53,5 @@ def read_closest(payload: object, library: NamedTexts) -> dict[str, float] | Non
         read = ClosestAnswer.model_validate(payload)
     except ValidationError:
         return None
-    near = {one.id: one.cosine for one in read.nearest}
+    near = {neighbour.id: neighbour.cosine for neighbour in read.nearest}
     return near if read.library == library.hash and near.keys() <= set(library.ids) else None

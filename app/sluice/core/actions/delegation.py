@@ -53,48 +53,52 @@ def run_proven(
 
 def prove(context: ActionContext) -> StageResult | None:
     """Whether the grants prove the chain; None if there is no chain to prove."""
-    agent, told = context.plan.agent, context.action.governance_context
-    if agent is None or agent.keys is None or told is None:
+    agent, governance = context.plan.agent, context.action.governance_context
+    if agent is None or agent.keys is None or governance is None:
         return None
-    grants: Sequence[DelegationGrant] = told.grants or ()
-    wrong = next(_wrong(context, told, grants), None) if grants else _wrong_root(agent, told)
+    grants: Sequence[DelegationGrant] = governance.grants or ()
+    wrong = next(_wrong(context, governance, grants), None) if grants else _wrong_root(agent, governance)
     if wrong is None and not grants:
         return None
-    names = {name for one in grants for name in (one.parent_agent_id, one.agent_id)}
+    names = {name for grant in grants for name in (grant.parent_agent_id, grant.agent_id)}
     entries = collect_hashes(*(context.plan.registry.agents.get(name) for name in sorted(names)))
     if wrong is not None:
         return StageResult("block", f"{UNPROVEN}: {wrong}", {}, entries=entries)
     proven = {"root_agent_id": grants[0].parent_agent_id, "chain_depth": len(grants)}
-    return StageResult("pass", None, {**proven, "key_ids": [one.key_id for one in grants]}, entries=entries)
+    return StageResult(
+        "pass", None, {**proven, "key_ids": [grant.key_id for grant in grants]}, entries=entries
+    )
 
 
-def _wrong_root(agent: Agent, told: GovernanceContext) -> str | None:
+def _wrong_root(agent: Agent, governance: GovernanceContext) -> str | None:
     """What is wrong with a chain without grants."""
-    said = (told.chain_depth, told.root_agent_id, told.parent_agent_id)
-    is_root = told.chain_depth in (None, 0) and told.root_agent_id in (None, agent.id)
-    if said == (None, None, None) or (is_root and told.parent_agent_id is None and not agent.callers):
+    claimed = (governance.chain_depth, governance.root_agent_id, governance.parent_agent_id)
+    is_root = governance.chain_depth in (None, 0) and governance.root_agent_id in (None, agent.id)
+    if claimed == (None, None, None) or (
+        is_root and governance.parent_agent_id is None and not agent.callers
+    ):
         return None
     return "the context tells a chain and names no grants"
 
 
 def _wrong(
-    context: ActionContext, told: GovernanceContext, grants: Sequence[DelegationGrant]
+    context: ActionContext, governance: GovernanceContext, grants: Sequence[DelegationGrant]
 ) -> Iterator[str]:
     depth, root, last = len(grants), grants[0].parent_agent_id, grants[-1]
     if last.agent_id != context.action.agent_id:
         yield f"the last grant is for {last.agent_id}"
-    if told.chain_depth not in (None, depth):
-        yield f"chainDepth is {depth} by the grants, not {told.chain_depth}"
-    if told.root_agent_id not in (None, root):
-        yield f"rootAgentId is {root} by the grants, not {told.root_agent_id}"
-    if told.parent_agent_id not in (None, last.parent_agent_id):
-        yield f"parentAgentId is {last.parent_agent_id} by the grants, not {told.parent_agent_id}"
-    if len({root, *(one.agent_id for one in grants)}) <= depth:
+    if governance.chain_depth not in (None, depth):
+        yield f"chainDepth is {depth} by the grants, not {governance.chain_depth}"
+    if governance.root_agent_id not in (None, root):
+        yield f"rootAgentId is {root} by the grants, not {governance.root_agent_id}"
+    if governance.parent_agent_id not in (None, last.parent_agent_id):
+        yield f"parentAgentId is {last.parent_agent_id} by the grants, not {governance.parent_agent_id}"
+    if len({root, *(delegation_grant.agent_id for delegation_grant in grants)}) <= depth:
         yield "an agent stands in the chain twice"
-    for place, grant in enumerate(grants):
-        if place and grant.parent_agent_id != grants[place - 1].agent_id:
-            yield f"grant {place + 1} is by {grant.parent_agent_id}, to whom nothing was granted"
-        yield from _unfit(context, grant, depth - 1 - place)
+    for index, grant in enumerate(grants):
+        if index and grant.parent_agent_id != grants[index - 1].agent_id:
+            yield f"grant {index + 1} is by {grant.parent_agent_id}, to whom nothing was granted"
+        yield from _unfit(context, grant, depth - 1 - index)
 
 
 def _unfit(context: ActionContext, grant: DelegationGrant, further: int) -> Iterator[str]:

@@ -198,8 +198,10 @@ class DestinationPolicy(ModePart):
 
     def find_answers(self, plan: ActionPlan) -> list[OriginAnswers]:
         """Those that count for the actions of a plan."""
-        found = [self.action_types[one] for one in plan.types if one in self.action_types]
-        return [*found, *([self.tiers[plan.tier]] if plan.tier in self.tiers else [])]
+        matches = [
+            self.action_types[action_type] for action_type in plan.types if action_type in self.action_types
+        ]
+        return [*matches, *([self.tiers[plan.tier]] if plan.tier in self.tiers else [])]
 
 
 class ValueFinding(BaseModel):
@@ -253,21 +255,21 @@ def find_named_values(plan: ActionPlan, action: ProposedAction) -> NamedValues:
     """The destinations and objects that an action names, and whether these are all. A text without a role
     that is an address, a link or an account is a destination too: else a parameter that nobody thought of
     would be a way round."""
-    tool, found = plan.tool, list[NamedValue]()
+    tool, named_values = plan.tool, list[NamedValue]()
     if tool is None or tool.roles is None:
-        return found, True
+        return named_values, True
     for argument in tool.roles.read(action.parameters):
         role, _, value = argument
         if role in ("destination", "object"):
-            found += read_argument(argument, role)
+            named_values += read_argument(argument, role)
         elif not role and isinstance(value, str) and _MAY_BE_VALUE.search(value):
             read = read_argument(argument, "destination")
-            found += [one for one in read if is_destination(one.value)]
+            named_values += [named_value for named_value in read if is_destination(named_value.value)]
         else:
             continue
-        if len(found) > MOST_ARGUMENTS:
-            return found[:MOST_ARGUMENTS], False
-    return found, True
+        if len(named_values) > MOST_ARGUMENTS:
+            return named_values[:MOST_ARGUMENTS], False
+    return named_values, True
 
 
 def read_argument(argument: Argument, role: JudgedRole) -> list[NamedValue]:
@@ -279,20 +281,22 @@ def read_argument(argument: Argument, role: JudgedRole) -> list[NamedValue]:
     values = (_list_in_short if len(written) <= MAX_LEAF else _list_values)(written)
     if len(values) == 1:
         return [NamedValue(role, path, values[0])]
-    return [NamedValue(role, f"{path}#{number + 1}", one) for number, one in enumerate(values)]
+    return [NamedValue(role, f"{path}#{number + 1}", value) for number, value in enumerate(values)]
 
 
 def _list_values(text: str) -> tuple[Value, ...]:
     whole = read_value(text)
-    parts = [one for one in _SEPARATORS.split(text) if one] if len(text) <= LONGEST_LIST else []
+    parts = [part for part in _SEPARATORS.split(text) if part] if len(text) <= LONGEST_LIST else []
     every = {whole: None}
     if whole.kind == "name":
-        listed = [one for one in find_values(text) if one.kind != "name"] if parts else []
-        split = [read_value(one) for one in _ITEMS.split(text) if one.strip()] if len(parts) > 1 else []
+        listed = [value for value in find_values(text) if value.kind != "name"] if parts else []
+        split = [read_value(part) for part in _ITEMS.split(text) if part.strip()] if len(parts) > 1 else []
         every = dict.fromkeys([*listed, *split]) or every
     elif len(parts) > 1:
-        further = (read_value(one) for one in parts[1:] if _MARKED.search(one))
-        every |= dict.fromkeys(one for one in further if is_destination(one) or one.text.startswith("/"))
+        further = (read_value(part) for part in parts[1:] if _MARKED.search(part))
+        every |= dict.fromkeys(
+            value for value in further if is_destination(value) or value.text.startswith("/")
+        )
     return tuple(every)
 
 
@@ -318,10 +322,12 @@ def look_up_values(
     if key is None:
         return NO_VALUES_SEEN
     named, whole = find_named_values(plan, action)
-    prints = {one.path: fingerprint(key, one.value) for one in named}
-    seen = view.look_up_values(plan.owner, prints)
+    prints = {named_value.path: fingerprint(key, named_value.value) for named_value in named}
+    observed = view.look_up_values(plan.owner, prints)
     used = _find_uses(plan, named, prints, uses, view.now) if uses else {}
-    return seen._replace(complete=seen.complete and whole, uses=used, prints=prints, named=(named, whole))
+    return observed._replace(
+        complete=observed.complete and whole, uses=used, prints=prints, named=(named, whole)
+    )
 
 
 def _find_uses(
@@ -333,15 +339,17 @@ def _find_uses(
 ) -> dict[str, SeenUse]:
     """By path the use of the agent itself, else the latest one of its peers; its own of which nothing is left
     but an answer that is over comes last. An answer is for the agent alone."""
-    found: dict[str, SeenUse] = {}
+    matches: dict[str, SeenUse] = {}
     agent = plan.agent
     if agent is None:
-        return found
+        return matches
     users = (agent.id, *plan.registry.find_peers(agent))
-    for one in named:
+    for named_value in named:
         counts = []
         for user in users:
-            name = UsualName(plan.tenant, user, plan.tool_name, one.role, prints[one.path].hex())
+            name = UsualName(
+                plan.tenant, user, plan.tool_name, named_value.role, prints[named_value.path].hex()
+            )
             count, entry = uses.get(name), plan.registry.agents.get(user)
             if count is None or entry is None:
                 continue
@@ -354,10 +362,10 @@ def _find_uses(
                 if user == agent.id and (use.times or use.until_ms > now_ms):
                     break
         if counts:
-            found[one.path] = max(
+            matches[named_value.path] = max(
                 counts, key=lambda use: (use.agent == agent.id and bool(use.times), use.last_ms)
             )
-    return found
+    return matches
 
 
 def choose_lesson(context: ActionContext, known_until_ms: int = 0, opened_ms: int = 0) -> Lesson | None:
@@ -365,17 +373,17 @@ def choose_lesson(context: ActionContext, known_until_ms: int = 0, opened_ms: in
     that the registry or the mandate names. Where a person approved it and said until when its values are
     known (ms; 0: nobody did), those of the others that the person was asked about are known until then.
     `opened_ms`: when the person was asked."""
-    seen = context.seen.values
-    if seen is None or not seen.prints:
+    observed = context.seen.values
+    if observed is None or not observed.prints:
         return None
     plan, lesson, answered = context.plan, dict[str, list[str]](), dict[str, list[str]]()
     registered, mandated = find_registered(plan), find_mandated(context)
     asked = _list_asked(context, opened_ms) if known_until_ms else ()
-    for one in _list_named(context)[0]:
-        if registered.names(one.value) or mandated.names(one.value):
-            lesson.setdefault(one.role, []).append(seen.prints[one.path].hex())
-        elif one.path in asked:
-            answered.setdefault(one.role, []).append(seen.prints[one.path].hex())
+    for named_value in _list_named(context)[0]:
+        if registered.names(named_value.value) or mandated.names(named_value.value):
+            lesson.setdefault(named_value.role, []).append(observed.prints[named_value.path].hex())
+        elif named_value.path in asked:
+            answered.setdefault(named_value.role, []).append(observed.prints[named_value.path].hex())
     if answered:
         return Lesson(plan.tool_name, lesson, answered, known_until_ms)
     return Lesson(plan.tool_name, lesson) if lesson else None
@@ -386,8 +394,8 @@ def _list_asked(context: ActionContext, opened_ms: int) -> frozenset[str]:
     known when the person was asked: one that was known then, and ceased to be while the action waited, was
     not shown."""
     now, then = list_origins(context), list_origins(replace(context, now_ms=opened_ms))
-    passed = {one.named.path for one in (*now, *then) if one.answer == "pass"}
-    return frozenset(one.named.path for one in now) - passed
+    passed = {judged_value.named.path for judged_value in (*now, *then) if judged_value.answer == "pass"}
+    return frozenset(judged_value.named.path for judged_value in now) - passed
 
 
 class JudgedValue(NamedTuple):
@@ -399,18 +407,18 @@ class JudgedValue(NamedTuple):
 
 
 def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) -> list[JudgedValue]:
-    seen = context.seen.values or NO_VALUES_SEEN
+    observed = context.seen.values or NO_VALUES_SEEN
     usual = _find_usual(policy, context)
     sources = _Sources(
-        find_mandated(context), find_registered(plan), seen, usual, _is_untainted(context, seen)
+        find_mandated(context), find_registered(plan), observed, usual, _is_untainted(context, observed)
     )
     answers = policy.find_answers(plan)
     named, whole = _list_named(context)
     judged = []
-    for one in named:
-        if one.role in policy.roles:
-            origin = sources.find_origin(one)
-            judged.append(JudgedValue(one, origin, _find_strictest(answers, origin)))
+    for named_value in named:
+        if named_value.role in policy.roles:
+            origin = sources.find_origin(named_value)
+            judged.append(JudgedValue(named_value, origin, _find_strictest(answers, origin)))
     if not whole:
         rest = NamedValue("destination", _REST, Value("name", ""))
         judged.append(JudgedValue(rest, "unknown", _find_strictest(answers, "unknown")))
@@ -423,9 +431,9 @@ def list_origins(context: ActionContext) -> list[JudgedValue]:
     return _judge(plan, plan.bundle.parts[NAME], context) if plan.looks_up_values else []
 
 
-def get_named_values(seen: ValuesSeen | None) -> NamedValues | None:
+def get_named_values(observed: ValuesSeen | None) -> NamedValues | None:
     """What an action names, where it was read to look it up; None where a verdict says what was seen."""
-    named: NamedValues | None = None if seen is None else seen.named
+    named: NamedValues | None = None if observed is None else observed.named
     return named
 
 
@@ -435,7 +443,7 @@ def _list_named(context: ActionContext) -> NamedValues:
 
 
 def _find_strictest(answers: Sequence[OriginAnswers], origin: Origin) -> Answer:
-    return max((one.answer(origin) for one in answers), key=ANSWERS.index, default="pass")
+    return max((answer.answer(origin) for answer in answers), key=ANSWERS.index, default="pass")
 
 
 class _Sources(NamedTuple):
@@ -469,20 +477,20 @@ class _Sources(NamedTuple):
 def _find_usual(policy: DestinationPolicy, context: ActionContext) -> dict[str, str]:
     """By path "history" where the agent itself, "peers" where another of its role uses the value often and
     lately enough, or where a person's answer for the agent still counts, but for the highest tier."""
-    seen, agent = context.seen.values, context.plan.agent
-    if seen is None or not seen.uses or agent is None:
+    observed, agent = context.seen.values, context.plan.agent
+    if observed is None or not observed.uses or agent is None:
         return {}
     since_ms = context.now_ms - policy.history_days * DAY_MS
     may_be_answered = context.plan.tier != HIGHEST_TIER
     return {
         path: "history" if use.agent == agent.id else "peers"
-        for path, use in seen.uses.items()
+        for path, use in observed.uses.items()
         if (use.last_ms >= since_ms and use.days >= policy.history_least_days)
         or (may_be_answered and use.agent == agent.id and context.now_ms < use.until_ms)
     }
 
 
-def _is_untainted(context: ActionContext, seen: ValuesSeen) -> bool:
+def _is_untainted(context: ActionContext, observed: ValuesSeen) -> bool:
     """Whether no stranger's text can have led to the action: none came into its session, and no other agent,
     whose session is not known, has called this one or may call it."""
     chain, agent = context.action.governance_context, context.plan.agent
@@ -494,7 +502,7 @@ def _is_untainted(context: ActionContext, seen: ValuesSeen) -> bool:
     )
     if agent is None or agent.callers:
         return False
-    return calls_itself and seen.complete and seen.untainted and not context.seen.read
+    return calls_itself and observed.complete and observed.untainted and not context.seen.read
 
 
 _IS_ROOT = re.compile(r"[^?#]*")
@@ -506,14 +514,14 @@ class Registered:
     folder."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._domains = {read_domain(one[2:]) for one in texts if one.startswith("*@")} - {""}
-        values = [read_value(one) for one in texts if not one.startswith("*@")]
-        self._values = frozenset(one.text for one in values)
+        self._domains = {read_domain(text[2:]) for text in texts if text.startswith("*@")} - {""}
+        values = [read_value(text) for text in texts if not text.startswith("*@")]
+        self._values = frozenset(value.text for value in values)
         self._roots = {
             kind: tuple(
-                f"{one.text.rstrip('/')}/"
-                for one in values
-                if one.kind == kind and _IS_ROOT.fullmatch(one.text)
+                f"{value.text.rstrip('/')}/"
+                for value in values
+                if value.kind == kind and _IS_ROOT.fullmatch(value.text)
             )
             for kind in ("url", "path")
         }
@@ -586,12 +594,12 @@ class Destinations(RememberingGate):
         if not judged:
             return PASSED
         origins: dict[str, int] = {}
-        for one in judged:
-            origins[one.origin] = origins.get(one.origin, 0) + 1
-        worst = max(judged, key=lambda one: ANSWERS.index(one.answer))
+        for judged_value in judged:
+            origins[judged_value.origin] = origins.get(judged_value.origin, 0) + 1
+        worst = max(judged, key=lambda value: ANSWERS.index(value.answer))
         if worst.answer == "pass":
             return StageResult("pass", None, {"origins": origins})
-        values = [_describe_value(one, context) for one in judged if one.answer != "pass"]
+        values = [_describe_value(value, context) for value in judged if value.answer != "pass"]
         detail: dict[str, Any] = {"origins": origins, "values": values}
         sentence = _describe_sentence(worst, context)
         if len(values) > 1:
@@ -633,15 +641,21 @@ def _may_be_graded(policy: DestinationPolicy, judged: Sequence[JudgedValue], con
     mandate that names other destinations objects, and so does a use that counts no longer. Who waits for a
     person anyhow is asked about once. A model is not tried again where a person was to judge before in the
     session, and never about an agent of which nothing can be remembered."""
-    seen, objecting = context.seen, [one for one in judged if one.answer == "ask"]
-    if context.plan.agent is None or context.escalated is not None or NAME in seen.remembered:
+    observed, objecting = (
+        context.seen,
+        [judged_value for judged_value in judged if judged_value.answer == "ask"],
+    )
+    if context.plan.agent is None or context.escalated is not None or NAME in observed.remembered:
         return False
-    if context.action.mandate_digest is not None or seen.mandates:
+    if context.action.mandate_digest is not None or observed.mandates:
         return False
     if find_grading(context).state == "governed":
         return False
-    used = {} if seen.values is None else seen.values.uses
-    return all(one.origin in policy.graded_origins and one.named.path not in used for one in objecting)
+    used = {} if observed.values is None else observed.values.uses
+    return all(
+        judged_value.origin in policy.graded_origins and judged_value.named.path not in used
+        for judged_value in objecting
+    )
 
 
 def _grade(
@@ -657,34 +671,34 @@ def _grade(
     grades = yield from grade_once(context, NAME, HARMLESS, by)
     graded = grades.graded
     if graded is None:
-        said: dict[str, Any] = {"ungraded": grades.why}
+        fields: dict[str, Any] = {"ungraded": grades.why}
     else:
-        said = {"graded": graded.entry()}
-    found = objecting._replace(detail={**objecting.detail, **said}, entries=grades.entries)
+        fields = {"graded": graded.entry()}
+    result = objecting._replace(detail={**objecting.detail, **fields}, entries=grades.entries)
     if graded is None or graded.outcome != "passed":
-        return found
+        return result
     context.asks_destination = "model"
-    return found._replace(outcome="pass", reason=None, detail={**found.detail, "advice": sentence})
+    return result._replace(outcome="pass", reason=None, detail={**result.detail, "advice": sentence})
 
 
 def describe_origins(judged: Sequence[JudgedValue]) -> tuple[dict[str, str], ...]:
     """Values with their origins, as a model is shown them."""
     return tuple(
         {
-            "path": shorten_path(one.named.path),
-            "role": one.named.role,
-            "kind": one.named.value.kind,
-            "origin": one.origin,
+            "path": shorten_path(judged_value.named.path),
+            "role": judged_value.named.role,
+            "kind": judged_value.named.value.kind,
+            "origin": judged_value.origin,
         }
-        for one in judged
+        for judged_value in judged
     )
 
 
 def list_noted_values(gates: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Of a verdict's gates, or of those that ran: the values that did not simply pass, as ValueFinding."""
-    found: Sequence[Mapping[str, Any]] | None
-    found = next((one["detail"].get("values") for one in gates if one["gate"] == NAME), None)
-    return found or ()
+    noted_values: Sequence[Mapping[str, Any]] | None
+    noted_values = next((gate["detail"].get("values") for gate in gates if gate["gate"] == NAME), None)
+    return noted_values or ()
 
 
 _CODES: Mapping[Origin, str] = {
@@ -700,18 +714,18 @@ _CODES: Mapping[Origin, str] = {
 }
 
 
-def _describe_value(one: JudgedValue, context: ActionContext) -> dict[str, Any]:
-    named = one.named
+def _describe_value(judged_value: JudgedValue, context: ActionContext) -> dict[str, Any]:
+    named = judged_value.named
     finding: dict[str, Any] = {
         "path": named.path,
         "role": named.role,
         "kind": named.value.kind,
-        "origin": one.origin,
+        "origin": judged_value.origin,
     }
-    known = context.seen.values or NO_VALUES_SEEN
-    seen, use = known.values.get(named.path), known.uses.get(named.path)
-    if seen is not None:
-        finding |= {"source": seen.source, "seen_before_ms": max(0, context.now_ms - seen.at_ms)}
+    observed = context.seen.values or NO_VALUES_SEEN
+    value, use = observed.values.get(named.path), observed.uses.get(named.path)
+    if value is not None:
+        finding |= {"source": value.source, "seen_before_ms": max(0, context.now_ms - value.at_ms)}
     return finding if use is None else {**finding, "used_by": use.agent}
 
 
@@ -721,28 +735,28 @@ def shorten_path(path: str) -> str:
     return plain if len(plain) <= _LONGEST_PATH else f"{plain[:_LONGEST_PATH]}…"
 
 
-def _describe_sentence(one: JudgedValue, context: ActionContext) -> str:
+def _describe_sentence(judged_value: JudgedValue, context: ActionContext) -> str:
     """One sentence for the person who is asked. The value itself stands in the action's parameters."""
-    named = one.named
+    named = judged_value.named
     what = f"{KIND_WORDS.get(named.value.kind, 'the text')} at {shorten_path(named.path)}"
     if named.path == _REST:
         return f"this action names more than {MOST_ARGUMENTS} values, and the rest was not looked up"
-    known = context.seen.values or NO_VALUES_SEEN
-    seen, use = known.values.get(named.path), known.uses.get(named.path)
+    observed = context.seen.values or NO_VALUES_SEEN
+    value, use = observed.values.get(named.path), observed.uses.get(named.path)
     who = context.action.agent_id
     never = f"{who} has never used it"
     if use is not None:
         answer = f"a person made it known until {rfc3339(use.until_ms)}"
         never = f"{use.agent} used it {use.times} times" if use.times else answer
-    if one.origin in ("task", "registry"):
-        return f"{what} is named by the {'mandate' if one.origin == 'task' else 'registry'}"
-    if one.origin == "untainted":
+    if judged_value.origin in ("task", "registry"):
+        return f"{what} is named by the {'mandate' if judged_value.origin == 'task' else 'registry'}"
+    if judged_value.origin == "untainted":
         return f"{what} was seen nowhere, and all that came into this session is trusted; {never}"
-    if seen is not None:
-        ago = span(max(0, context.now_ms - seen.at_ms))
-        stood = "stands in" if seen.trusted else "stood only in"
-        after = ", after an agent of this session had used it itself" if seen.written else ""
-        return f"{what} {stood} {seen.source}, which came in {ago} before{after}; {never}"
-    if one.origin == "nowhere":
+    if value is not None:
+        ago = span(max(0, context.now_ms - value.at_ms))
+        stood = "stands in" if value.trusted else "stood only in"
+        after = ", after an agent of this session had used it itself" if value.written else ""
+        return f"{what} {stood} {value.source}, which came in {ago} before{after}; {never}"
+    if judged_value.origin == "nowhere":
         return f"{what} was seen nowhere: no entry names it, and nothing in this session holds it; {never}"
     return f"{what} was not found in this session, and not all that came in is known; {never}"

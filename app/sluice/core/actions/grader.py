@@ -69,7 +69,7 @@ class GraderPolicy(AnalysisPart):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        ids = [one.id for one in self.rules]
+        ids = [rule.id for rule in self.rules]
         if len(set(ids)) != len(ids):
             raise ValueError("two rules have the same id")
         return self
@@ -114,23 +114,25 @@ class Qualitative(NamedTuple):
         unasked = {
             at
             for at, same in zip(self.at, zip(*by_type, strict=True), strict=True)
-            if all(one.passed is False for one in same)
+            if all(result.passed is False for result in same)
         }
-        return [rule for place, rule in enumerate(rules) if place not in unasked]
+        return [rule for index, rule in enumerate(rules) if index not in unasked]
 
 
 def compile_rules(policy: GraderPolicy) -> Qualitative:
     """Compile the conditions. Raises BundleError with the place of one that is refused."""
-    at = tuple(place for place, one in enumerate(policy.rules) if one.when is not None)
+    at = tuple(
+        index for index, qualitative_rule in enumerate(policy.rules) if qualitative_rule.when is not None
+    )
     written = []
-    for place in at:
-        rule = policy.rules[place]
+    for position in at:
+        rule = policy.rules[position]
         written.append(Rule(id=rule.id, type="invariant", reason=rule.reason, condition=rule.when or "true"))
         try:
             RuleSet(written[-1:])
         except BundleError as error:
             _, _, why = str(error).partition(": ")
-            raise BundleError(f"$.grader.rules[{place}].when: {why}") from None
+            raise BundleError(f"$.grader.rules[{position}].when: {why}") from None
     try:
         return Qualitative(policy, RuleSet(written), at)
     except BundleError as error:
@@ -179,8 +181,8 @@ def _prepare_grading(policy: GraderPolicy, rules: list[QualitativeRule], context
     reason: str | None = None
     entries: dict[str, str] = {}
     missed: StageResult | None = None
-    known = find_context(context)
-    by = GradedBy(Grader.name, policy.budget_ms, policy.most_characters, known)
+    question_context = find_context(context)
+    by = GradedBy(Grader.name, policy.budget_ms, policy.most_characters, question_context)
     for rule in rules:
         grades = yield from grade(context, rule.id, rule.criterion, by)
         entries |= grades.entries
@@ -199,17 +201,17 @@ def _prepare_grading(policy: GraderPolicy, rules: list[QualitativeRule], context
             break
         if passed is None and outcome == "pass":
             outcome, reason = "escalate", f"{INCONCLUSIVE}: rule {rule.id}: {rule.reason}"
-    detail = {"rules": listed, "state": find_grading(context).state, **known.make_fields()}
+    detail = {"rules": listed, "state": find_grading(context).state, **question_context.make_fields()}
     result = StageResult(outcome, reason, detail, rules=tuple(results), entries=entries)
     return join_missing(result, missed)
 
 
 def _entry(rule: QualitativeRule, passed: bool | None) -> dict[str, Any]:
     """The entry of `rule_results` for a qualitative rule."""
-    said: dict[str, Any] = {"rule": rule.id, "type": "qualitative", "passed": passed}
+    fields: dict[str, Any] = {"rule": rule.id, "type": "qualitative", "passed": passed}
     if passed is not True:
-        said["severity"] = rule.severity
-        said["reason"] = rule.reason if passed is False else f"inconclusive: {rule.reason}"
+        fields["severity"] = rule.severity
+        fields["reason"] = rule.reason if passed is False else f"inconclusive: {rule.reason}"
     if passed is False:
-        said["overridable"] = False
-    return said
+        fields["overridable"] = False
+    return fields

@@ -113,8 +113,8 @@ class Grading:
 def find_grading(context: ActionContext) -> Grading:
     """The action's grader, in the state in which the session's earlier actions left it."""
     if context.grading is None:
-        known = any(name in context.seen.remembered for name in SHARING)
-        context.grading = Grading("governed" if known else "autonomous")
+        is_known = any(name in context.seen.remembered for name in SHARING)
+        context.grading = Grading("governed" if is_known else "autonomous")
     grading: Grading = context.grading
     return grading
 

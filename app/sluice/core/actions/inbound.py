@@ -171,7 +171,7 @@ class Inbound(ContentGate):
         read = _detect(context.plan.bundle.inspector, context.texts())
         if read is NO_OPINION and policy.judge == "off":
             return _CLEAR
-        texts = [one for one in context.texts() if not _is_number(one[1])]
+        texts = [pair for pair in context.texts() if not _is_number(pair[1])]
         if texts and _asks(policy, context, read):
             return _prepare_question(policy, context, texts, read)
         return _conclude(policy, context, read)
@@ -204,17 +204,25 @@ def _detect(inspector: ContentInspector, texts: list[tuple[str, str]]) -> _Opini
     whole = inspect_text(inspector, "\n".join(map(_TEXT, read)))
     if not (whole.findings or unread or whole.inconclusive):
         return NO_OPINION
-    found: list[tuple[str, str, Finding]] = []
+    matches: list[tuple[str, str, Finding]] = []
     if whole.findings:
-        found = [(path, text, one) for path, text in read for one in inspect_text(inspector, text).findings]
-        known = {one.id for _, _, one in found}
-        found += [(ROOT, "", one) for one in whole.findings if one.id not in known]
+        matches = [
+            (path, text, finding) for path, text in read for finding in inspect_text(inspector, text).findings
+        ]
+        ids = {finding.id for _, _, finding in matches}
+        matches += [(ROOT, "", finding) for finding in whole.findings if finding.id not in ids]
     unjudged = f"{unread} characters were not read" if unread else whole.inconclusive
-    worst = max(found, key=lambda one: MILDEST_FIRST.index(_OF_WEIGHT[one[2].weight]), default=None)
-    telling = [one for one in found if _OF_WEIGHT[one[2].weight] != "pass"]
+    worst = max(matches, key=lambda match: MILDEST_FIRST.index(_OF_WEIGHT[match[2].weight]), default=None)
+    telling = [match for match in matches if _OF_WEIGHT[match[2].weight] != "pass"]
     listed = [
-        {"id": one.id, "kind": one.kind, "weight": one.weight, "framed": one.framed, "path": path}
-        for path, _, one in found[:MOST_FINDINGS]
+        {
+            "id": finding.id,
+            "kind": finding.kind,
+            "weight": finding.weight,
+            "framed": finding.framed,
+            "path": path,
+        }
+        for path, _, finding in matches[:MOST_FINDINGS]
     ]
     return _Opinion(
         "pass" if worst is None else _OF_WEIGHT[worst[2].weight],
@@ -239,42 +247,44 @@ def _prepare_question(
 ) -> Asking:
     tool = context.action.tool_name
     shown = show_texts("parameters", (text for _, text in texts), policy.most_characters, tool)
-    known = find_context(context)
+    question_context = find_context(context)
     payload = {
         "scope": scope_of(context, Inbound.name),
-        "question": {**shown.question, **known.fields()},
+        "question": {**shown.question, **question_context.fields()},
     }
-    request = Request(PORT_IN_CONTEXT if known.is_known else PORT, payload, policy.budget_ms)
+    request = Request(PORT_IN_CONTEXT if question_context.is_known else PORT, payload, policy.budget_ms)
     answer = yield request
     if answer.status != "answered":
         missed = judge_unanswered(Inbound.name, request, answer, context.plan.mode)
         silent = _silent(f"the model gave no answer: {answer.status}")
         return _conclude(policy, context, read, silent, missed)
     judged = _judge(policy, answer, texts, shown.omitted)
-    judged = judged._replace(detail={**judged.detail, **known.make_fields()})
+    judged = judged._replace(detail={**judged.detail, **question_context.make_fields()})
     return _conclude(policy, context, read, judged)
 
 
 def _judge(policy: InboundPolicy, answer: Answer, texts: list[tuple[str, str]], omitted: int) -> _Opinion:
     """Of a number that no text has the place is not known; the trust counts all the same."""
-    said = PROMPT.read(answer.payload)
-    if said is None:
+    judgement = PROMPT.read(answer.payload)
+    if judgement is None:
         return _silent("the model's answer could not be read")
-    path, text = texts[said.text - 1] if 0 < said.text <= len(texts) else (None, None)
+    path, text = texts[judgement.text - 1] if 0 < judgement.text <= len(texts) else (None, None)
     detail = {
-        "trust": said.trust,
-        "categories": list(said.categories),
-        "explanation": said.explanation,
+        "trust": judgement.trust,
+        "categories": list(judgement.categories),
+        "explanation": judgement.explanation,
         "path": path,
         "omitted_characters": omitted,
-        "model": said.model,
-        "prompt_version": said.prompt_version,
+        "model": judgement.model,
+        "prompt_version": judgement.prompt_version,
     }
     outcome: StageOutcome = "pass"
-    if said.trust < policy.escalate_below:
-        outcome = "block" if said.trust < policy.block_below else "escalate"
+    if judgement.trust < policy.escalate_below:
+        outcome = "block" if judgement.trust < policy.block_below else "escalate"
     unjudged = f"{omitted} characters were not judged" if omitted and outcome == "pass" else None
-    reason = f"trust {said.trust:.2f}: {', '.join(said.categories) or 'no category'} at {path or ROOT}"
+    reason = (
+        f"trust {judgement.trust:.2f}: {', '.join(judgement.categories) or 'no category'} at {path or ROOT}"
+    )
     concerned = frozenset(() if text is None or outcome == "pass" else (text,))
     return _Opinion(outcome, reason, concerned, unjudged, {"judged": detail})
 
@@ -289,22 +299,24 @@ def _conclude(
     """What the mode makes of both opinions. `missed`: what a missing answer comes to."""
     if read is NO_OPINION is judged and missed is PASSED:
         return StageResult("pass", None, {"front": "pass"})
-    objecting = [one for one in (read, judged) if one.outcome != "pass"]
-    unjudged = "; ".join(one.unjudged for one in (read, judged) if one.unjudged)
+    objecting = [opinion for opinion in (read, judged) if opinion.outcome != "pass"]
+    unjudged = "; ".join(opinion.unjudged for opinion in (read, judged) if opinion.unjudged)
     state = STATES[policy.mode] if objecting else "observed" if unjudged else "pass"
     detail: dict[str, Any] = {"front": state, **read.detail, **judged.detail}
     if unjudged:
         detail["unjudged"] = unjudged
-    concerned = frozenset[str]().union(*(one.texts for one in objecting))
+    concerned = frozenset[str]().union(*(opinion.texts for opinion in objecting))
     if concerned:
         detail |= _replacement(policy.mode, context, concerned)
     if policy.mode != "enforce":
         return StageResult("pass", None, detail)
-    results = [StageResult(one.outcome, f"injected_instructions: {one.reason}") for one in objecting]
+    results = [
+        StageResult(opinion.outcome, f"injected_instructions: {opinion.reason}") for opinion in objecting
+    ]
     results.append(missed)
     if read.unjudged or (judged.unjudged and missed is PASSED):
         results.append(StageResult("escalate", f"{INCONCLUSIVE}: {unjudged}"))
-    worst = max(results, key=lambda one: MILDEST_FIRST.index(one.outcome))
+    worst = max(results, key=lambda result: MILDEST_FIRST.index(result.outcome))
     return worst._replace(detail=detail)
 
 

@@ -77,11 +77,11 @@ class LimitUse(NamedTuple):
     limit: Limit
     adds: int | None
 
-    def is_over(self, seen: LimitSeen) -> bool:
+    def is_over(self, observed: LimitSeen) -> bool:
         """Whether the action does not fit into what the partition may allow."""
-        if self.adds is None or seen.used is None:
+        if self.adds is None or observed.used is None:
             return True
-        return self.adds > 0 and seen.used + self.adds > seen.share
+        return self.adds > 0 and observed.used + self.adds > observed.share
 
 
 class Limits(Gate):
@@ -93,17 +93,19 @@ class Limits(Gate):
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """The reason names the first limit with the strictest answer."""
-        uses, seen = list_uses(context), context.seen.limits or {}
+        uses, observed = list_uses(context), context.seen.limits or {}
         if not uses:
             return PASSED
-        spent = [one for one in uses if one.limit.id not in seen or one.is_over(seen[one.limit.id])]
-        detail: dict[str, Any] = {"counted": [one.limit.id for one in uses]}
+        spent = [use for use in uses if use.limit.id not in observed or use.is_over(observed[use.limit.id])]
+        detail: dict[str, Any] = {"counted": [use.limit.id for use in uses]}
         if not spent:
             return StageResult("pass", None, detail)
-        detail["spent"] = [_describe_finding(one, seen.get(one.limit.id)) for one in spent]
-        worst = next((one for one in spent if one.limit.spec.outcome == "deny"), spent[0])
+        detail["spent"] = [
+            _describe_finding(limit_use, observed.get(limit_use.limit.id)) for limit_use in spent
+        ]
+        worst = next((limit_use for limit_use in spent if limit_use.limit.spec.outcome == "deny"), spent[0])
         outcome: Literal["block", "escalate"] = "block" if worst.limit.spec.outcome == "deny" else "escalate"
-        return StageResult(outcome, _describe_reason(worst, seen.get(worst.limit.id), context), detail)
+        return StageResult(outcome, _describe_reason(worst, observed.get(worst.limit.id), context), detail)
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where no limit can be about the plan's actions."""
@@ -142,20 +144,20 @@ def look_at_limits(
     book: Book,
     plan: ActionPlan,
     counted: Mapping[str, tuple[str, ...]],
-    place: tuple[int, int, int | None],
+    coordinates: tuple[int, int, int | None],
 ) -> dict[str, LimitSeen]:
-    """By their ids what the partition has counted for the limits of a plan. `place`: the partition, the
+    """By their ids what the partition has counted for the limits of a plan. `coordinates`: the partition, the
     moment in ms, and the offset of an action that may have counted already, of which nothing is taken for
     used; None: none has."""
-    partition, at_ms, own = place
-    found = {}
+    partition, at_ms, own = coordinates
+    by_limit = {}
     for limit in plan.limits:
         meter = _make_meter(limit, plan)
         share = limit.share(partition, parts.limits.partitions)
         prints = counted.get(limit.id)
-        seen = book.limits.see(meter, share, at_ms, prints, own)
-        found[limit.id] = seen if prints is None else seen._replace(values=prints)
-    return found
+        observed = book.limits.see(meter, share, at_ms, prints, own)
+        by_limit[limit.id] = observed if prints is None else observed._replace(values=prints)
+    return by_limit
 
 
 def _make_meter(limit: Limit, plan: ActionPlan) -> Meter:
@@ -167,7 +169,9 @@ def list_uses(context: ActionContext) -> tuple[LimitUse, ...]:
     """The limits that are about an action, with what it adds; worked out once for all that ask."""
     if context.limit_uses is None:
         context.limit_uses = tuple(
-            LimitUse(one, _measure(one, context)) for one in context.plan.limits if _is_about(one, context)
+            LimitUse(limit, _measure(limit, context))
+            for limit in context.plan.limits
+            if _is_about(limit, context)
         )
     uses: tuple[LimitUse, ...] = context.limit_uses
     return uses
@@ -182,7 +186,7 @@ def _is_about(limit: Limit, context: ActionContext) -> bool:
     except BundleError:
         return True
     by_type = evaluate_by_type(context, condition)
-    return any(one.passed is not False for same in by_type for one in same)
+    return any(result.passed is not False for same in by_type for result in same)
 
 
 def _measure(limit: Limit, context: ActionContext) -> int | None:
@@ -194,8 +198,8 @@ def _measure(limit: Limit, context: ActionContext) -> int | None:
         return sum_numbers(_read_numbers(spec.sum, context.plan, context.action))
     if spec.distinct is not None:
         named = get_named_values(context.seen.values)
-        known = read_distinct(spec.distinct, context.plan, context.action, named) is not None
-        return (context.seen.limits or {})[limit.id].new if known else None
+        is_known = read_distinct(spec.distinct, context.plan, context.action, named) is not None
+        return (context.seen.limits or {})[limit.id].new if is_known else None
     return 1
 
 
@@ -204,10 +208,10 @@ def sum_numbers(numbers: list[Any] | None) -> int | None:
     if numbers is None:
         return None
     total = 0
-    for one in numbers:
-        if isinstance(one, bool) or not isinstance(one, int | float) or not 0 <= one < float("inf"):
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < float("inf"):
             return None
-        total += int((Decimal(repr(one)) * THOUSANDTHS).to_integral_value(ROUND_CEILING))
+        total += int((Decimal(repr(number)) * THOUSANDTHS).to_integral_value(ROUND_CEILING))
     return total
 
 
@@ -224,7 +228,7 @@ def _read_numbers(path: str, plan: ActionPlan, action: ProposedAction) -> list[A
             if at_path is None:
                 return None
             amounts += at_path
-    read = sum(one.role == "amount" for one in roles.read(action.parameters))
+    read = sum(argument.role == "amount" for argument in roles.read(action.parameters))
     return amounts if amounts and read == len(amounts) <= MOST_ARGUMENTS else None
 
 
@@ -234,11 +238,11 @@ def find_at(parameters: Mapping[str, Any], path: str) -> list[Any] | None:
     values: list[Any] = [parameters]
     for name in split_path(path):
         below: list[Any] = []
-        for one in values:
-            if name == "*" and isinstance(one, list):
-                below += one
-            elif name != "*" and isinstance(one, dict) and _list_alike(one, name) == [name]:
-                below.append(one[name])
+        for value in values:
+            if name == "*" and isinstance(value, list):
+                below += value
+            elif name != "*" and isinstance(value, dict) and _list_alike(value, name) == [name]:
+                below.append(value[name])
             else:
                 return None
         if len(below) > MOST_ARGUMENTS:
@@ -250,7 +254,9 @@ def find_at(parameters: Mapping[str, Any], path: str) -> list[Any] | None:
 def _list_alike(members: Mapping[str, Any], name: str) -> list[str]:
     """The members that a tool may take for this name: written in another case, or with a path in them."""
     folded = fold_names(f"$.{name}")[:1]
-    return [one for one in members if one == name or (folded and fold_names(f"$.{one}")[:1] == folded)]
+    return [
+        member for member in members if member == name or (folded and fold_names(f"$.{member}")[:1] == folded)
+    ]
 
 
 def _is_absent(parameters: Mapping[str, Any], path: str) -> bool:
@@ -258,15 +264,15 @@ def _is_absent(parameters: Mapping[str, Any], path: str) -> bool:
     values: list[Any] = [parameters]
     for name in split_path(path):
         if name == "*":
-            if not all(isinstance(one, list) for one in values):
+            if not all(isinstance(value, list) for value in values):
                 return False
-            values = [below for one in values for below in one]
-        elif not all(isinstance(one, dict) for one in values):
+            values = [below for value in values for below in value]
+        elif not all(isinstance(value, dict) for value in values):
             return False
-        elif values and not any(_list_alike(one, name) for one in values):
+        elif values and not any(_list_alike(value, name) for value in values):
             return True
         else:
-            values = [one[name] for one in values if name in one]
+            values = [value[name] for value in values if name in value]
     return False
 
 
@@ -278,20 +284,22 @@ def read_distinct(
     if path in ("destination", "object"):
         if plan.tool is None or plan.tool.roles is None:
             return None
-        texts = [one.value for one in plan.tool.roles.read(action.parameters) if one.role == path]
+        texts = [
+            argument.value for argument in plan.tool.roles.read(action.parameters) if argument.role == path
+        ]
         every, whole = named or find_named_values(plan, action)
-        values = [one.value for one in every if one.role == path]
+        values = [named_value.value for named_value in every if named_value.role == path]
         return values if whole and values and _are_clear(texts, values) else None
     at_path, values = find_at(action.parameters, path), []
     if at_path is None:
         return None
-    for one in at_path:
-        if isinstance(one, bool):
-            values.append(Value("name", str(one)))
-        elif read_json_value(one) is None:
+    for value in at_path:
+        if isinstance(value, bool):
+            values.append(Value("name", str(value)))
+        elif read_json_value(value) is None:
             return None
         else:
-            listed = read_argument(Argument("destination", path, one), "destination")
+            listed = read_argument(Argument("destination", path, value), "destination")
             values += [each.value for each in listed]
     return values if len(values) <= MOST_ARGUMENTS and _are_clear(at_path, values) else None
 
@@ -299,8 +307,8 @@ def read_distinct(
 def _are_clear(texts: list[Any], values: list[Value]) -> bool:
     """Whether it is known how many values these texts name: each was short enough to be split, and no value
     is one that readers take for different ones, or holds two addresses or accounts."""
-    short = all(not isinstance(one, str) or len(one) <= LONGEST_LIST for one in texts)
-    return short and not any(_may_be_several(one) for one in values)
+    short = all(not isinstance(text, str) or len(text) <= LONGEST_LIST for text in texts)
+    return short and not any(_may_be_several(value) for value in values)
 
 
 def _may_be_several(value: Value) -> bool:
@@ -310,10 +318,10 @@ def _may_be_several(value: Value) -> bool:
 
 
 def fingerprint_counted(
-    parts: PointParts, plan: ActionPlan, action: ProposedAction, seen: ValuesSeen | None
+    parts: PointParts, plan: ActionPlan, action: ProposedAction, observed: ValuesSeen | None
 ) -> dict[str, tuple[str, ...]]:
     """By the ids of the limits that count distinct values: the fingerprints of the action's, each once.
-    `seen`: what the session has seen of them. Where the installation has no key of values, people who may
+    `observed`: what the session has seen of them. Where the installation has no key of values, people who may
     read the state can try out what a value is."""
     limits, master = [one for one in plan.limits if one.spec.distinct is not None], parts.values_key
     if not limits:
@@ -321,8 +329,8 @@ def fingerprint_counted(
     key = NO_KEY + plan.tenant.encode() if master is None else find_tenant_key(master, plan.tenant)
     counted = {}
     for limit in limits:
-        values = read_distinct(limit.spec.distinct or "", plan, action, get_named_values(seen)) or []
-        prints = (fingerprint(key, one)[:FINGERPRINT_BYTES].hex() for one in values)
+        values = read_distinct(limit.spec.distinct or "", plan, action, get_named_values(observed)) or []
+        prints = (fingerprint(key, value)[:FINGERPRINT_BYTES].hex() for value in values)
         counted[limit.id] = tuple(dict.fromkeys(prints))
     return counted
 
@@ -336,20 +344,20 @@ def must_judge_again(context: ActionContext, now: Mapping[str, LimitSeen], *, as
     if not asked or _may_read_limits(context.plan.bundle):
         return True
     return any(
-        one.is_over(now[one.limit.id]) and not one.is_over(before[one.limit.id]) for one in list_uses(context)
+        use.is_over(now[use.limit.id]) and not use.is_over(before[use.limit.id]) for use in list_uses(context)
     )
 
 
 @lru_cache(maxsize=KNOWN_BUNDLES)
 def _may_read_limits(bundle: Bundle) -> bool:
     """Whether a condition of the bundle may read what limits say: the word stands somewhere in its parts."""
-    return any(LIMITS in repr(one) for one in bundle.written.values())
+    return any(LIMITS in repr(written) for written in bundle.written.values())
 
 
 def is_spent(context: ActionContext) -> bool:
     """Whether a limit speaks against an action: then no standing grant replaces the person."""
-    seen = context.seen.limits or {}
-    return any(one.is_over(seen[one.limit.id]) for one in list_uses(context))
+    observed = context.seen.limits or {}
+    return any(use.is_over(observed[use.limit.id]) for use in list_uses(context))
 
 
 def make_charge(
@@ -357,14 +365,14 @@ def make_charge(
 ) -> LimitsCharged | None:
     """What an action counts from here on: all of it where it is carried out, and where it waits for a person
     as much as fits. None: no limit is about it."""
-    uses, seen = list_uses(context), context.seen.limits or {}
+    uses, observed = list_uses(context), context.seen.limits or {}
     if not uses:
         return None
     charges = []
-    for one in uses:
-        limit, full = one.limit, one.adds or 0
-        values = seen[limit.id].values if limit.spec.distinct is not None else ()
-        counts = carried or (waits and not one.is_over(seen[limit.id]))
+    for use in uses:
+        limit, full = use.limit, use.adds or 0
+        values = observed[limit.id].values if limit.spec.distinct is not None else ()
+        counts = carried or (waits and not use.is_over(observed[limit.id]))
         meter = _make_meter(limit, context.plan)
         charges.append(Charge(meter, full, full, values) if counts else Charge(meter, 0, full, (), values))
     return LimitsCharged(offset, context.now_ms, until_ms, carried, tuple(charges))
@@ -376,25 +384,27 @@ def list_corrections(view: SessionView, book: Book, *, charged: bool = False) ->
     return tuple(view.settled) if charged or len(book.limits) else ()
 
 
-def _describe_finding(use: LimitUse, seen: LimitSeen | None) -> dict[str, Any]:
+def _describe_finding(use: LimitUse, observed: LimitSeen | None) -> dict[str, Any]:
     limit = use.limit
     return {
         "limit": limit.id,
-        "used": None if seen is None or seen.used is None else limit.show(seen.used),
-        "share": 0 if seen is None else limit.show(seen.share),
+        "used": None if observed is None or observed.used is None else limit.show(observed.used),
+        "share": 0 if observed is None else limit.show(observed.share),
         "adds": None if use.adds is None else limit.show(min(use.adds, MAX_SAFE_INTEGER)),
     }
 
 
-def _describe_reason(use: LimitUse, seen: LimitSeen | None, context: ActionContext) -> str:
+def _describe_reason(use: LimitUse, observed: LimitSeen | None, context: ActionContext) -> str:
     """One sentence for the person who is asked."""
     limit, spec = use.limit, use.limit.spec
     if use.adds is None:
         return f"{UNKNOWN}: {limit.id}: what the action adds ({limit.measure}) is not known"
-    if seen is None or seen.used is None:
+    if observed is None or observed.used is None:
         return f"{UNKNOWN}: {limit.id}: there is no room to count for {context.plan.agent_id}"
     whose = f"agent {context.plan.agent_id}" if spec.per == "agent" else f"tenant {limit.tenant}"
-    used, share, adds = (limit.show(min(one, MAX_SAFE_INTEGER)) for one in (seen.used, seen.share, use.adds))
+    used, share, adds = (
+        limit.show(min(number, MAX_SAFE_INTEGER)) for number in (observed.used, observed.share, use.adds)
+    )
     return (
         f"{SPENT}: {limit.id}: {whose} has used {used} of the {share} that this partition may allow of "
         f"{spec.most} within {span(spec.window_ms)}, and this adds {adds}"

@@ -75,7 +75,9 @@ def _compare_agents(before: MandatePolicy, after: MandatePolicy) -> Iterator[Rel
     """Where an agent that has terms of its own needs less than it did."""
     named = dict.fromkeys((*before.agents, *after.agents))
     for agent, tier in product(named, TIERS):
-        if not any(agent in one.agents and tier in one.agents[agent].tiers for one in (before, after)):
+        if not any(
+            agent in policy.agents and tier in policy.agents[agent].tiers for policy in (before, after)
+        ):
             continue
         old, new = before.find_terms(agent, tier), after.find_terms(agent, tier)
         path = f"agents[{agent}].tiers.{tier}"
@@ -168,13 +170,13 @@ class MandateGate(RememberingGate):
         detail: dict[str, Any] = {}
         if mandate is not None:
             detail = {"mandate": mandate["digest"], "issuer_id": mandate["scopes"][0]["issuer_id"]}
-        found = _object_to_action(context)
-        if found is None:
+        objection = _object_to_action(context)
+        if objection is None:
             return StageResult("pass", None, detail)
-        detail["outside"] = found.why
-        if found.above is not None:
-            detail["above"] = found.above
-        reason = f"{OUTSIDE}: {found.text}"
+        detail["outside"] = objection.why
+        if objection.above is not None:
+            detail["above"] = objection.above
+        reason = f"{OUTSIDE}: {objection.text}"
         if terms.outside == "observe":
             return StageResult("pass", None, {**detail, "objection": reason})
         return StageResult(_OUTCOMES[terms.outside], reason, detail)
@@ -186,8 +188,8 @@ class MandateGate(RememberingGate):
         uses = _list_uses(context)
         if find_mandate_in_force(context) is not None:
             _use(context, decided, uses)
-        uses = {digest: one for digest, one in uses.items() if one["used"]}
-        return GateMemory(max(one["until"] for one in uses.values()), {"uses": uses}) if uses else None
+        uses = {digest: use for digest, use in uses.items() if use["used"]}
+        return GateMemory(max(use["until"] for use in uses.values()), {"uses": uses}) if uses else None
 
 
 def _find_terms(plan: ActionPlan) -> TierMandate:
@@ -223,16 +225,18 @@ def _object_to_mandate(context: ActionContext) -> _Objection | None:
     """Why the mandate that an action names does not count; None if it does."""
     action, mandate = context.action, context.seen.mandate
     if action.mandate_digest is None:
-        held = context.seen.mandates
-        return _Objection("none_named", f"it names none of the session's {held}" if held else "it names none")
+        mandates = context.seen.mandates
+        return _Objection(
+            "none_named", f"it names none of the session's {mandates}" if mandates else "it names none"
+        )
     if mandate is None:
         return _Objection("absent", f"the session has no mandate {action.mandate_digest}")
     if "void" in mandate:
         return _Objection("ended", mandate["void"])
     if mandate["until_ms"] <= context.now_ms:
         return _Objection("over", f"the mandate counted until {rfc3339(mandate['until_ms'])}")
-    told = action.governance_context and action.governance_context.original_intent_hash
-    if told not in (None, mandate["task_hash"]):
+    intent_hash = action.governance_context and action.governance_context.original_intent_hash
+    if intent_hash not in (None, mandate["task_hash"]):
         return _Objection("other_intent", "originalIntentHash is not the hash of the mandate's task")
     return None
 
@@ -240,17 +244,17 @@ def _object_to_mandate(context: ActionContext) -> _Objection | None:
 def _list_uses(context: ActionContext) -> dict[str, Any]:
     """By digest what the agent used of counts that are not over, as MandateUses writes it and free to change;
     without the action's own use where a person has approved it."""
-    kept = context.seen.remembered.get(MandateGate.name) or {"uses": {}}
+    stored = context.seen.remembered.get(MandateGate.name) or {"uses": {}}
     own = shorten_id(context.action.action_id) if context.approved else None
     uses = {}
-    for digest, one in kept["uses"].items():
-        if one["until"] <= context.now_ms:
+    for digest, value in stored["uses"].items():
+        if value["until"] <= context.now_ms:
             continue
-        used, waiting = dict(one["used"]), dict(one["waiting"])
+        used, waiting = dict(value["used"]), dict(value["waiting"])
         for place in waiting.pop(own, ()):
             used[place] -= 1
         used = {place: calls for place, calls in used.items() if calls}
-        uses[digest] = {"until": one["until"], "used": used, "waiting": waiting}
+        uses[digest] = {"until": value["until"], "used": used, "waiting": waiting}
     return uses
 
 
@@ -292,19 +296,19 @@ def _find_place(
     if scope["tools"] is None:
         return None
     objection = _Objection("tool", f"the task does not need the tool {tool}", above)
-    for number, one in enumerate(scope["tools"]):
-        if one["tool"] != tool:
+    for number, item in enumerate(scope["tools"]):
+        if item["tool"] != tool:
             continue
-        condition, place = one.get("condition", EVERY_CALL), f"0.{number}"
+        condition, place = item.get("condition", EVERY_CALL), f"0.{number}"
         if not _holds(context, condition, scope):
             if objection.why == "tool":
                 objection = _Objection("condition", f"{tool} is for calls of which {condition}", above)
-        elif "count" not in one:
+        elif "count" not in item:
             return None
-        elif sum(by.get(place, 0) for by in used) < one["count"]:
+        elif sum(by.get(place, 0) for by in used) < item["count"]:
             return place
         else:
-            objection = _Objection("count", f"{tool} was used {one['count']} times already", above)
+            objection = _Objection("count", f"{tool} was used {item['count']} times already", above)
     return objection
 
 
@@ -312,12 +316,12 @@ def _holds(context: ActionContext, condition: str, scope: Mapping[str, Any]) -> 
     """Whether a condition holds for every type that the action may be of."""
     if condition == EVERY_CALL:
         return True
-    given = {MANDATE_VALUES: scope.get("values", {}), MANDATE_DESTINATIONS: scope["destinations"]}
+    scope_values = {MANDATE_VALUES: scope.get("values", {}), MANDATE_DESTINATIONS: scope["destinations"]}
     try:
-        by_type = evaluate_by_type(context, compile_condition(condition), given)
+        by_type = evaluate_by_type(context, compile_condition(condition), scope_values)
     except BundleError:
         return False
-    return all(one.passed is True for results in by_type for one in results)
+    return all(result.passed is True for results in by_type for result in results)
 
 
 def _use(context: ActionContext, decided: Decided, uses: dict[str, Any]) -> None:
@@ -330,9 +334,9 @@ def _use(context: ActionContext, decided: Decided, uses: dict[str, Any]) -> None
     for scope in mandate["scopes"]:
         ends[scope["digest"]] = find_end_ms(mandate, scope)
     for digest, place in places.items():
-        one = uses.setdefault(digest, {"until": ends[digest], "used": {}, "waiting": {}})
-        one["used"][place] = one["used"].get(place, 0) + 1
+        use = uses.setdefault(digest, {"until": ends[digest], "used": {}, "waiting": {}})
+        use["used"][place] = use["used"].get(place, 0) + 1
         if not decided.carried:
-            one["waiting"][shorten_id(context.action.action_id)] = [place]
-        while len(one["waiting"]) > MOST_WAITING:
-            del one["waiting"][next(iter(one["waiting"]))]
+            use["waiting"][shorten_id(context.action.action_id)] = [place]
+        while len(use["waiting"]) > MOST_WAITING:
+            del use["waiting"][next(iter(use["waiting"]))]

@@ -47,12 +47,12 @@ class ShownAction(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """The part of a question that is about the action."""
-        told = {"session_has_read": self.read} if self.read else {}
-        return {"action": self.action, **told}
+        context = {"session_has_read": self.read} if self.read else {}
+        return {"action": self.action, **context}
 
     def drop_account(self) -> ShownAction:
         """The same without the texts that the agent writes about its action."""
-        left = {name: one for name, one in self.action.items() if name not in ACCOUNT}
+        left = {name: value for name, value in self.action.items() if name not in ACCOUNT}
         return self._replace(action=left)
 
 
@@ -91,19 +91,19 @@ class QuestionContext(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """The part of a question that says it; none where there is nothing."""
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self.task_hash is not None:
-            said["task"] = {"hash": self.task_hash} if self.task is None else {"text": self.task}
-        return {**said, "origins": [*self.origins]} if self.origins else said
+            fields["task"] = {"hash": self.task_hash} if self.task is None else {"text": self.task}
+        return {**fields, "origins": [*self.origins]} if self.origins else fields
 
     def make_fields(self) -> dict[str, Any]:
         """The member `shown` of a gate's detail; empty where there was nothing."""
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if self.task_hash is not None:
-            said = {"task_hash": self.task_hash, "task_text": self.task is not None}
+            fields = {"task_hash": self.task_hash, "task_text": self.task is not None}
         if self.origins:
-            said["origins"] = [*self.origins]
-        return {"shown": said} if said else {}
+            fields["origins"] = [*self.origins]
+        return {"shown": fields} if fields else {}
 
 
 NO_CONTEXT = QuestionContext()

@@ -51,7 +51,7 @@ class OutboundPolicy(StrictModel):
         default_factory=lambda: list(SENT)
     )
     kinds: Annotated[list[Literal[KINDS]], Field(min_length=1), LOOKED_FOR] = Field(  # type: ignore[valid-type]
-        default_factory=lambda: [one for one in KINDS if one not in COMMON]
+        default_factory=lambda: [kind for kind in KINDS if kind not in COMMON]
     )
 
     def idle_fields(self) -> frozenset[str]:
@@ -99,7 +99,7 @@ class Outbound(ContentGate):
             read = text[:left]
             left -= len(read)
             unread += len(text) - len(read)
-            findings += ({"kind": one.kind, "path": path} for one in scan.find(read))
+            findings += ({"kind": match.kind, "path": path} for match in scan.find(read))
         if not findings:
             return StageResult("pass", None, _unread("observed" if unread else "pass", unread))
         return _judge_findings(policy.mode, scan, context, findings, unread)
@@ -120,7 +120,7 @@ def _judge_findings(
         detail |= make_replacement(context, mode, change, scan.redact)
     if mode != "enforce":
         return StageResult("pass", None, detail)
-    kinds = ", ".join(dict.fromkeys(one["kind"] for one in findings))
+    kinds = ", ".join(dict.fromkeys(finding["kind"] for finding in findings))
     return StageResult("block", f"outbound_data: {kinds} at {findings[0]['path']}", detail)
 
 
@@ -129,7 +129,7 @@ def _unread(state: str, unread: int) -> dict[str, Any]:
 
 
 def _warn(scan: SensitiveScan, text: str) -> str:
-    kinds = ", ".join(dict.fromkeys(one.kind for one in scan.find(text)))
+    kinds = ", ".join(dict.fromkeys(match.kind for match in scan.find(text)))
     return f"{text} [warning: contains {kinds}]" if kinds else text
 
 
@@ -149,9 +149,9 @@ def make_replacement(context: ActionContext, mode: Mode, text: Change, name: Cha
 
 def _redact(value: Any, text: Change, name: Change) -> Any:
     if isinstance(value, dict):
-        return {name(key): _redact(one, text, name) for key, one in value.items()}
+        return {name(key): _redact(member, text, name) for key, member in value.items()}
     if isinstance(value, list):
-        return [_redact(one, text, name) for one in value]
+        return [_redact(item, text, name) for item in value]
     written = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
     if not isinstance(written, str):
         return value

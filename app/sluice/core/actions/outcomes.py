@@ -70,18 +70,18 @@ def evaluate(
     if why is None:
         report = _report(parts, input_record, outcome, view.now, signed=signed)
         tenants = view.tenants() if report.tenant is None else [report.tenant]
-        known = [found for tenant in tenants for found in find_meant(view, tenant, report)]
-        why = _spent(view, parts, outcome, report, known)
+        matches = [match for tenant in tenants for match in find_meant(view, tenant, report)]
+        why = _spent(view, parts, outcome, report, matches)
     if why is not None:
         records.append(_refuse(view, outcome, input_record.coordinates(), why))
         return Decision(view.changes(), records)
     if report.tenant is not None:
         keep_nonce(view, who(report.tenant, outcome.reported_by), input_record)
-    records += _learn(parts, view, outcome, known, signed=signed)
-    if known:
-        open_ = [found for found in known if not is_settled_for_good(found[1], report)]
-        for place, found in enumerate(open_):
-            records += _settle(parts, view, report, found, place, early=False)
+    records += _learn(parts, view, outcome, matches, signed=signed)
+    if matches:
+        open_ = [match for match in matches if not is_settled_for_good(match[1], report)]
+        for index, found in enumerate(open_):
+            records += _settle(parts, view, report, found, index, early=False)
     else:
         view.wait(report._replace(action_id=shorten_id(report.action_id)))
     return Decision(view.changes(), records, list_corrections(view, shared.book))
@@ -91,7 +91,7 @@ def _learn(
     parts: PointParts,
     view: SessionView,
     outcome: ActionOutcome,
-    known: list[tuple[Who, RecentAction]],
+    matches: list[tuple[Who, RecentAction]],
     *,
     signed: bool,
 ) -> list[OutRecord]:
@@ -100,7 +100,7 @@ def _learn(
     learnt: what that returned is then not known. What an action returned that was not to be carried out is
     nobody's word."""
     taught = []
-    for owner, action in known:
+    for owner, action in matches:
         if outcome.values is not None and parts.values_key is not None:
             if not action.carried:
                 view.remember_strangers(owner, "a tool's result")
@@ -108,7 +108,7 @@ def _learn(
                 owner,
                 name_results(action.offset),
                 "a tool's result",
-                [b64decode(one) for one in outcome.values.fingerprints],
+                [b64decode(fingerprint) for fingerprint in outcome.values.fingerprints],
                 signed=signed,
                 complete=not outcome.values.truncated,
             )
@@ -128,21 +128,24 @@ def settle_early(
     actions of a session are decided in the order of their offsets.
     """
     records: list[OutRecord] = []
-    for one in view.early:
-        mine = one.tenant in (None, owner.tenant) and one.action_id in (action_id, shorten_id(action_id))
-        known = view.action(owner, action_id) if mine else None
-        if known is not None and not one.means(known):
-            known = None
-        if known is not None and not is_settled_for_good(known, one):
-            told = one._replace(action_id=action_id)
-            records += _settle(parts, view, told, (owner, known), 0, early=True)
-        elif known is not None:
-            records.append(_refuse(view, one, one.coordinates(), USED if one.signed else SETTLED))
-        elif one.offset is not None and one.offset <= offset:
-            records.append(_refuse(view, one, one.coordinates(), OF_ANOTHER))
+    for report in view.early:
+        mine = report.tenant in (None, owner.tenant) and report.action_id in (
+            action_id,
+            shorten_id(action_id),
+        )
+        action = view.action(owner, action_id) if mine else None
+        if action is not None and not report.means(action):
+            action = None
+        if action is not None and not is_settled_for_good(action, report):
+            full_report = report._replace(action_id=action_id)
+            records += _settle(parts, view, full_report, (owner, action), 0, early=True)
+        elif action is not None:
+            records.append(_refuse(view, report, report.coordinates(), USED if report.signed else SETTLED))
+        elif report.offset is not None and report.offset <= offset:
+            records.append(_refuse(view, report, report.coordinates(), OF_ANOTHER))
         else:
             continue
-        view.answer(one)
+        view.answer(report)
     return records
 
 
@@ -185,11 +188,11 @@ def _spent(
     parts: PointParts,
     outcome: ActionOutcome,
     report: EarlyOutcome,
-    known: list[tuple[Who, RecentAction]],
+    matches: list[tuple[Who, RecentAction]],
 ) -> Objection | None:
     """Why a well-formed outcome neither settles anything nor waits; None where it does."""
-    if known:
-        spent = all(is_settled_for_good(one, report) for _, one in known)
+    if matches:
+        spent = all(is_settled_for_good(action, report) for _, action in matches)
         return (USED if report.signed else SETTLED) if spent else None
     if report.signed and outcome.input is not None:
         gone = outcome.input.timestamp + parts.limits.action_window_ms <= view.now
@@ -216,28 +219,28 @@ def _settle(
     parts: PointParts,
     view: SessionView,
     report: EarlyOutcome,
-    found: tuple[Who, RecentAction],
-    place: int,
+    match: tuple[Who, RecentAction],
+    index: int,
     *,
     early: bool,
 ) -> list[OutRecord]:
     """The settlement of an action, and an alarm where nothing claimed too much for it before."""
-    owner, known = found
-    settlement = settle(view, owner, known, report)
-    records = [_record_settlement(view, report, settlement, place, early=early)]
+    owner, action = match
+    settlement = settle(view, owner, action, report)
+    records = [_record_settlement(view, report, settlement, index, early=early)]
     if settlement.new:
         recipient = parts.policy.default.outcomes.alarm_recipient
-        records.append(_alarm(view, report, settlement, place, recipient))
+        records.append(_alarm(view, report, settlement, index, recipient))
     return records
 
 
 def _record_settlement(
-    view: SessionView, report: EarlyOutcome, settlement: Settlement, place: int, *, early: bool
+    view: SessionView, report: EarlyOutcome, settlement: Settlement, index: int, *, early: bool
 ) -> OutRecord:
-    """ReservationSettled; `place` counts the accounts that one outcome settles."""
+    """ReservationSettled; `index` counts the accounts that one outcome settles."""
     body = {
         "schema": SCHEMA,
-        "outcome_id": outcome_id(_decision_id(report), place),
+        "outcome_id": outcome_id(_decision_id(report), index),
         "action_id": report.action_id,
         "session_id": view.state.session_id,
         "tenant_id": settlement.tenant,
@@ -257,12 +260,12 @@ def _record_settlement(
 
 
 def _alarm(
-    view: SessionView, report: EarlyOutcome, settlement: Settlement, place: int, recipient: str
+    view: SessionView, report: EarlyOutcome, settlement: Settlement, index: int, recipient: str
 ) -> OutRecord:
     now = rfc3339(view.now)
     body = {
         "schema": ALARM_SCHEMA,
-        "alarm_id": f"alarm:{DISPUTED}:{outcome_id(_decision_id(report), place)}",
+        "alarm_id": f"alarm:{DISPUTED}:{outcome_id(_decision_id(report), index)}",
         "kind": DISPUTED,
         "severity": "critical",
         "recipient": recipient,

@@ -65,9 +65,9 @@ class Evaluation:
         self.list_gate("outcomes", StageResult("escalate", reason, {"action_id": dispute}), 0)
         return reason
 
-    def judge_integrity(self, found: str) -> None:
+    def judge_integrity(self, integrity: str) -> None:
         """Take what a stage of that checkpoint found."""
-        self.integrity = min(self.integrity or "pass", found, key=_WORST_FIRST.index)
+        self.integrity = min(self.integrity or "pass", integrity, key=_WORST_FIRST.index)
 
     def settle(self, outcome: str, reason: str | None) -> None:
         """Take an outcome and its reason."""
@@ -108,14 +108,14 @@ def run(context: ActionContext, stopwatch: Callable[[], int]) -> Generator[Reque
             began = stopwatch()
             step = evaluate(context)
         if not isinstance(step, StageResult):
-            found = (
+            result = (
                 _decide_unasked(step)
                 if waits
                 else (yield from _ask(step, gate, context, done, _Clock(context, stopwatch)))
             )
-            if found is None:
+            if result is None:
                 continue
-            step = found
+            step = result
         if step.outcome in _WOULD:
             step = _apply_mode(mode, name, step, done)
         outcome, reason, detail = step[:3]
@@ -219,22 +219,25 @@ _STATES = {"observe": "observed", "nudge": "nudged"}
 _WOULD = {"block": "would deny this action", "escalate": "would ask a person"}
 
 
-def _apply_mode(mode: str, gate: str, found: StageResult, done: Evaluation) -> StageResult:
+def _apply_mode(mode: str, gate: str, result: StageResult, done: Evaluation) -> StageResult:
     """What an objection comes to under the gate's mode in the bundle: only `enforce` holds an action up. The
     others let it pass, with an advisory; `nudge` also says to the agent what to mind. A missing answer is
     an objection too, of which the detail says all."""
     if mode == "enforce":
-        return found
-    objection = found.reason or gate
-    text = f"{gate} {_WOULD[found.outcome]}: {objection}"
+        return result
+    objection = result.reason or gate
+    text = f"{gate} {_WOULD[result.outcome]}: {objection}"
     done.advisories.append({"source": f"sluice.{gate}", "text": text, "severity": "warn"})
-    if "status" in found.detail:
-        return found._replace(outcome="pass", reason=None)
-    detail = {**found.detail, "would": found.outcome, "objection": objection}
+    if "status" in result.detail:
+        return result._replace(outcome="pass", reason=None)
+    detail = {**result.detail, "would": result.outcome, "objection": objection}
     if mode == "nudge":
-        why = [found.detail.get("reasoning"), *(one["reasoning"] for one in found.detail.get("rules", ()))]
-        detail["guidance"] = " ".join([f"{objection}.", *(one for one in why[-1:] if one)])
-    return found._replace(outcome="pass", reason=None, detail=detail)
+        why = [
+            result.detail.get("reasoning"),
+            *(rule["reasoning"] for rule in result.detail.get("rules", ())),
+        ]
+        detail["guidance"] = " ".join([f"{objection}.", *(reasoning for reasoning in why[-1:] if reasoning)])
+    return result._replace(outcome="pass", reason=None, detail=detail)
 
 
 def judge_unanswered(gate: str, request: Request, answer: Answer, mode: str) -> StageResult:
@@ -256,13 +259,13 @@ def judge_unanswered(gate: str, request: Request, answer: Answer, mode: str) -> 
     return StageResult("skip", BUDGET_EXCEEDED, detail)
 
 
-def join_missing(found: StageResult, missed: StageResult | None) -> StageResult:
+def join_missing(result: StageResult, missed: StageResult | None) -> StageResult:
     """The stricter of what a stage found before an answer was missing, and of what that comes to."""
     if missed is None:
-        return found
-    worst = max(found, missed, key=lambda one: MILDEST_FIRST.index(one.outcome))
-    return found._replace(
-        outcome=worst.outcome, reason=worst.reason, detail={**found.detail, **missed.detail}
+        return result
+    worst = max(result, missed, key=lambda stage_result: MILDEST_FIRST.index(stage_result.outcome))
+    return result._replace(
+        outcome=worst.outcome, reason=worst.reason, detail={**result.detail, **missed.detail}
     )
 
 

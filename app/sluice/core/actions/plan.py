@@ -57,11 +57,13 @@ class _Key(NamedTuple):
 
 def sort_stages(names: Iterable[str], stages: Iterable[Stage]) -> tuple[Stage, ...]:
     """The stages of these names, in the names' order. Raises UnknownStageError."""
-    known = {stage.name: stage for stage in stages}
+    registered = {stage.name: stage for stage in stages}
     for name in names:
-        if name not in known:
-            raise UnknownStageError(f"$.stages: no stage is called {name!r}; there are {', '.join(known)}")
-    return tuple(known[name] for name in names)
+        if name not in registered:
+            raise UnknownStageError(
+                f"$.stages: no stage is called {name!r}; there are {', '.join(registered)}"
+            )
+    return tuple(registered[name] for name in names)
 
 
 def plans(
@@ -108,7 +110,7 @@ def _plan(
     undone = [reversible for _, reversible in readings]
     tier = _tier(bundle, tool, readings)
     stages = ordered.get(bundle.hash, ())
-    told = {
+    fields = {
         "tenant_id": principal.tenant_id,
         "mode": key.mode,
         "enforcement": principal.org.enforcement,
@@ -134,17 +136,19 @@ def _plan(
         types,
         max(undone, key=_DOUBT.__getitem__),
         tier,
-        max(one.risk for one in policies),
+        max(type_policy.risk for type_policy in policies),
         tuple(dict.fromkeys(undone)),
-        max(one.rows_upper_bound for one in policies),
+        max(type_policy.rows_upper_bound for type_policy in policies),
         len(readings) > 1,
         collect_hashes(principal.agent, tool, principal.org),
         policy.registry,
         find_untrusted_source(tool),
         find_returns(tool, key.tool_name, types) if master is not None else None,
-        told,
+        fields,
     )
-    remembering = tuple((one, one.may_remember(bundle)) for one in stages if isinstance(one, RememberingGate))
+    remembering = tuple(
+        (stage, stage.may_remember(bundle)) for stage in stages if isinstance(stage, RememberingGate)
+    )
     plan = replace(plan, remembering=remembering, remembers=any(may for _, may in remembering))
     if master is not None:
         plan = replace(plan, values_key=find_tenant_key(master, plan.tenant))
@@ -152,17 +156,17 @@ def _plan(
     if limits:
         plan = replace(plan, limits=limits, entries=plan.entries | collect_hashes(*limits))
     lower = [
-        replace(plan, tier=lowered, type_tier=tier, told={**told, "tier": lowered})
+        replace(plan, tier=lowered, type_tier=tier, told={**fields, "tier": lowered})
         for lowered in _find_lower_tiers(plan)
     ]
-    by_tier = {one.tier: _add_gates(one, stages) for one in lower}
+    by_tier = {action_plan.tier: _add_gates(action_plan, stages) for action_plan in lower}
     return replace(_add_gates(plan, stages), by_tier=by_tier)
 
 
 def _add_gates(plan: ActionPlan, stages: Sequence[Stage]) -> ActionPlan:
     judges = judges_destinations(plan)
     plan = replace(plan, looks_up_values=judges is not None, judges_destinations=judges or False)
-    return replace(plan, gates=tuple(_plan_gate(one, plan) for one in stages))
+    return replace(plan, gates=tuple(_plan_gate(stage, plan) for stage in stages))
 
 
 def _find_lower_tiers(plan: ActionPlan) -> set[str]:

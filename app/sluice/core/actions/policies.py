@@ -110,7 +110,7 @@ class PolicyShelf(ModePart):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        ids = [one.id for one in self.policies]
+        ids = [policy.id for policy in self.policies]
         if len(set(ids)) != len(ids):
             raise ValueError("two policies have the same id")
         return self
@@ -159,23 +159,25 @@ class PolicyIndex(NamedTuple):
 
 def index_policies(part: PolicyShelf) -> PolicyIndex:
     """Compile the conditions. Raises BundleError with the place of one that is refused."""
-    explicit = tuple(one for one in part.policies if one.condition is not None)
-    semantic = tuple(one for one in part.policies if one.condition is None)
-    for place, one in enumerate(part.policies):
-        if one.condition is None and one.when is not None:
-            raise BundleError(f"$.policies.policies[{place}].when: only a policy with a condition has one")
-        if one.condition is not None:
+    explicit = tuple(policy for policy in part.policies if policy.condition is not None)
+    semantic = tuple(policy for policy in part.policies if policy.condition is None)
+    for index, passage in enumerate(part.policies):
+        if passage.condition is None and passage.when is not None:
+            raise BundleError(f"$.policies.policies[{index}].when: only a policy with a condition has one")
+        if passage.condition is not None:
             try:
-                RuleSet([_rule(one)])
+                RuleSet([_rule(passage)])
             except BundleError as error:
                 field, _, why = str(error).removeprefix("$.rules[0].").partition(": ")
-                raise BundleError(f"$.policies.policies[{place}].{field}: {why}") from None
+                raise BundleError(f"$.policies.policies[{index}].{field}: {why}") from None
     try:
-        conditions = RuleSet([_rule(one) for one in explicit])
+        conditions = RuleSet([_rule(policy_passage) for policy_passage in explicit])
     except BundleError as error:
         raise BundleError(f"$.policies: {str(error).partition(': ')[2]}") from None
-    searched = [one for one in semantic if not one.applies_to_tools]
-    texts = NamedTexts.of({one.id: f"{one.title}: {one.text}" for one in searched})
+    searched = [policy_passage for policy_passage in semantic if not policy_passage.applies_to_tools]
+    texts = NamedTexts.of(
+        {policy_passage.id: f"{policy_passage.title}: {policy_passage.text}" for policy_passage in searched}
+    )
     return PolicyIndex(part, conditions, explicit, semantic, texts)
 
 
@@ -190,7 +192,9 @@ def _rule(policy: PolicyPassage) -> Rule:
 
 
 def _names(policy: PolicyPassage, tool: str) -> bool:
-    return any(fnmatch.fnmatchcase(tool.casefold(), one.casefold()) for one in policy.applies_to_tools)
+    return any(
+        fnmatch.fnmatchcase(tool.casefold(), pattern.casefold()) for pattern in policy.applies_to_tools
+    )
 
 
 class Policies(RememberingGate):
@@ -205,11 +209,11 @@ class Policies(RememberingGate):
     def evaluate(self, context: ActionContext) -> StageResult | Asking:
         """The explicit ones first: what they block, no model is asked about."""
         index: PolicyIndex = context.plan.bundle.parts[self.name]
-        found, evaluated = _explicit(index, context)
-        semantic = [one for one in index.semantic if _names(one, context.action.tool_name)]
-        if not (semantic or index.library.ids) or any(_blocks(one, state) for one, state in found):
-            return _judge([(one, _entry(one, state)) for one, state in found], evaluated)
-        return _prepare_question(index, context, found, semantic, evaluated)
+        judged, evaluated = _explicit(index, context)
+        semantic = [passage for passage in index.semantic if _names(passage, context.action.tool_name)]
+        if not (semantic or index.library.ids) or any(_blocks(passage, state) for passage, state in judged):
+            return _judge([(passage, _entry(passage, state)) for passage, state in judged], evaluated)
+        return _prepare_question(index, context, judged, semantic, evaluated)
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the bundle has no policy of prose."""
@@ -233,16 +237,16 @@ Found = list[tuple[PolicyPassage, Outcome]]
 def _explicit(index: PolicyIndex, context: ActionContext) -> tuple[Found, int]:
     """Those that the action violates or that cannot be decided, and how many apply."""
     tool = context.action.tool_name
-    applying = [not one.applies_to_tools or _names(one, tool) for one in index.explicit]
+    applying = [not passage.applies_to_tools or _names(passage, tool) for passage in index.explicit]
     if not any(applying):
         return [], 0
-    found: Found = []
+    judged: Found = []
     by_type = evaluate_by_type(context, index.conditions)
     for policy, applies, same in zip(index.explicit, applying, zip(*by_type, strict=True), strict=True):
-        results = {one.passed for one in same}
+        results = {result.passed for result in same}
         if applies and results != {True}:
-            found.append((policy, "failed" if False in results else "undecided"))
-    return found, sum(applying)
+            judged.append((policy, "failed" if False in results else "undecided"))
+    return judged, sum(applying)
 
 
 def _blocks(policy: PolicyPassage, state: Outcome) -> bool:
@@ -251,8 +255,8 @@ def _blocks(policy: PolicyPassage, state: Outcome) -> bool:
 
 def _entry(policy: PolicyPassage, state: Outcome, **more: Any) -> dict[str, Any]:
     source = policy.source
-    told = {"policy": policy.id, "title": policy.title, "outcome": state}
-    return {**told, "document": source.document, "place": source.place, **more}
+    fields = {"policy": policy.id, "title": policy.title, "outcome": state}
+    return {**fields, "document": source.document, "place": source.place, **more}
 
 
 def _prepare_question(
@@ -260,7 +264,7 @@ def _prepare_question(
 ) -> Asking:
     part = index.part
     cosines: dict[str, float | None] = dict.fromkeys(index.library.ids)
-    listed = [(one, _entry(one, state)) for one, state in found]
+    listed = [(passage, _entry(passage, state)) for passage, state in found]
     if len(index.library.ids) > part.closest:
         text = canonical(show_action(context, part.most_characters).action).decode()
         answer = yield (request := ask_for_closest(text, index.library, part.closest, part.budget_ms))
@@ -269,14 +273,14 @@ def _prepare_question(
             return join_missing(_judge(listed, evaluated), unsearched)
         near = read_closest(answer.payload, index.library)
         if near is None:
-            detail = {"policies": [one for _, one in listed], "evaluated": evaluated}
+            detail = {"policies": [entry for _, entry in listed], "evaluated": evaluated}
             return StageResult("escalate", f"{INCONCLUSIVE}: the closest policies could not be read", detail)
         cosines = {**near}
-    by_id = {one.id: one for one in index.semantic}
+    by_id = {passage.id: passage for passage in index.semantic}
     entries: dict[str, str] = {}
     missed = None
-    known = find_context(context)
-    by = GradedBy(Policies.name, part.budget_ms, part.most_characters, known)
+    question_context = find_context(context)
+    by = GradedBy(Policies.name, part.budget_ms, part.most_characters, question_context)
     for policy in [*semantic, *(by_id[name] for name in cosines)]:
         grades = yield from grade(context, policy.id, policy.criterion, by)
         entries |= grades.entries
@@ -287,27 +291,27 @@ def _prepare_question(
         if grades.graded is None:
             listed.append((policy, _entry(policy, "undecided", reasoning=grades.why, **looked_up)))
             continue
-        told = {**grades.graded.entry(), **looked_up}
-        state: Outcome = told.pop("outcome")
-        listed.append((policy, _entry(policy, state, **told)))
+        fields = {**grades.graded.entry(), **looked_up}
+        state: Outcome = fields.pop("outcome")
+        listed.append((policy, _entry(policy, state, **fields)))
         if _blocks(policy, state):
             break
     judged = _judge(listed, evaluated)
-    judged = judged._replace(entries=entries, detail={**judged.detail, **known.make_fields()})
+    judged = judged._replace(entries=entries, detail={**judged.detail, **question_context.make_fields()})
     return join_missing(judged, missed)
 
 
 def _judge(listed: list[tuple[PolicyPassage, dict[str, Any]]], evaluated: int) -> StageResult:
-    told = [one for _, one in listed]
-    detail = {"policies": told, "evaluated": evaluated}
-    failed = [(policy, one) for policy, one in listed if one["outcome"] == "failed"]
+    entries = [entry for _, entry in listed]
+    detail = {"policies": entries, "evaluated": evaluated}
+    failed = [(policy, entry) for policy, entry in listed if entry["outcome"] == "failed"]
     worst = [policy for policy, _ in failed if policy.outcome == "block"] or [policy for policy, _ in failed]
     if worst:
         policy = worst[0]
         outcome: Literal["block", "escalate"] = "block" if policy.outcome == "block" else "escalate"
         cited = f"{policy.source.document}, {policy.source.place}"
         return StageResult(outcome, f"policy_violated: {policy.id}: {policy.title} ({cited})", detail)
-    open_ones = [one for one in told if one["outcome"] != "passed"]
+    open_ones = [entry for entry in entries if entry["outcome"] != "passed"]
     if open_ones:
         reason = f"{INCONCLUSIVE}: policy {open_ones[0]['policy']}: {open_ones[0]['title']}"
         return StageResult("escalate", reason, detail)

@@ -122,17 +122,19 @@ class Lookups(NamedTuple):
     see_limits: Callable[[], Mapping[str, LimitSeen]]
 
 
-def select_seen(seen: ActionSeen, gates: Container[str]) -> ActionSeen:
+def select_seen(observed: ActionSeen, gates: Container[str]) -> ActionSeen:
     """What was seen, with only what these gates remember."""
-    remembered = {name: one for name, one in seen.remembered.items() if name in gates}
-    return seen._replace(remembered=remembered)
+    remembered = {name: value for name, value in observed.remembered.items() if name in gates}
+    return observed._replace(remembered=remembered)
 
 
-def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_at_ms: int) -> ActionContext:
+def assess(
+    plan: ActionPlan, action: ProposedAction, observed: ActionSeen, arrived_at_ms: int
+) -> ActionContext:
     """The context of an action, on what was seen of its session: of what gates remember, only what the
     bundle's own do."""
-    if seen.remembered:
-        seen = select_seen(seen, plan.bundle.stages)
+    if observed.remembered:
+        observed = select_seen(observed, plan.bundle.stages)
     inspection, most = None, plan.rows_upper_bound
     rows = count_rows(plan.tool, action.rows_affected, most)
     registry = plan.registry
@@ -141,15 +143,15 @@ def assess(plan: ActionPlan, action: ProposedAction, seen: ActionSeen, arrived_a
     return ActionContext(
         plan,
         action,
-        seen,
+        observed,
         arrived_at_ms,
         registry.find_freezes(plan.tenant, action.agent_id, action.session_id) if registry.freezes else (),
         rows,
-        seen.rows + rows,
-        seen.actions + 1,
-        bool(seen.read),
+        observed.rows + rows,
+        observed.actions + 1,
+        bool(observed.read),
         plan.tightened or rows > most,
-        acknowledgement(seen.flags, action.acknowledged_flags) if seen.flags else NO_FLAGS,
+        acknowledgement(observed.flags, action.acknowledged_flags) if observed.flags else NO_FLAGS,
         inspection,
     )
 
@@ -175,18 +177,18 @@ def evaluate(
     view = SessionView(state, parts.limits, input_record.timestamp_ms)
     plan = parts.plan(action)
     named = action.mandate_digest
-    seen = view.see_action(plan.owner, action.action_id, named)
+    observed = view.see_action(plan.owner, action.action_id, named)
     if named is not None:
         if (
-            seen.mandate is None
-            and seen.known is None
+            observed.mandate is None
+            and observed.known is None
             and plan.agent is not None
             and _may_count(input_record)
         ):
             yield MANDATE_WAIT
-        seen = check_standing(parts.policy.registry, action.agent_id, seen, view)
+        observed = check_standing(parts.policy.registry, action.agent_id, observed, view)
     if plan.looks_up_values:
-        seen = seen._replace(values=look_up_values(view, plan, action, shared.uses))
+        observed = observed._replace(values=look_up_values(view, plan, action, shared.uses))
 
     def find() -> StandingGrant | None:
         grants = shared.book.grants or parts.policy.registry.agent_grants
@@ -195,15 +197,15 @@ def evaluate(
     def look() -> Mapping[str, LimitSeen]:
         return see_limits(parts, shared.book, plan, counted, input_record)
 
-    counted = fingerprint_counted(parts, plan, action, seen.values) if plan.limits else {}
+    counted = fingerprint_counted(parts, plan, action, observed.values) if plan.limits else {}
     if plan.limits:
-        seen = seen._replace(limits=look())
-    judged = yield from judge(parts, input_record, action, plan, seen, Lookups(find, look))
+        observed = observed._replace(limits=look())
+    judged = yield from judge(parts, input_record, action, plan, observed, Lookups(find, look))
     if judged.apart:
         return Decision((), [*judged.records])
     if input_record.signature is not None:
         keep_nonce(view, plan.owner, input_record)
-    return _keep(parts, view, seen, judged, shared.book)
+    return _keep(parts, view, observed, judged, shared.book)
 
 
 def judge_again(
@@ -213,9 +215,9 @@ def judge_again(
     waited = replace(input_record, waited_ms=verdict.get("waited_ms") or 0)
     grant = read_recorded_grant(verdict, action.tool_name)
     plan: ActionPlan = parts.plan(action)
-    seen = read_recorded_seen(verdict)
-    lookups = Lookups(lambda: grant, lambda: seen.limits or {})
-    judged = yield from judge(parts, waited, action, plan, seen, lookups)
+    observed = read_recorded_seen(verdict)
+    lookups = Lookups(lambda: grant, lambda: observed.limits or {})
+    judged = yield from judge(parts, waited, action, plan, observed, lookups)
     return judged.records[0]
 
 
@@ -224,7 +226,7 @@ def judge(
     input_record: InputRecord,
     action: ProposedAction,
     plan: ActionPlan,
-    seen: ActionSeen,
+    observed: ActionSeen,
     lookups: Lookups,
 ) -> Generator[Request, Answer, RuledAction]:
     """Judge an action by the stages of its bundle, on what was seen of its session. Another session may use
@@ -235,25 +237,25 @@ def judge(
     refusal = (
         None
         if input_record.signature is None
-        else _find_refusal(input_record.signature, input_record, seen.known)
+        else _find_refusal(input_record.signature, input_record, observed.known)
     )
     if refusal is not None:
         return _deny_unsigned(input_record, action, plan, refusal)
-    context = assess(plan, action, seen, input_record.timestamp_ms)
+    context = assess(plan, action, observed, input_record.timestamp_ms)
     if action.deadline_ms is not None:
         _set_deadline(context, input_record, began)
-    if (known := seen.known) is not None:
-        if not seen.room:
+    if (previous := observed.known) is not None:
+        if not observed.room:
             context.seen = context.seen._replace(room=True)
-        if known.digest == extract_hex(input_record.digest):
-            return _repeat(input_record, context, known)
+        if previous.digest == extract_hex(input_record.digest):
+            return _repeat(input_record, context, previous)
         return _decide(input_record, context, Evaluation("BLOCK", ACTION_ID_CONFLICT))
-    if not seen.room:
+    if not observed.room:
         return _decide(input_record, context, Evaluation("BLOCK", SESSION_CAPACITY))
     evaluation, used = yield from _evaluate(parts, context, find)
     while (used is not None or plan.limits) and _is_overtaken(context, evaluation, used, lookups):
-        seen = seen._replace(limits=lookups.see_limits() if plan.limits else None)
-        context = assess(plan, action, seen, input_record.timestamp_ms)
+        observed = observed._replace(limits=lookups.see_limits() if plan.limits else None)
+        context = assess(plan, action, observed, input_record.timestamp_ms)
         _set_deadline(context, input_record, began)
         evaluation, used = yield from _evaluate(parts, context, find)
     if action.deadline_ms is not None:
@@ -284,18 +286,18 @@ def _evaluate(
 ) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
     """What the stages make of an action, and the standing grant by which it needs no person. `find`: the one
     of its scope, which sessions may share."""
-    seen, evaluation = context.seen, None if context.plan.accepted else evaluate_unregistered(context)
+    observed, evaluation = context.seen, None if context.plan.accepted else evaluate_unregistered(context)
     if evaluation is None:
         context.pauses = parts.pauses
         gates = run if context.action.governance_context is None else run_proven
         evaluation = yield from gates(context, parts.stopwatch)
-    if seen.dispute is not None and evaluation.outcome == "ALLOW":
-        evaluation.settle("ESCALATE", evaluation.note_dispute(seen.dispute))
+    if observed.dispute is not None and evaluation.outcome == "ALLOW":
+        evaluation.settle("ESCALATE", evaluation.note_dispute(observed.dispute))
         evaluation.obligations.clear()
     if parts.pauses:
         yield LAST_PAUSE
     grant = find()
-    if grant is None or seen.dispute is not None or (context.plan.limits and is_spent(context)):
+    if grant is None or observed.dispute is not None or (context.plan.limits and is_spent(context)):
         return evaluation, None
     return (yield from run_granted(grant, context, evaluation, parts.stopwatch))
 
@@ -306,13 +308,13 @@ def _may_count(input_record: InputRecord) -> bool:
 
 
 def _find_refusal(
-    signature: InputSignature, input_record: InputRecord, known: RecentAction | None
+    signature: InputSignature, input_record: InputRecord, action: RecentAction | None
 ) -> str | None:
     """Why an action does not count as its agent's. A signed one that comes again is answered from memory as
     long as its id is known, and never judged a second time."""
     if signature.refusal is not None or signature.novelty != "replayed":
         return signature.refusal
-    return None if known is not None and known.digest == extract_hex(input_record.digest) else REPLAYED
+    return None if action is not None and action.digest == extract_hex(input_record.digest) else REPLAYED
 
 
 def _deny_unsigned(
@@ -343,7 +345,7 @@ def _decide(
     evaluation: Evaluation,
     grant: StandingGrant | None = None,
 ) -> RuledAction:
-    action, plan, seen = context.action, context.plan, context.seen
+    action, plan, observed = context.action, context.plan, context.seen
     ruling = rule(evaluation.outcome, plan)
     about = describe_action(input_record, context, context.rows if ruling.carried else None)
     if evaluation.entries:
@@ -365,25 +367,37 @@ def _decide(
     if grant is not None and ruling.carried:
         after = grant.use()
         records = (*records, make_used_record(after, input_record, action.action_id))
-    room, kept = seen.room and plan.agent is not None, NOTHING_REMEMBERED
-    if plan.agent is not None and (plan.remembers or seen.remembered) and (room or ruling.carried):
-        decided = Decided(ruling.real, ruling.carried, seen.known is not None)
-        kept = collect_gate_memories(context, decided, room=room)
+    has_capacity, gate_memories = observed.room and plan.agent is not None, NOTHING_REMEMBERED
+    if (
+        plan.agent is not None
+        and (plan.remembers or observed.remembered)
+        and (has_capacity or ruling.carried)
+    ):
+        decided = Decided(ruling.real, ruling.carried, observed.known is not None)
+        gate_memories = collect_gate_memories(context, decided, room=has_capacity)
     lesson = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
         lesson = choose_lesson(context)
     return RuledAction(
-        records, ruling, counted, room, kept, waits, grant=after, lesson=lesson, context=context
+        records,
+        ruling,
+        counted,
+        has_capacity,
+        gate_memories,
+        waits,
+        grant=after,
+        lesson=lesson,
+        context=context,
     )
 
 
-def _repeat(input_record: InputRecord, context: ActionContext, known: RecentAction) -> RuledAction:
-    ruling = rule_again(known.mark, context.plan.mode)
+def _repeat(input_record: InputRecord, context: ActionContext, action: RecentAction) -> RuledAction:
+    ruling = rule_again(action.mark, context.plan.mode)
     evaluation = Evaluation(ruling.real)
     object_to_lateness(context, evaluation, input_record.waited_ms)
     if evaluation.outcome != ruling.real:
         ruling = ruling.stricter(evaluation.outcome, context.plan.mode)
-    first = f"{input_record.topic}:{input_record.partition}:{known.offset}"
+    first = f"{input_record.topic}:{input_record.partition}:{action.offset}"
     about = describe_action(input_record, context, None)
     about["duplicate_of"] = verdict_id(first)
     about["escalationId"] = escalation_id(first) if ruling.waits else None
@@ -394,7 +408,7 @@ def _repeat(input_record: InputRecord, context: ActionContext, known: RecentActi
 
 
 def _keep(
-    parts: PointParts, view: SessionView, seen: ActionSeen, judged: RuledAction, book: Book
+    parts: PointParts, view: SessionView, observed: ActionSeen, judged: RuledAction, book: Book
 ) -> Decision:
     """The session's change and all records: outcomes that came before their action settle it now."""
     records, counted = [*judged.records], judged.counted
@@ -403,10 +417,15 @@ def _keep(
     if counted is not None:
         ruling = judged.ruling
         count(
-            view, counted, ruling.mark, carried=ruling.carried, known=seen.known is not None, room=judged.room
+            view,
+            counted,
+            ruling.mark,
+            carried=ruling.carried,
+            known=observed.known is not None,
+            room=judged.room,
         )
-        for gate, kept in judged.gates.items():
-            view.remember_for_gate(counted.owner, gate, kept)
+        for gate, gate_memory in judged.gates.items():
+            view.remember_for_gate(counted.owner, gate, gate_memory)
         if judged.lesson is not None:
             view.keep_lesson(counted.owner, counted.offset, judged.lesson)
         if ruling.carried and judged.context is not None:

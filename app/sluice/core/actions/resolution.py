@@ -100,35 +100,37 @@ def read_resolving(
 ) -> SeenAtApproval:
     """Read the session. It remembers the action itself until the action leaves the window."""
     owner = plan.owner
-    known = view.action(owner, action.action_id)
-    own = known is not None and known.offset == escalation.offset
-    seen = view.see_action(owner, action.action_id, action.mandate_digest)
+    previous = view.action(owner, action.action_id)
+    own = previous is not None and previous.offset == escalation.offset
+    observed = view.see_action(owner, action.action_id, action.mandate_digest)
     if action.mandate_digest is not None:
-        seen = check_standing(plan.registry, action.agent_id, seen, view)
+        observed = check_standing(plan.registry, action.agent_id, observed, view)
     if plan.looks_up_values:
-        seen = seen._replace(values=look_up_values(view, plan, action, shared.uses))
+        observed = observed._replace(values=look_up_values(view, plan, action, shared.uses))
     if plan.limits:
-        place = escalation.partition, view.now, escalation.offset
-        counted = fingerprint_counted(parts, plan, action, seen.values)
-        seen = seen._replace(limits=look_at_limits(parts, shared.book, plan, counted, place))
-    others_counted = known is not None and known.shared and not rule_again(known.mark, plan.mode).carried
-    if known is None or not own or known.carried == 0 or others_counted:
-        return SeenAtApproval(seen, counted=False)
-    claimed = known.counted if known.peak > 0 and not known.signed else None
-    return SeenAtApproval(seen, counted=True, claimed=claimed)
+        coordinates = escalation.partition, view.now, escalation.offset
+        counted = fingerprint_counted(parts, plan, action, observed.values)
+        observed = observed._replace(limits=look_at_limits(parts, shared.book, plan, counted, coordinates))
+    others_counted = (
+        previous is not None and previous.shared and not rule_again(previous.mark, plan.mode).carried
+    )
+    if previous is None or not own or previous.carried == 0 or others_counted:
+        return SeenAtApproval(observed, counted=False)
+    claimed = previous.counted if previous.peak > 0 and not previous.signed else None
+    return SeenAtApproval(observed, counted=True, claimed=claimed)
 
 
 def read_recorded_resolving(recorded: Mapping[str, Any]) -> SeenAtApproval:
     """Read back what a resolved verdict says was seen."""
     escalation = recorded["escalation"]
     claimed = escalation.get("claimed")
-    seen = read_recorded_seen(recorded)
-    return SeenAtApproval(seen, escalation["counted"], None if claimed is None else int(claimed))
+    observed = read_recorded_seen(recorded)
+    return SeenAtApproval(observed, escalation["counted"], None if claimed is None else int(claimed))
 
 
 def read_recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
     """The escalation as it was before the approval that a resolved verdict answers."""
-    action, seen = recorded["action"], recorded["escalation"]
+    action, recorded_escalation = recorded["action"], recorded["escalation"]
     return Escalation(
         recorded["escalationId"],
         recorded["resolves"],
@@ -136,21 +138,21 @@ def read_recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
         recorded["agent_id"],
         recorded["session_id"],
         recorded["tenant_id"],
-        seen["tool"],
+        recorded_escalation["tool"],
         action["digest"],
-        seen["tier"],
-        seen["required_role"],
-        seen["quorum"],
+        recorded_escalation["tier"],
+        recorded_escalation["required_role"],
+        recorded_escalation["quorum"],
         action["topic"],
         action["partition"],
         action["offset"],
-        read_milliseconds(seen["opened_at"]),
-        read_milliseconds(seen["expires_at"]),
-        tuple(Vote.of(one) for one in seen["votes"]),
-        route=None if seen.get("route") is None else Route.of(seen["route"]),
-        own_key=seen.get("own_key") or False,
-        parameters=seen["parameters_digest"],
-        votes_for=seen.get("votes_for") or "",
+        read_milliseconds(recorded_escalation["opened_at"]),
+        read_milliseconds(recorded_escalation["expires_at"]),
+        tuple(Vote.of(vote) for vote in recorded_escalation["votes"]),
+        route=None if recorded_escalation.get("route") is None else Route.of(recorded_escalation["route"]),
+        own_key=recorded_escalation.get("own_key") or False,
+        parameters=recorded_escalation["parameters_digest"],
+        votes_for=recorded_escalation.get("votes_for") or "",
     )
 
 
@@ -194,12 +196,12 @@ def resolve(
     while plan.limits and must_judge_again(context, read(plan, action).seen.limits or {}, asked=True):
         resolving = read(plan, action)
         context, evaluation = yield from _run_approved(parts, input_record, action, plan, resolving.seen)
-    seen = resolving.seen
-    if seen.dispute is not None:
-        evaluation.note_dispute(seen.dispute)
+    observed = resolving.seen
+    if observed.dispute is not None:
+        evaluation.note_dispute(observed.dispute)
     if not plan.accepted:
         object_to(context, evaluation, 0)
-    if evaluation.outcome != "BLOCK" and not seen.room:
+    if evaluation.outcome != "BLOCK" and not observed.room:
         evaluation.settle("BLOCK", SESSION_CAPACITY)
     if evaluation.outcome == "ALLOW":
         evaluation.obligations += OBLIGATIONS[plan.tier]
@@ -211,8 +213,8 @@ def resolve(
     about["registry_hashes"] = {
         **about["registry_hashes"],
         **evaluation.entries,
-        **{one.entry: one.entry_hash for one in votes},
-        **{one.delegate.entry: one.delegate.entry_hash for one in votes if one.delegate is not None},
+        **{vote.entry: vote.entry_hash for vote in votes},
+        **{vote.delegate.entry: vote.delegate.entry_hash for vote in votes if vote.delegate is not None},
     }
     about |= _describe_resolution(input_record, approval, resolving)
     if missing:
@@ -221,7 +223,9 @@ def resolve(
     verdict = make_verdict_record(input_record, about, evaluation, ruling, action.session_id, form)
     sighting = make_usage(context, escalation.digest, escalation.offset)
     decided = Decided(ruling.real, ruling.carried, known=True)
-    kept = collect_gate_memories(context, decided, room=seen.room) if seen.room or ruling.carried else {}
+    gate_memories = (
+        collect_gate_memories(context, decided, room=observed.room) if observed.room or ruling.carried else {}
+    )
     terms, tier = plan.bundle.approvals, plan.tier
     demanding = escalation.raise_to(
         tier, find_required_role(tier), terms.count_needed(tier), own_key=terms.demands_own_key(tier)
@@ -232,14 +236,20 @@ def resolve(
     if plan.limits and (adds or missing):
         until_ms = context.now_ms + parts.limits.action_window_ms
         charge = make_charge(context, escalation.offset, until_ms, carried=True, waits=False)
-    return ResolvedAction(verdict, ruling, demanding, sighting, resolving, kept, votes[-1], charge, lesson)
+    return ResolvedAction(
+        verdict, ruling, demanding, sighting, resolving, gate_memories, votes[-1], charge, lesson
+    )
 
 
 def _run_approved(
-    parts: PointParts, input_record: InputRecord, action: ProposedAction, plan: ActionPlan, seen: ActionSeen
+    parts: PointParts,
+    input_record: InputRecord,
+    action: ProposedAction,
+    plan: ActionPlan,
+    observed: ActionSeen,
 ) -> Generator[Request, Answer, tuple[ActionContext, Evaluation]]:
     """What the gates make of an action to which a person has agreed."""
-    context = assess(plan, action, seen, input_record.timestamp_ms)
+    context = assess(plan, action, observed, input_record.timestamp_ms)
     context.approved = True
     evaluation = evaluate_unregistered(context)
     if evaluation is None:
@@ -251,11 +261,18 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
     """Reserve the rows of an approved action, and answer later repeats of it with the new verdict."""
     sighting, ruling = resolved.sighting, resolved.ruling
     owner, action_id = sighting.owner, sighting.action_id
-    known = view.action(owner, action_id)
-    if known is None or known.offset != escalation.offset:
+    action = view.action(owner, action_id)
+    if action is None or action.offset != escalation.offset:
         if not resolved.resolving.counted:
-            room = resolved.resolving.seen.room
-            count(view, sighting, ruling.mark, carried=ruling.carried, known=known is not None, room=room)
+            has_capacity = resolved.resolving.seen.room
+            count(
+                view,
+                sighting,
+                ruling.mark,
+                carried=ruling.carried,
+                known=action is not None,
+                room=has_capacity,
+            )
         elif ruling.carried:
             expect_results(view, sighting)
     else:
@@ -269,13 +286,13 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
         if missing and ruling.carried:
             rows = missing
             view.count(owner.tenant, missing, 0)
-        most = max(known.most, sighting.most)
-        after = known._replace(
-            mark=ruling.mark, counted=known.counted + rows, carried=known.carried + times, most=most
+        most = max(action.most, sighting.most)
+        after = action._replace(
+            mark=ruling.mark, counted=action.counted + rows, carried=action.carried + times, most=most
         )
         view.remember(owner, action_id, after)
-    for gate, kept in resolved.gates.items():
-        view.remember_for_gate(owner, gate, kept)
+    for gate, gate_memory in resolved.gates.items():
+        view.remember_for_gate(owner, gate, gate_memory)
     if resolved.lesson is not None:
         view.keep_lesson(owner, escalation.offset, resolved.lesson)
 
@@ -293,7 +310,7 @@ def _describe_resolution(
 ) -> dict[str, Any]:
     """The fields of a resolved verdict that a verdict does not have."""
     escalation, votes, narrowed, _ = approval
-    told: dict[str, Any] = {
+    resolution: dict[str, Any] = {
         "schema": SCHEMA,
         "verdict_id": make_resolved_id(input_record.decision_id),
         "escalationId": escalation.escalation_id,
@@ -312,18 +329,18 @@ def _describe_resolution(
             "quorum": escalation.quorum,
             "opened_at": rfc3339(escalation.opened_ms),
             "expires_at": rfc3339(escalation.expires_ms),
-            "votes": [one.make_fields() for one in escalation.votes],
+            "votes": [vote.make_fields() for vote in escalation.votes],
             "counted": resolving.counted,
             "parameters_digest": escalation.parameters,
         },
-        "approvals": [one.make_fields() for one in votes],
+        "approvals": [vote.make_fields() for vote in votes],
     }
     if escalation.route is not None:
-        told["escalation"]["route"] = escalation.route.make_fields()
+        resolution["escalation"]["route"] = escalation.route.make_fields()
     if escalation.own_key:
-        told["escalation"]["own_key"] = True
+        resolution["escalation"]["own_key"] = True
     if escalation.votes:
-        told["escalation"]["votes_for"] = escalation.votes_for
+        resolution["escalation"]["votes_for"] = escalation.votes_for
     if narrowed is not None:
-        told["narrowed"] = parameters_digest(narrowed)
-    return told
+        resolution["narrowed"] = parameters_digest(narrowed)
+    return resolution

@@ -65,10 +65,10 @@ class CompiledRules:
 
     def note(self, codes: Any, results: Sequence[RuleResult]) -> StageResult:
         """The result of all rules, kept by the codes that it follows from."""
-        found = _judge(results)
+        result = _judge(results)
         if len(self.by_codes) < MOST_KEPT:
-            self.by_codes[codes] = found
-        return found
+            self.by_codes[codes] = result
+        return result
 
 
 class PlannedRules:
@@ -94,13 +94,13 @@ class PlannedRules:
         size, safe = measure_within_bounds(variables), split.together.safe
         if size is None or size.items > safe.items or size.text + settled.text > safe.text:
             return self._compiled.judge(context)
-        found = settled.asked.values_on(variables) if size.nodes + split.count <= safe.nodes else None
-        if found is None:
+        values = settled.asked.values_on(variables) if size.nodes + split.count <= safe.nodes else None
+        if values is None:
             return self._compiled.judge(context)
-        codes = tuple(found)
+        codes = tuple(values)
         both = settled.codes, codes
-        known = self._compiled.by_codes.get(both)
-        return known or self._compiled.note(both, split.results_of(settled, codes))
+        result = self._compiled.by_codes.get(both)
+        return result or self._compiled.note(both, split.results_of(settled, codes))
 
 
 class Rules(Gate):
@@ -139,14 +139,14 @@ class _Planned(NamedTuple):
 
 
 def _judge(results: Sequence[RuleResult]) -> StageResult:
-    listed = tuple([one.entry for one in results])
-    telling = [one for one in results if one.passed is not True or one.facts]
+    listed = tuple([result.entry for result in results])
+    telling = [result for result in results if result.passed is not True or result.facts]
     if not telling:
         return StageResult("pass", detail=_detail(results, [], []), rules=listed)
-    failed = [one for one in telling if one.passed is False]
-    open_ones = [one for one in telling if one.passed is None]
+    failed = [result for result in telling if result.passed is False]
+    open_ones = [result for result in telling if result.passed is None]
     outcome, reason = _outcome(failed, open_ones)
-    facts = [fact for one in telling for fact in one.facts.values()]
+    facts = [fact for result in telling for fact in result.facts.values()]
     return StageResult(
         outcome,
         reason,
@@ -158,13 +158,13 @@ def _judge(results: Sequence[RuleResult]) -> StageResult:
 
 
 def evaluate_by_type(
-    context: ActionContext, rules: RuleSet, given: Mapping[str, Any] = NOTHING_GIVEN
+    context: ActionContext, rules: RuleSet, extra_values: Mapping[str, Any] = NOTHING_GIVEN
 ) -> list[list[RuleResult]]:
-    """Every rule's result, once for each type that the action may be of. `given`: the values of some
+    """Every rule's result, once for each type that the action may be of. `extra_values`: the values of some
     variables, in place of the action's."""
     cited = _cite(context)
     values = collect_variables(context, rules.variables)
-    values.update((name, one) for name, one in given.items() if name in values)
+    values.update((name, value) for name, value in extra_values.items() if name in values)
     if context.plan.types == (context.plan.action_type,):
         return [rules.evaluate(values, cited)]
     return [
@@ -188,9 +188,9 @@ def _rank(result: RuleResult) -> int:
 
 
 def _outcome(failed: list[RuleResult], open_ones: list[RuleResult]) -> tuple[Any, str | None]:
-    for one in sorted(failed, key=lambda one: one.rule.escalates):
-        outcome = "escalate" if one.rule.escalates else "block"
-        return outcome, f"rule_failed: {one.rule.id}: {one.rule.reason}"
+    for rule_result in sorted(failed, key=lambda result: result.rule.escalates):
+        outcome = "escalate" if rule_result.rule.escalates else "block"
+        return outcome, f"rule_failed: {rule_result.rule.id}: {rule_result.rule.reason}"
     if open_ones:
         return "escalate", f"inconclusive: rule {open_ones[0].rule.id}: {open_ones[0].why}"
     return "pass", None
@@ -201,6 +201,6 @@ def _detail(
 ) -> dict[str, Any]:
     return {
         "rules": len(results),
-        "failed": [one.rule.id for one in failed],
-        "inconclusive": [one.rule.id for one in open_ones],
+        "failed": [result.rule.id for result in failed],
+        "inconclusive": [result.rule.id for result in open_ones],
     }

@@ -92,7 +92,7 @@ class SequencePolicy(StrictModel):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        ids = [one.id for one in self.rules]
+        ids = [rule.id for rule in self.rules]
         if len(set(ids)) != len(ids):
             raise ValueError("two rules have the same id")
         return self
@@ -140,8 +140,8 @@ class Sequences(NamedTuple):
         if not self.policy.rules:
             return []
         by_type = evaluate_by_type(context, self.conditions)
-        found = [_widest([one.passed for one in same]) for same in zip(*by_type, strict=True)]
-        return list(zip(found[::2], found[1::2], strict=True))
+        passed = [_widest([result.passed for result in same]) for same in zip(*by_type, strict=True)]
+        return list(zip(passed[::2], passed[1::2], strict=True))
 
 
 def _widest(readings: list[bool | None]) -> bool | None:
@@ -153,8 +153,8 @@ def _widest(readings: list[bool | None]) -> bool | None:
 def compile_sequences(policy: SequencePolicy) -> Sequences:
     """Compile the conditions. Raises BundleError with the place of a condition that is refused."""
     written = [
-        Rule(id=f"{one.id} {field}", type="invariant", reason=one.reason, condition=getattr(one, field))
-        for one in policy.rules
+        Rule(id=f"{rule.id} {field}", type="invariant", reason=rule.reason, condition=getattr(rule, field))
+        for rule in policy.rules
         for field in _FIELDS
     ]
     try:
@@ -186,19 +186,19 @@ class SequenceGate(RememberingGate):
     def evaluate(self, context: ActionContext) -> StageResult:
         """The reason is `frozen_by_denials`, else a broken rule: one that blocks before one that
         escalates."""
-        known = context.seen.remembered.get(self.name)
-        if known is None:
+        remembered = context.seen.remembered.get(self.name)
+        if remembered is None:
             return PASSED
         sequences: Sequences = context.plan.bundle.parts[self.name]
         freeze, now = sequences.policy.freeze, context.now_ms
-        denials = _recent(freeze, known["denials"], now)
+        denials = _recent(freeze, remembered["denials"], now)
         if freeze is not None and len(denials) >= freeze.denials:
             until, so_many = denials[-freeze.denials] + freeze.within_ms, len(denials)
             reason = f"frozen_by_denials: {so_many} within {freeze.within_ms} ms"
             return StageResult("block", reason, {"frozen_until_ms": until, "denials": so_many})
-        if not known["firsts"]:
+        if not remembered["firsts"]:
             return PASSED
-        return _judge([*_violations(sequences, context, known["firsts"])])
+        return _judge([*_violations(sequences, context, remembered["firsts"])])
 
     def may_remember(self, bundle: Bundle) -> bool:
         """Whether the bundle has a rule of two actions, or freezes after denials."""
@@ -207,30 +207,32 @@ class SequenceGate(RememberingGate):
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """What the gate remembers after this action; what no longer matters is left out."""
-        known = context.seen.remembered.get(self.name) or {"firsts": {}, "denials": []}
+        remembered = context.seen.remembered.get(self.name) or {"firsts": {}, "denials": []}
         sequences: Sequences = context.plan.bundle.parts[self.name]
         policy, now = sequences.policy, context.now_ms
         firsts, until = {}, 0
-        held = sequences.hold(context)
-        for rule, (first, _) in zip(policy.rules, held, strict=True):
-            marks = [one for one in known["firsts"].get(rule.id, ()) if now - one[0] <= rule.within_ms]
+        holding = sequences.hold(context)
+        for rule, (first, _) in zip(policy.rules, holding, strict=True):
+            marks = [
+                mark for mark in remembered["firsts"].get(rule.id, ()) if now - mark[0] <= rule.within_ms
+            ]
             if first is not False and (decided.may_happen or rule.first_may_be_denied):
                 certain = first is True
-                marks = [one for one in marks if one[2] is not certain]
+                marks = [mark for mark in marks if mark[2] is not certain]
                 marks.append([now, shorten_id(context.action.action_id), certain])
             if marks:
                 firsts[rule.id] = marks
                 until = max(until, marks[-1][0] + rule.within_ms)
-        denials = _recent(policy.freeze, known["denials"], now)
+        denials = _recent(policy.freeze, remembered["denials"], now)
         if policy.freeze is not None:
             if decided.is_denial and len(denials) < policy.freeze.denials:
                 denials.append(now)
-            until = max([until, *(one + policy.freeze.within_ms for one in denials)])
+            until = max([until, *(denial + policy.freeze.within_ms for denial in denials)])
         return GateMemory(until, {"firsts": firsts, "denials": denials}) if firsts or denials else None
 
 
 def _recent(freeze: DenialFreeze | None, denials: list[int], now: int) -> list[int]:
-    return [] if freeze is None else [one for one in denials if now - one < freeze.within_ms]
+    return [] if freeze is None else [denial for denial in denials if now - denial < freeze.within_ms]
 
 
 def _violations(
@@ -239,20 +241,22 @@ def _violations(
     """For each rule that this action breaks: the outcome, the rule, and the entry for the detail."""
     now, own = context.now_ms, shorten_id(context.action.action_id)
     for rule, (_, then) in zip(sequences.policy.rules, sequences.hold(context), strict=True):
-        marks = [one for one in firsts.get(rule.id, ()) if now - one[0] <= rule.within_ms and one[1] != own]
+        marks = [
+            mark for mark in firsts.get(rule.id, ()) if now - mark[0] <= rule.within_ms and mark[1] != own
+        ]
         if then is False or not marks:
             continue
-        at_ms, action_id, certain = next((one for one in reversed(marks) if one[2]), marks[-1])
+        at_ms, action_id, certain = next((mark for mark in reversed(marks) if mark[2]), marks[-1])
         undecided = then is None or not certain
-        told = {"id": rule.id, "reason": rule.reason, "first": action_id, "after_ms": now - at_ms}
-        yield "escalate" if undecided else rule.outcome, rule, {**told, "undecided": undecided}
+        fields = {"id": rule.id, "reason": rule.reason, "first": action_id, "after_ms": now - at_ms}
+        yield "escalate" if undecided else rule.outcome, rule, {**fields, "undecided": undecided}
 
 
-def _judge(found: list[tuple[str, SequenceRule, dict[str, Any]]]) -> StageResult:
-    if not found:
+def _judge(broken: list[tuple[str, SequenceRule, dict[str, Any]]]) -> StageResult:
+    if not broken:
         return PASSED
-    outcome, rule, told = next((one for one in found if one[0] == "block"), found[0])
-    violations = [one for _, _, one in found]
+    outcome, rule, detail = next((violation for violation in broken if violation[0] == "block"), broken[0])
+    violations = [one for _, _, one in broken]
     what = f"{rule.id}: {rule.reason}"
-    reason = f"{INCONCLUSIVE}: sequence {what}" if told["undecided"] else f"forbidden_sequence: {what}"
+    reason = f"{INCONCLUSIVE}: sequence {what}" if detail["undecided"] else f"forbidden_sequence: {what}"
     return StageResult("block" if outcome == "block" else "escalate", reason, {"violations": violations})

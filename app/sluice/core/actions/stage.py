@@ -193,24 +193,24 @@ if TYPE_CHECKING:
     Evaluate = Callable[["ActionContext"], StageResult | Asking]
 
 
-def _add_texts(found: list[tuple[str, str]], path: str, value: Any) -> None:
+def _add_texts(texts: list[tuple[str, str]], path: str, value: Any) -> None:
     """Add every text and number in a JSON value, each with its path before it; names of fields too, since
     they can carry anything."""
     if isinstance(value, str):
-        found.append((path, value))
+        texts.append((path, value))
     elif isinstance(value, dict):
-        for place, (name, one) in enumerate(value.items()):
-            below = f"{path}.{name}" if name.isidentifier() and len(name) <= 64 else f"{path}[{place}]"  # noqa: PLR2004
-            found.append((below, name))
-            if type(one) is str:
-                found.append((below, one))
+        for index, (name, item) in enumerate(value.items()):
+            below = f"{path}.{name}" if name.isidentifier() and len(name) <= 64 else f"{path}[{index}]"  # noqa: PLR2004
+            texts.append((below, name))
+            if type(item) is str:
+                texts.append((below, item))
             else:
-                _add_texts(found, below, one)
+                _add_texts(texts, below, item)
     elif isinstance(value, list):
-        for place, one in enumerate(value):
-            _add_texts(found, f"{path}[{place}]", one)
+        for index, item in enumerate(value):
+            _add_texts(texts, f"{path}[{index}]", item)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        found.append((path, str(value)))
+        texts.append((path, str(value)))
 
 
 class Stage(Protocol):
@@ -303,7 +303,7 @@ class ContentGate(Gate):
     @classmethod
     def remark(cls, detail: Mapping[str, Any]) -> Iterator[str]:
         """What the gate objects to by its detail, and what it could not judge to its end."""
-        kinds = [one["kind"] for one in detail.get("findings", ())]
+        kinds = [finding["kind"] for finding in detail.get("findings", ())]
         if judged := detail.get("judged"):
             kinds += judged["categories"]
         if kinds and detail[cls.checkpoint] != "pass":

@@ -146,7 +146,7 @@ def run_granted(
     context.approved, context.escalated = True, None
     again = yield from run_proven(context, stopwatch)
     uncovered = {gate.name for gate in context.plan.gates if not getattr(gate.stage, "grants_cover", True)}
-    if any(one["gate"] in uncovered and _objects(one, context) for one in again.gates):
+    if any(gate["gate"] in uncovered and _objects(gate, context) for gate in again.gates):
         context.approved = False
         return evaluation, None
     again.model_outputs[:0] = evaluation.model_outputs
@@ -178,7 +178,7 @@ def covers(grant: StandingGrant, context: ActionContext) -> bool:
     except BundleError:
         return False
     by_type = evaluate_by_type(context, condition)
-    return all(one.passed is True for same in by_type for one in same)
+    return all(result.passed is True for same in by_type for result in same)
 
 
 def _is_in_force(registry: Registry, grant: StandingGrant, at_ms: int, route: Route | None) -> bool:
@@ -210,14 +210,14 @@ def describe_in_verdict(grant: StandingGrant) -> dict[str, Any]:
 
 def read_recorded_grant(verdict: Mapping[str, Any], tool: str) -> StandingGrant | None:
     """Read the grant back from a verdict, None if it has none; `tool` is that of the action."""
-    told = verdict.get("grant")
-    if told is None:
+    recorded = verdict.get("grant")
+    if recorded is None:
         return None
     scope = (verdict["tenant_id"], verdict["agent_id"], verdict["session_id"], tool)
-    bounds = (told["when"], told["uses_left"], read_milliseconds(told["until"]))
-    signer = (told["approver_id"], told["entry"], told["entry_hash"])
-    of_agent = told["grant_id"].startswith(OF_REGISTRY)
-    return StandingGrant(told["grant_id"], *scope, *bounds, *signer, told["grant_digest"], of_agent)
+    bounds = (recorded["when"], recorded["uses_left"], read_milliseconds(recorded["until"]))
+    signer = (recorded["approver_id"], recorded["entry"], recorded["entry_hash"])
+    of_agent = recorded["grant_id"].startswith(OF_REGISTRY)
+    return StandingGrant(recorded["grant_id"], *scope, *bounds, *signer, recorded["grant_digest"], of_agent)
 
 
 def make_given_record(
@@ -226,13 +226,13 @@ def make_given_record(
     """GrantGiven; it is written together with the approval that gives the grant."""
     more = {"escalation_id": escalation_id, "justification": justification}
     bounds = {"when": grant.when, "uses": grant.uses, "until": rfc3339(grant.until_ms)}
-    told = {"schema": _GIVEN, **_fields(grant), **bounds, **_signer(grant), **more}
-    return _event("GrantGiven", told, grant, input_record)
+    fields = {"schema": _GIVEN, **_fields(grant), **bounds, **_signer(grant), **more}
+    return _event("GrantGiven", fields, grant, input_record)
 
 
 def make_used_record(grant: StandingGrant, input_record: InputRecord, action_id: str) -> OutRecord:
     """GrantUsed; `grant` is as it is after this use."""
-    told = {
+    fields = {
         "schema": _USED,
         **_fields(grant),
         "use_id": f"use:{input_record.decision_id}",
@@ -240,13 +240,13 @@ def make_used_record(grant: StandingGrant, input_record: InputRecord, action_id:
         "action_id": action_id,
         "uses_left": grant.uses,
     }
-    return _event("GrantUsed", told, grant, input_record)
+    return _event("GrantUsed", fields, grant, input_record)
 
 
 def make_revoked_record(grant: StandingGrant, input_record: InputRecord, signed: dict[str, Any]) -> OutRecord:
     """GrantRevoked; `signed` are the fields about the approver who revoked it."""
-    told = {"schema": _REVOKED, **_fields(grant), "uses_left": grant.uses, **signed}
-    return _event("GrantRevoked", told, grant, input_record)
+    fields = {"schema": _REVOKED, **_fields(grant), "uses_left": grant.uses, **signed}
+    return _event("GrantRevoked", fields, grant, input_record)
 
 
 def _fields(grant: StandingGrant) -> dict[str, Any]:
@@ -268,6 +268,6 @@ def _signer(grant: StandingGrant) -> dict[str, Any]:
     }
 
 
-def _event(kind: str, told: dict[str, Any], grant: StandingGrant, input_record: InputRecord) -> OutRecord:
-    told |= {"decided_at": rfc3339(input_record.timestamp_ms), "input": input_record.coordinates()}
-    return OutRecord(ESCALATIONS, kind, told, grant.session_id)
+def _event(kind: str, fields: dict[str, Any], grant: StandingGrant, input_record: InputRecord) -> OutRecord:
+    fields |= {"decided_at": rfc3339(input_record.timestamp_ms), "input": input_record.coordinates()}
+    return OutRecord(ESCALATIONS, kind, fields, grant.session_id)

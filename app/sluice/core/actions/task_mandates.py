@@ -77,7 +77,7 @@ class _Scope(NamedTuple):
 
     def make_fields(self) -> dict[str, Any]:
         """The fields of a ScopeSeen."""
-        seen: dict[str, Any] = {
+        recorded: dict[str, Any] = {
             "digest": self.digest,
             "agent_id": self.mandate.agent_id,
             "issuer_id": self.mandate.issuer_id,
@@ -85,7 +85,7 @@ class _Scope(NamedTuple):
             "tools": None if self.tools is None else [*self.tools],
             "destinations": [*self.destinations],
         }
-        return seen if self.values is None else {**seen, "values": dict(self.values)}
+        return recorded if self.values is None else {**recorded, "values": dict(self.values)}
 
 
 @lru_cache(maxsize=COMPILED_CONDITIONS)
@@ -108,15 +108,15 @@ def record_mandate(
             scopes = _read_chain(registry, mandate, agent.tenant, view.now)
             _check_span(scopes, view.now, parts.limits.idle_timeout_ms)
             kept = _describe(scopes)
-        except _RefusedError as one:
-            why = one.why
+        except _RefusedError as error:
+            why = error.why
         else:
             no_room = view.remember_mandate(who(agent.tenant, agent.id), kept)
             why = None if no_room is None else Objection("mandate_without_room", no_room)
     if agent is None or why is not None:
-        told = why or Objection(UNKNOWN_AGENT, "")
+        objection = why or Objection(UNKNOWN_AGENT, "")
         session = mandate.session_id
-        records.append(refuse(input_record.coordinates(), view.now, session, mandate.mandate_id, told))
+        records.append(refuse(input_record.coordinates(), view.now, session, mandate.mandate_id, objection))
         return Decision(view.changes(), records)
     body = {
         "schema": SCHEMA,
@@ -137,18 +137,18 @@ def record_mandate(
 def _describe(scopes: Sequence[_Scope]) -> dict[str, Any]:
     """The fields of a MandateSeen; the first scope is the mandate's own."""
     own, *above = scopes
-    seen: dict[str, Any] = {"digest": own.digest, "task_hash": own.task_hash, "until_ms": own.until_ms}
+    recorded: dict[str, Any] = {"digest": own.digest, "task_hash": own.task_hash, "until_ms": own.until_ms}
     if own.task is not None:
-        seen["task"] = own.task
-    entries = collect_hashes(*(entry for one in scopes for entry in one.entries))
-    ends = [{**one.make_fields(), "until_ms": one.until_ms} for one in above]
-    return {**seen, "scopes": [own.make_fields(), *ends], "entries": entries}
+        recorded["task"] = own.task
+    entries = collect_hashes(*(entry for scope in scopes for entry in scope.entries))
+    ends = [{**scope.make_fields(), "until_ms": scope.until_ms} for scope in above]
+    return {**recorded, "scopes": [own.make_fields(), *ends], "entries": entries}
 
 
 def _read_chain(registry: Registry, mandate: TaskMandate, tenant: str, now_ms: int) -> list[_Scope]:
     """The scopes of a mandate and of those above it, the nearest first. Raises _RefusedError."""
     chain: list[SignedMandate] = [mandate, *reversed(mandate.parents or ())]
-    scopes = [_read_scope(registry, one, tenant, now_ms) for one in chain]
+    scopes = [_read_scope(registry, signed_mandate, tenant, now_ms) for signed_mandate in chain]
     for below, above in zip(scopes, [*scopes[1:], None], strict=True):
         named = below.mandate.parent
         if named != (None if above is None else above.digest):
@@ -186,11 +186,11 @@ def _read_scope(registry: Registry, mandate: SignedMandate, tenant: str, now_ms:
     named = [*mandate.destinations]
     if template is not None and values is not None:
         named += template.list_destinations(values)
-    for one in tools or ():
+    for tool in tools or ():
         try:
-            compile_condition(one.get("condition", EVERY_CALL))
+            compile_condition(tool.get("condition", EVERY_CALL))
         except BundleError as error:
-            raise _RefusedError("bad_condition", f"{one['tool']}: {error}") from None
+            raise _RefusedError("bad_condition", f"{tool['tool']}: {error}") from None
     entries = (issuer,) if template is None else (issuer, template)
     return _Scope(
         mandate, digest, task, task_hash, tools, tuple(dict.fromkeys(named)), values, until_ms, entries
@@ -217,7 +217,7 @@ def _read_until(until: str, now_ms: int) -> int:
 def _check_span(scopes: Sequence[_Scope], now_ms: int, idle_timeout_ms: int) -> None:
     """Raises _RefusedError for a mandate of which the counts, or those above it, may outlive its session: one
     that folds forgets what was used, and the same mandate published once more would begin anew."""
-    if max(one.until_ms for one in scopes) > now_ms + idle_timeout_ms:
+    if max(scope.until_ms for scope in scopes) > now_ms + idle_timeout_ms:
         latest = rfc3339(now_ms + idle_timeout_ms)
         raise _RefusedError("mandate_too_long", f"it counts longer than an idle session, until {latest}")
 
@@ -236,28 +236,30 @@ def _find_template(registry: Registry, mandate: SignedMandate, tenant: str) -> R
 
 def _read_task(mandate: SignedMandate, template: RegisteredTask | None) -> tuple[str | None, str]:
     """The task's text, if it is there, and its hash."""
-    task, said = mandate.task, mandate.task_hash
-    if task is None and template is not None and mandate.template is not None and said is None:
+    task, claimed_hash = mandate.task, mandate.task_hash
+    if task is None and template is not None and mandate.template is not None and claimed_hash is None:
         task = template.write_task(mandate.template.values)
     if task is None:
-        return None, said or ""
+        return None, claimed_hash or ""
     due = "sha256:" + sha256(task.encode("utf-8", "surrogatepass")).hexdigest()
-    if said not in (None, due):
-        raise _RefusedError("wrong_task_hash", f"the hash of the task is {due}, not {said}")
+    if claimed_hash not in (None, due):
+        raise _RefusedError("wrong_task_hash", f"the hash of the task is {due}, not {claimed_hash}")
     return task, due
 
 
 def _list_tools(mandate: SignedMandate, template: RegisteredTask | None) -> tuple[dict[str, Any], ...] | None:
     """Without what is null."""
     listed = mandate.tools if template is None else template.spec.tools
-    return None if listed is None else tuple(one.model_dump(exclude_none=True) for one in listed)
+    return None if listed is None else tuple(tool.model_dump(exclude_none=True) for tool in listed)
 
 
 def _find_wider(below: _Scope, above: _Scope) -> Iterator[str]:
     """In what a mandate goes beyond the one above it."""
     if below.until_ms > above.until_ms:
         yield f"it counts until {rfc3339(below.until_ms)}, the one above until {rfc3339(above.until_ms)}"
-    strange = next((one for one in below.destinations if one not in above.destinations), None)
+    strange = next(
+        (destination for destination in below.destinations if destination not in above.destinations), None
+    )
     if strange is not None:
         yield f"the one above does not name the destination {strange}"
     if above.tools is None:
@@ -278,16 +280,16 @@ def _find_wider(below: _Scope, above: _Scope) -> Iterator[str]:
 def _sum_counts(tools: Sequence[Mapping[str, Any]], tool: str) -> int | None:
     """How many calls of a tool are allowed; None: any number."""
     counts = [one.get("count") for one in tools if one["tool"] == tool]
-    return None if None in counts else sum(one for one in counts if one is not None)
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
-def check_standing(registry: Registry, agent_id: str, seen: ActionSeen, view: SessionView) -> ActionSeen:
+def check_standing(registry: Registry, agent_id: str, observed: ActionSeen, view: SessionView) -> ActionSeen:
     """With what the registry says now of the mandate that was seen: `void`, where somebody has ended it or
     one above it before its time, and the entries on which that rests. It is void too where its time was over
     before, and only the broker's clock has gone back."""
-    mandate, agent = seen.mandate, registry.agents.get(agent_id)
+    mandate, agent = observed.mandate, registry.agents.get(agent_id)
     if mandate is None or agent is None:
-        return seen
+        return observed
     entries, void = dict(mandate["entries"]), None
     for scope in mandate["scopes"]:
         revoked = registry.mandate_revocations.get(scope["digest"])
@@ -300,7 +302,9 @@ def check_standing(registry: Registry, agent_id: str, seen: ActionSeen, view: Se
         entries |= collect_hashes(revoked, issuer)
     if void is None and view.is_set_back and mandate["until_ms"] <= view.now:
         void = f"it counted until {rfc3339(mandate['until_ms'])}, and {HAS_BEEN_LATER}"
-    return seen._replace(mandate={**mandate, "entries": entries, **({} if void is None else {"void": void})})
+    return observed._replace(
+        mandate={**mandate, "entries": entries, **({} if void is None else {"void": void})}
+    )
 
 
 def _object_to_scope(
@@ -310,7 +314,7 @@ def _object_to_scope(
     before counts, unless the key was revoked."""
     if issuer is None or issuer.tenant != tenant:
         return f"{scope['issuer_id']} is no issuer of this tenant any more"
-    key = next((one for one in issuer.keys if one.id == scope["key_id"]), None)
+    key = next((agent_key for agent_key in issuer.keys if agent_key.id == scope["key_id"]), None)
     if key is None or (key.revoked_ms is not None and now_ms >= key.revoked_ms):
         return f"{issuer.id} signs with {scope['key_id']} no longer"
     return _object_to_use(registry, issuer, scope["agent_id"], key.id)

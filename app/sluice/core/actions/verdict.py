@@ -92,7 +92,7 @@ def make_usage(context: ActionContext, digest: str, offset: int) -> ActionUsage:
     if returns is None and plan.values_key is not None and _is_query(context):
         returns = ToolReturns(plan.tool_name, trusted=False, stated=False)
     if plan.values_key is not None and plan.returns is not None and plan.returns.trusted:
-        own = tuple(fingerprint(plan.values_key, one) for one in collect_values(action.parameters).values)
+        own = tuple(fingerprint(plan.values_key, value) for value in collect_values(action.parameters).values)
     return ActionUsage(
         plan.owner,
         action.action_id,
@@ -259,8 +259,8 @@ def _add_checkpoints(body: dict[str, Any], evaluation: Evaluation, ruling: Rulin
     if evaluation.integrity not in {None, "unanswered"}:
         objects = evaluation.integrity in {"block", "escalate"}
         found["integrity"] = effect if objects else str(evaluation.integrity)
-    for one in evaluation.gates:
-        gate, detail = ContentGate.by_name.get(one["gate"]), one["detail"]
+    for result in evaluation.gates:
+        gate, detail = ContentGate.by_name.get(result["gate"]), result["detail"]
         state = None if gate is None else detail.get(gate.checkpoint)
         if gate is None or state is None:
             continue
@@ -301,8 +301,8 @@ def describe_action(input_record: InputRecord, context: ActionContext, counted: 
     action, plan = context.action, context.plan
     reserved = counted or 0
     more = context.freezes or input_record.signature is not None or context.seen.mandate is not None
-    said = action.aggregate_rows_affected is not None or action.aggregate_action_count is not None
-    plain = action.mode is not None and not said and not context.flags.outstanding
+    is_stated = action.aggregate_rows_affected is not None or action.aggregate_action_count is not None
+    plain = action.mode is not None and not is_stated and not context.flags.outstanding
     about: dict[str, Any] = {
         "action_id": action.action_id,
         "agent_id": action.agent_id,
@@ -354,7 +354,7 @@ def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:
     return {"source": "sluice.session", "text": text, "severity": "warn"}
 
 
-def record_session(seen: ActionSeen, flags: Acknowledgement, counted: int | None) -> dict[str, Any]:
+def record_session(observed: ActionSeen, flags: Acknowledgement, counted: int | None) -> dict[str, Any]:
     """The verdict's `session`. `flags` are those seen, parted by what the action acknowledges.
 
     The totals after follow from those before: an action that is carried out adds its `counted` rows and
@@ -362,7 +362,7 @@ def record_session(seen: ActionSeen, flags: Acknowledgement, counted: int | None
     there is one, what gates remember where they do, what was read where something was, and the mandate that
     counts where there is one.
     """
-    known, rows, actions = seen.known, seen.rows, seen.actions
+    action, rows, actions = observed.known, observed.rows, observed.actions
     before: dict[str, Any] = {"aggregateRowsAffected": rows, "aggregateActionCount": actions}
     after = before
     if counted is not None:
@@ -374,43 +374,43 @@ def record_session(seen: ActionSeen, flags: Acknowledgement, counted: int | None
         "before": before,
         "after": after,
         "known": None
-        if known is None
-        else {"digest": f"sha256:{known.digest}", "offset": known.offset, "mark": known.mark},
-        "room": seen.room,
+        if action is None
+        else {"digest": f"sha256:{action.digest}", "offset": action.offset, "mark": action.mark},
+        "room": observed.room,
         "flags": {"acknowledged": list(flags.acknowledged), "outstanding": list(flags.outstanding)},
     }
-    if seen.dispute is not None:
-        values["disputed"] = seen.dispute
-    if seen.remembered:
-        values["remembered"] = seen.remembered
-    if seen.mandate is not None:
-        values["mandate"] = seen.mandate
-    elif seen.mandates:
-        values["mandates"] = seen.mandates
-    if seen.read:
-        values["read"] = {kind: one._asdict() for kind, one in seen.read.items()}
-    if seen.values is not None:
-        values["values"] = seen.values.make_fields()
-    if seen.limits is not None:
-        values["limits"] = {limit: one.make_fields() for limit, one in seen.limits.items()}
+    if observed.dispute is not None:
+        values["disputed"] = observed.dispute
+    if observed.remembered:
+        values["remembered"] = observed.remembered
+    if observed.mandate is not None:
+        values["mandate"] = observed.mandate
+    elif observed.mandates:
+        values["mandates"] = observed.mandates
+    if observed.read:
+        values["read"] = {kind: tally._asdict() for kind, tally in observed.read.items()}
+    if observed.values is not None:
+        values["values"] = observed.values.make_fields()
+    if observed.limits is not None:
+        values["limits"] = {limit: value.make_fields() for limit, value in observed.limits.items()}
     return values
 
 
 def read_recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
     """From a verdict: the way back of `recorded`."""
     session = verdict["session"]
-    before, known = session["before"], session["known"]
+    before, previous = session["before"], session["known"]
     return ActionSeen(
         int(before["aggregateRowsAffected"]),
         before["aggregateActionCount"],
         None
-        if known is None
-        else make_known_action(extract_hex(known["digest"]), known["offset"], known["mark"]),
+        if previous is None
+        else make_known_action(extract_hex(previous["digest"]), previous["offset"], previous["mark"]),
         session["room"],
         read_flags(session["flags"]),
         session.get("disputed"),
         session.get("remembered") or NOTHING_REMEMBERED,
-        {kind: ReadTally(**one) for kind, one in (session.get("read") or {}).items()},
+        {kind: ReadTally(**tally) for kind, tally in (session.get("read") or {}).items()},
         session.get("mandate"),
         session.get("mandates") or 0,
         None if session.get("values") is None else read_recorded_values(session["values"]),
@@ -421,4 +421,6 @@ def read_recorded_seen(verdict: Mapping[str, Any]) -> ActionSeen:
 def read_recorded_limits(session: Mapping[str, Any]) -> dict[str, LimitSeen] | None:
     """What a verdict's `session` says of limits; None for nothing."""
     recorded = session.get("limits")
-    return None if recorded is None else {limit: LimitSeen(**one) for limit, one in recorded.items()}
+    return (
+        None if recorded is None else {limit: LimitSeen(**observed) for limit, observed in recorded.items()}
+    )

@@ -30,8 +30,8 @@ class CaseFailure:
 
     def __str__(self) -> str:
         """On one line."""
-        told = f"{self.case}: {self.field}: expected {_show(self.expected)}, got {_show(self.actual)}"
-        return f"{told} ({self.decided})" if self.decided not in ("", self.actual) else told
+        description = f"{self.case}: {self.field}: expected {_show(self.expected)}, got {_show(self.actual)}"
+        return f"{description} ({self.decided})" if self.decided not in ("", self.actual) else description
 
 
 def make_unusable(case: str, kind: AnyKind, why: object) -> CaseFailure:
@@ -43,12 +43,12 @@ def make_unusable(case: str, kind: AnyKind, why: object) -> CaseFailure:
 
 def add_places(by_case: Iterable[Iterable[CaseFailure]]) -> tuple[CaseFailure, ...]:
     """The failures of a bundle's cases, given case by case, each with its case's place."""
-    return tuple(replace(one, place=place) for place, own in enumerate(by_case) for one in own)
+    return tuple(replace(failure, place=index) for index, own in enumerate(by_case) for failure in own)
 
 
 def count_cases(failures: Iterable[CaseFailure]) -> int:
     """How many cases failed, whatever the number of fields."""
-    return len({one.place for one in failures})
+    return len({failure.place for failure in failures})
 
 
 def describe_decision(outcome: str, gate: str | None, reason: str | None) -> str:

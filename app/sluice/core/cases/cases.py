@@ -61,8 +61,8 @@ def run_cases(bundle: Bundle, stages: Sequence[Stage] | None = None) -> tuple[Ca
 
     Raises UnknownStageError.
     """
-    known = list_shipped_stages() if stages is None else tuple(stages)
-    order = sort_stages(bundle.stages, known)
+    registered = list_shipped_stages() if stages is None else tuple(stages)
+    order = sort_stages(bundle.stages, registered)
     return add_places(_find_failures(bundle, order, case) for case in bundle.cases)
 
 
@@ -79,7 +79,8 @@ def _find_action_failures(
     at_ms = read_milliseconds(case.at)
     own = {**IDS, **given}
     steps = [
-        (at_ms - one.before_ms, _fill_in_earlier(own, place, one)) for place, one in enumerate(case.earlier)
+        (at_ms - step.before_ms, _fill_in_earlier(own, index, step))
+        for index, step in enumerate(case.earlier)
     ]
     actions: list[ProposedAction] = []
     for _, fields in (*steps, (at_ms, own)):
@@ -98,9 +99,9 @@ def _find_action_failures(
     point = DecisionPoint(policy, stages, limits, stopwatch=lambda: 0, environment=TENANT)
     began_ms = min((at for at, _ in steps), default=at_ms)
     state = _make_session(case, registry, actions[-1], began_ms)
-    for place, (at, fields) in enumerate((*steps, (at_ms, own))):
+    for position, (at, fields) in enumerate((*steps, (at_ms, own))):
         raw = json.dumps(fields).encode()
-        input_record = InputRecord(ACTION.topic, 0, place, at, state.session_id.encode(), raw)
+        input_record = InputRecord(ACTION.topic, 0, position, at, state.session_id.encode(), raw)
         decision = decide(point, input_record, state, make_answer(case))
         state.apply(decision.session)
     yield from _compare(case, decision)
@@ -115,21 +116,21 @@ def _remove_encoder(bundle: Bundle, case: Case) -> Bundle:
     return judging
 
 
-def _fill_in_earlier(own: dict[str, Any], place: int, earlier: Earlier) -> dict[str, Any]:
+def _fill_in_earlier(own: dict[str, Any], index: int, earlier: Earlier) -> dict[str, Any]:
     ids = {name: own[name] for name in ("agent_id", "session_id")}
-    return {**ids, "action_id": f"case-earlier-{place}", **earlier.action}
+    return {**ids, "action_id": f"case-earlier-{index}", **earlier.action}
 
 
 def _make_registry(case: Case, actions: Sequence[ProposedAction]) -> Registry:
     """The case's entries, its agents and its tools added neutrally where they are not among them; the rows
     that a case gives are its author's word, not an agent's."""
-    known = {(entry.kind, entry.id) for entry in case.registry}
+    registered = {(entry.kind, entry.id) for entry in case.registry}
     entries = list(case.registry)
-    agents = dict.fromkeys(one.agent_id for one in actions)
-    tools = dict.fromkeys(one.tool_name for one in actions)
-    entries += [make_neutral_agent(TENANT, name) for name in agents if ("agent", name) not in known]
+    agents = dict.fromkeys(action.agent_id for action in actions)
+    tools = dict.fromkeys(action.tool_name for action in actions)
+    entries += [make_neutral_agent(TENANT, name) for name in agents if ("agent", name) not in registered]
     entries += [
-        make_neutral_tool(name, trusts_row_claims=True) for name in tools if ("tool", name) not in known
+        make_neutral_tool(name, trusts_row_claims=True) for name in tools if ("tool", name) not in registered
     ]
     return build_registry(entries)
 
@@ -155,17 +156,17 @@ def _compare(case: Case, decision: Decision) -> Iterator[CaseFailure]:
         yield make_unusable(case.name, ACTION, verdict)
         return
     actual = _summarize(verdict)
-    expect, told = case.expect, describe_decision(actual["outcome"], actual["gate"], actual["reason"])
+    expect, description = case.expect, describe_decision(actual["outcome"], actual["gate"], actual["reason"])
     wanted = {"outcome": expect.outcome, "gate": expect.gate, "tier": expect.tier}
     for name, expected in wanted.items():
         if expected is not None and actual[name] != expected:
-            yield CaseFailure(case.name, name, expected, actual[name], told)
+            yield CaseFailure(case.name, name, expected, actual[name], description)
     if expect.reason is not None and not str(actual["reason"] or "").startswith(expect.reason):
-        yield CaseFailure(case.name, "reason", expect.reason, actual["reason"], told)
+        yield CaseFailure(case.name, "reason", expect.reason, actual["reason"], description)
     for rule, passed in expect.rules.items():
-        found = actual["rules"].get(rule, NOT_EVALUATED)
-        if found is not passed:
-            yield CaseFailure(case.name, f"rules.{rule}", passed, found, told)
+        result = actual["rules"].get(rule, NOT_EVALUATED)
+        if result is not passed:
+            yield CaseFailure(case.name, f"rules.{rule}", passed, result, description)
 
 
 def _summarize(verdict: dict[str, Any]) -> dict[str, Any]:

@@ -34,16 +34,16 @@ def run_quality_cases(bundle: QualityBundle) -> tuple[CaseFailure, ...]:
 
 def _find_failures(bundle: QualityBundle, case: QualityCase) -> Iterator[CaseFailure]:
     facts, expect = _make_facts(case), case.expect
-    found = judge_item(bundle, case.tier, facts)
-    outcome, hidden = apply_rollout(bundle, facts.content_class, found.outcome)
-    told = describe_decision(outcome, None, ", ".join(found.flags) or None)
+    quality = judge_item(bundle, case.tier, facts)
+    outcome, hidden = apply_rollout(bundle, facts.content_class, quality.outcome)
+    decision = describe_decision(outcome, None, ", ".join(quality.flags) or None)
     if outcome != expect.outcome:
-        yield CaseFailure(case.name, "outcome", expect.outcome, outcome, told)
-    if expect.flags is not None and set(expect.flags) != set(found.flags):
-        yield CaseFailure(case.name, "flags", expect.flags, list(found.flags), told)
+        yield CaseFailure(case.name, "outcome", expect.outcome, outcome, decision)
+    if expect.flags is not None and set(expect.flags) != set(quality.flags):
+        yield CaseFailure(case.name, "flags", expect.flags, list(quality.flags), decision)
     shown = hidden or "nothing"
     if expect.would_have_been is not None and expect.would_have_been != shown:
-        yield CaseFailure(case.name, "would_have_been", expect.would_have_been, shown, told)
+        yield CaseFailure(case.name, "would_have_been", expect.would_have_been, shown, decision)
 
 
 def _make_facts(case: QualityCase) -> ItemFacts:

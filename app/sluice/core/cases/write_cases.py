@@ -78,9 +78,9 @@ def _make_neutral(bundle: Bundle, case: Case) -> dict[str, Any]:
 
 def _make_registry(case: Case, record: dict[str, Any]) -> Registry:
     """The case's entries, its agent added neutrally where it is not among them."""
-    known = {(entry.kind, entry.id) for entry in case.registry}
+    registered = {(entry.kind, entry.id) for entry in case.registry}
     agent = str(record["agent_id"])
-    more = [] if ("agent", agent) in known else [make_neutral_agent(TENANT, agent)]
+    more = [] if ("agent", agent) in registered else [make_neutral_agent(TENANT, agent)]
     return build_registry([*case.registry, *more])
 
 
@@ -117,6 +117,6 @@ def _compare(case: Case, decision: Decision) -> Iterator[CaseFailure]:
         yield CaseFailure(case.name, "action", expect.action, actual["action"], came)
     if expect.reason is not None and not actual["reason"].startswith(expect.reason):
         yield CaseFailure(case.name, "reason", expect.reason, actual["reason"], came)
-    found = {one["id"] for one in actual["findings"]}
-    for missed in [one for one in expect.findings if one not in found]:
+    ids = {finding["id"] for finding in actual["findings"]}
+    for missed in [finding for finding in expect.findings if finding not in ids]:
         yield CaseFailure(case.name, "findings", missed, ABSENT, came)

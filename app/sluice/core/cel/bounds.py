@@ -127,8 +127,8 @@ class _Meter:
         elif node.kind == "call" and not _is_light(node):
             self._count_pass(node, element)
         macro = node.kind == "comprehension"
-        for place, part in enumerate(node.parts):
-            self.count(part, node.name if macro and place in _REPEATED else element)
+        for index, part in enumerate(node.parts):
+            self.count(part, node.name if macro and index in _REPEATED else element)
 
     def _count_pass(self, call: Node, element: str | None) -> None:
         again = element is not None and not _is_only_of(call, element)

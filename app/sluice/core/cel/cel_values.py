@@ -44,7 +44,7 @@ class Values:
         size = measure_within_bounds(variables)
         if size is None:
             taking = _BoundedCopy(self._leave_out)
-            own: Mapping[str, Any] = {name: taking.copy((name,), one) for name, one in variables.items()}
+            own: Mapping[str, Any] = {name: taking.copy((name,), value) for name, value in variables.items()}
             size = taking.size
         else:
             own = variables
@@ -59,9 +59,9 @@ class Values:
             return Size(items, nodes + len(self.variables), text)
         further = [self.size((name,)) for name in self._bounded]
         return Size(
-            max(items, *(one.items for one in further)),
-            nodes + len(self.variables) + sum(one.nodes for one in further),
-            text + sum(one.text for one in further),
+            max(items, *(size.items for size in further)),
+            nodes + len(self.variables) + sum(size.nodes for size in further),
+            text + sum(size.text for size in further),
         )
 
     def hides(self, reads: Iterable[Path]) -> Path | None:
@@ -78,8 +78,8 @@ class Values:
         """The size of what these show together, as often as each is there."""
         items = nodes = text = 0
         for path in reads:
-            one = self._sizes.get(path) or self.size(path)
-            items, nodes, text = max(items, one.items), nodes + one.nodes, text + one.text
+            size = self._sizes.get(path) or self.size(path)
+            items, nodes, text = max(items, size.items), nodes + size.nodes, text + size.text
         return Size(items, nodes, text)
 
     def _leave_out(self, path: Path) -> None:

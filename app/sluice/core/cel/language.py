@@ -36,7 +36,7 @@ class WorkBudget:
     def __init__(self, expressions: Sequence[Expression], enough: int = MAX_WORK) -> None:
         """`enough`: below this much work the exact amount is not computed."""
         self.enough = enough
-        self._coarse = sum_coarsely(one.work for one in expressions)
+        self._coarse = sum_coarsely(expression.work for expression in expressions)
         self.safe = next(
             (size for size in _list_halves() if self._coarse.limit_cost(size) <= enough), _NOTHING_IS_SAFE
         )
@@ -67,8 +67,8 @@ def _list_halves() -> Iterable[Size]:
 def _group_by_reads(expressions: Iterable[Expression]) -> list[tuple[tuple[Path, ...], WorkBound]]:
     """The sums of those that look at the same; what they look at does not matter to the steady ones."""
     works: dict[tuple[Path, ...], list[WorkBound]] = defaultdict(list)
-    for one in expressions:
-        works[one.reads if one.steady is None else ()].append(one.work)
+    for expression in expressions:
+        works[expression.reads if expression.steady is None else ()].append(expression.work)
     return [(reads, sum_works(same)) for reads, same in works.items()]
 
 
@@ -173,18 +173,18 @@ class ExpressionList:
         """The plain values in order. None when one has none, and when they need more rounds of macros
         together (10 000) than the evaluator makes at once: then each must be asked alone."""
         try:
-            found = self.program.eval(activation).plain_value()
+            value = self.program.eval(activation).plain_value()
         except _RAISED:
             return None
-        return found if type(found) is list else None
+        return value if type(value) is list else None
 
     def values_on(self, variables: Mapping[str, Any]) -> list[Any] | None:
         """The plain values in order, or None as in `evaluate`; `variables` are within the bounds."""
         try:
-            found = self.program.eval(self.environment.Activation(variables)).plain_value()
+            value = self.program.eval(self.environment.Activation(variables)).plain_value()
         except _RAISED:
             return None
-        return found if type(found) is list else None
+        return value if type(value) is list else None
 
 
 class Language:

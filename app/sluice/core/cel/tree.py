@@ -26,32 +26,32 @@ def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
     protobuf.dev, "Encoding". Reading it here saves a dependency on generated classes for one message type.
     """
-    place = 0
-    while place < len(message):
-        tag, place = _read_varint(message, place)
+    position = 0
+    while position < len(message):
+        tag, position = _read_varint(message, position)
         number, wire = tag >> 3, tag & 7
         if wire == _VARINT:
-            value, place = _read_varint(message, place)
+            value, position = _read_varint(message, position)
             yield number, value
             continue
         if wire == _LENGTH:
-            width, place = _read_varint(message, place)
+            width, position = _read_varint(message, position)
         elif wire in _WIDTHS:
             width = _WIDTHS[wire]
         else:
             raise ValueError(f"wire type {wire} of field {number}")
-        yield number, message[place : place + width]
-        place += width
+        yield number, message[position : position + width]
+        position += width
 
 
-def _read_varint(message: bytes, place: int) -> tuple[int, int]:
+def _read_varint(message: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = message[place]
-        place += 1
+        byte = message[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:  # noqa: PLR2004 - the continuation bit
-            return value, place
+            return value, position
         shift += 7
 
 
@@ -187,8 +187,8 @@ def list_reads(node: Node, bound: frozenset[str] = frozenset()) -> Iterator[Path
             yield path
         return
     inner = bound | {node.name, node.accumulator} if node.kind == "comprehension" else bound
-    for place, part in enumerate(node.parts):
-        yield from list_reads(part, inner if place else bound)
+    for index, part in enumerate(node.parts):
+        yield from list_reads(part, inner if index else bound)
 
 
 def find_path(node: Node) -> Path | None:
@@ -228,16 +228,16 @@ def get_at(variables: dict[str, Any], path: Path) -> Any:
 def measure_size(value: Any) -> Size:
     """The size of a JSON value."""
     items = text = 0
-    found = [value]
-    for one in found:
-        kind = type(one)
+    nodes = [value]
+    for node in nodes:
+        kind = type(node)
         if kind is str:
-            text += len(one)
+            text += len(node)
         elif kind is dict:
-            items = max(items, len(one))
-            text += len("".join(one))
-            found += one.values()
+            items = max(items, len(node))
+            text += len("".join(node))
+            nodes += node.values()
         elif kind is list:
-            items = max(items, len(one))
-            found += one
-    return Size(items, len(found), text)
+            items = max(items, len(node))
+            nodes += node
+    return Size(items, len(nodes), text)

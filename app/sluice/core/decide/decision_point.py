@@ -73,7 +73,7 @@ class DecisionPoint:
 
         Raises UnknownStageError for a bundle that names another stage.
         """
-        ordered = {one.hash: sort_stages(one.stages, stages) for one in policy.bundles.values()}
+        ordered = {bundle.hash: sort_stages(bundle.stages, stages) for bundle in policy.bundles.values()}
         self._parts = PointParts(
             policy,
             limits,
@@ -138,15 +138,15 @@ class DecisionPoint:
     def expire_held(self, book: Book, now_ms: int, limit: int) -> Decision | None:
         """What time alone does to a partition's quarantine and open escalations at `now_ms`, `limit` of each;
         None when nothing is due."""
-        found = (
+        decisions = (
             reviews.expire_due(book, now_ms, limit),
             escalation_records.expire_escalations(book, now_ms, limit),
         )
-        due = [one for one in found if one is not None]
+        due = [decision for decision in decisions if decision is not None]
         if not due:
             return None
-        records = [record for one in due for record in one.records]
-        return Decision((), records, tuple(change for one in due for change in one.book))
+        records = [record for decision in due for record in decision.records]
+        return Decision((), records, tuple(change for decision in due for change in decision.book))
 
     def judge_again(
         self, input_record: InputRecord, message: Message, recorded: Mapping[str, Any]

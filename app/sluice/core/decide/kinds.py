@@ -61,7 +61,9 @@ DECIDING: Mapping[str, AnswerKind[Any]] = {
 }
 """The records that decide, by the base topic of their inputs."""
 DECISIONS: Mapping[str, DecisionKind[Any]] = {
-    schema: one.decision for schema, one in ANSWERS.items() if one.decision is not None
+    schema: answer_kind.decision
+    for schema, answer_kind in ANSWERS.items()
+    if answer_kind.decision is not None
 }
 """By the `schema` of a decision."""
 BY_ROW: Mapping[str, AnyKind] = {kind.case.row: kind for kind in KINDS if kind.case}

@@ -145,8 +145,8 @@ class Replay:
             return False
         body = record.body
         name = SourceName(body["tenant_id"], body["source_id"])
-        known = self._histories.get(name, UNSEEN)
-        self._histories[name] = known.add(body["type"], body["verdict"])
+        history = self._histories.get(name, UNSEEN)
+        self._histories[name] = history.add(body["type"], body["verdict"])
         return True
 
     def _count_use(self, record: OutRecord) -> None:

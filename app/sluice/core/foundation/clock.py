@@ -34,10 +34,10 @@ _UNITS = ((DAY_MS, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 def span(ms: int) -> str:
     """A duration in its largest unit and the next: "1 h 5 min"."""
-    for place, (size, unit) in enumerate(_UNITS):
+    for index, (size, unit) in enumerate(_UNITS):
         if ms >= size:
             rest = ms % size
-            smaller = _UNITS[place + 1 : place + 2]
+            smaller = _UNITS[index + 1 : index + 2]
             more = f" {rest // smaller[0][0]} {smaller[0][1]}" if smaller and rest >= smaller[0][0] else ""
             return f"{ms // size} {unit}{more}"
     return "0 s"

@@ -30,9 +30,9 @@ def escalation_id(decision_id: str) -> str:
     return "escalation:" + decision_id
 
 
-def outcome_id(decision_id: str, place: int = 0) -> str:
-    """The id of a settlement; `place` counts the accounts if an outcome settles in several."""
-    return f"outcome:{decision_id}" if place == 0 else f"outcome:{decision_id}:{place + 1}"
+def outcome_id(decision_id: str, index: int = 0) -> str:
+    """The id of a settlement; `index` counts the accounts if an outcome settles in several."""
+    return f"outcome:{decision_id}" if index == 0 else f"outcome:{decision_id}:{index + 1}"
 
 
 def refusal_id(decision_id: str) -> str:
@@ -50,9 +50,9 @@ def memory_id(decision_id: str) -> str:
     return "memory:" + decision_id
 
 
-def quality_id(decision_id: str, place: int = 0) -> str:
-    """The decision on one item of a retrieval; `place` counts its items from 0."""
-    return f"quality:{decision_id}" if place == 0 else f"quality:{decision_id}:{place + 1}"
+def quality_id(decision_id: str, index: int = 0) -> str:
+    """The decision on one item of a retrieval; `index` counts its items from 0."""
+    return f"quality:{decision_id}" if index == 0 else f"quality:{decision_id}:{index + 1}"
 
 
 def make_served_id(decision_id: str) -> str:

@@ -49,8 +49,8 @@ class Prompt(Generic[Told]):
     @property
     def version(self) -> str:
         """The name and the start of the digest of all that the model is told."""
-        told = json.dumps([self.system, self.schema, self.longest], sort_keys=True)
-        return f"{self.name}:{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+        parts = json.dumps([self.system, self.schema, self.longest], sort_keys=True)
+        return f"{self.name}:{hashlib.sha256(parts.encode()).hexdigest()[:16]}"
 
     def read(self, answer: object) -> Told | None:
         """A port's answer, or one from a record; None where it is not to the letter one."""
@@ -59,17 +59,17 @@ class Prompt(Generic[Told]):
         except ValidationError:
             return None
 
-    def read_answer(self, model: object, said: Mapping[str, Any]) -> Told | None:
+    def read_answer(self, model: object, reply: Mapping[str, Any]) -> Told | None:
         """What a model said, as the port answers it; None where it is not what was asked for. Texts are on
         one line, cut, and without characters that could steer a terminal or hide text."""
-        shown = {name: self._show(value) for name, value in said.items()}
+        shown = {name: self._show(value) for name, value in reply.items()}
         return self.read({**shown, "model": model, "prompt_version": self.version})
 
     def _show(self, value: Any) -> Any:
         if isinstance(value, str):
             plain = "".join(character if character.isprintable() else " " for character in value)
             return " ".join(plain.split())[: self.longest]
-        return [self._show(one) for one in value] if isinstance(value, list) else value
+        return [self._show(item) for item in value] if isinstance(value, list) else value
 
 
 _INVISIBLE = re.compile(

@@ -43,7 +43,7 @@ def list_names(write: ProposedMemoryWrite, quality: Mapping[str, Any]) -> list[N
         if text is not None:
             names.append((field, text))
     if write.derived_from:
-        names += [("derived_from", one) for one in write.derived_from if not is_memory_id(one)]
+        names += [("derived_from", source) for source in write.derived_from if not is_memory_id(source)]
     return names
 
 

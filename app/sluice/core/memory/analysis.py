@@ -104,11 +104,11 @@ def read_analysis(answer: Answer, policy: AnalysisPolicy, characters: int = 0) -
         return _report_missing(f"{answer.status}: {answer.detail}", policy)
     if (reason := _read_off(answer.payload)) is not None:
         return Analysis("off", detail=reason)
-    found = read_ceiling(answer.payload)
-    if found is None:
+    ceiling = read_ceiling(answer.payload)
+    if ceiling is None:
         return _report_missing("the port's answer could not be read", policy)
     whole = characters <= policy.head_characters + policy.tail_characters
-    return Analysis("analysed" if whole or policy.on_failure == "ignore" else "inconclusive", found)
+    return Analysis("analysed" if whole or policy.on_failure == "ignore" else "inconclusive", ceiling)
 
 
 def _report_missing(detail: str, policy: AnalysisPolicy) -> Analysis:

@@ -93,16 +93,16 @@ def _judge_without_content(context: WriteContext) -> WriteJudgement | None:
 
 
 def _collect_facts(context: WriteContext) -> Facts:
-    seen, write = context.seen, context.write
+    observed, write = context.seen, context.write
     beside, unread = _read_beside_content(context)
     return Facts(
         context.source_type,
-        seen.history,
+        observed.history,
         write.source.type != context.source_type,
-        None if seen.last_at is None else max(0, context.now_ms - seen.last_at),
+        None if observed.last_at is None else max(0, context.now_ms - observed.last_at),
         inspect_text(context.plan.bundle.inspector, write.content),
         beside,
-        tuple([parent.trust for parent in seen.parents]) if seen.parents else (),
+        tuple([parent.trust for parent in observed.parents]) if observed.parents else (),
         inconclusive=unread,
     )
 
@@ -117,8 +117,8 @@ def _read_beside_content(context: WriteContext) -> tuple[tuple[Finding, ...], tu
     findings = read.findings
     first: list[Spoken] = []
     rest: list[Spoken] = []
-    for one in read.words:
-        (first if one.field in FIELDS_BEFORE else rest).append(one)
+    for word in read.words:
+        (first if word.field in FIELDS_BEFORE else rest).append(word)
     if first:
         findings += reader.find_before(first, content, "content")
     if rest:
@@ -182,13 +182,13 @@ def _is_in_doubt(context: WriteContext, facts: Facts) -> bool:
     """Whether the write is in doubt, as AnalysisPolicy defines it."""
     if facts.inconclusive or facts.inspection.inconclusive is not None:
         return True
-    similar = [one for one in facts.findings if one.form == VECTOR]
-    weights = {one.weight for one in facts.findings if one.form != VECTOR}
+    similar = [finding for finding in facts.findings if finding.form == VECTOR]
+    weights = {finding.weight for finding in facts.findings if finding.form != VECTOR}
     if similar or weights == {"weak"}:
         return True
     policy, total = context.plan.bundle.memory, context.plan.scorer.score(facts).trust.total
     numbers = policy.trust
-    nearest = min(abs(total - one) for one in (numbers.write_threshold, numbers.quarantine_threshold))
+    nearest = min(abs(total - number) for number in (numbers.write_threshold, numbers.quarantine_threshold))
     return round(nearest, DIGITS) <= policy.analysis.doubt_within
 
 

@@ -32,7 +32,7 @@ class LineageAnswer(StrictModel):
 
 def list_unknown(parents: Iterable[Parent]) -> list[str]:
     """The ids to ask for: those of unknown parents, if they have the form of a memory's id."""
-    ids = [one.memory_id for one in parents if one.trust is None and is_memory_id(one.memory_id)]
+    ids = [parent.memory_id for parent in parents if parent.trust is None and is_memory_id(parent.memory_id)]
     return ids[:MOST_ASKED]
 
 
@@ -47,4 +47,4 @@ def resolve_parents(parents: Iterable[Parent], payload: object) -> tuple[float |
         found = LineageAnswer.model_validate(payload).parents
     except ValidationError:
         found = {}
-    return tuple(found.get(one.memory_id) if one.trust is None else one.trust for one in parents)
+    return tuple(found.get(parent.memory_id) if parent.trust is None else parent.trust for parent in parents)

@@ -49,29 +49,29 @@ is there where one was verified."""
 _rerun_values = itemgetter(*ALWAYS_RERUN)
 
 
-def record_seen(seen: WriteSeen) -> dict[str, Any]:
+def record_seen(observed: WriteSeen) -> dict[str, Any]:
     """The decision's `seen`."""
-    known, history = seen.known, seen.history
+    previous, history = observed.known, observed.history
     return {
         "known": None
-        if known is None
+        if previous is None
         else {
-            "digest": f"sha256:{known.digest}",
-            "offset": known.offset,
-            "action": known.action,
-            "shadow": known.shadow,
+            "digest": f"sha256:{previous.digest}",
+            "offset": previous.offset,
+            "action": previous.action,
+            "shadow": previous.shadow,
         },
-        "room": seen.room,
+        "room": observed.room,
         "source": {
             "type": history.type,
             "positive": history.positive,
             "negative": history.negative,
             "revision": history.revision,
-            "session_type": seen.session_type,
-            "last_at": seen.last_at,
+            "session_type": observed.session_type,
+            "last_at": observed.last_at,
         },
-        "parents": [{"memory_id": one.memory_id, "trust": one.trust} for one in seen.parents]
-        if seen.parents
+        "parents": [{"memory_id": parent.memory_id, "trust": parent.trust} for parent in observed.parents]
+        if observed.parents
         else [],
     }
 
@@ -79,17 +79,19 @@ def record_seen(seen: WriteSeen) -> dict[str, Any]:
 def read_seen(decision: Mapping[str, Any], write: ProposedMemoryWrite) -> WriteSeen:
     """What a decision on this write says that was seen: the way back of `record_seen`. Which parents there
     are says the write."""
-    seen = decision["seen"]
-    known, trust = seen["known"], read_parent_trust(decision)
+    observed = decision["seen"]
+    previous, trust = observed["known"], read_parent_trust(decision)
     return WriteSeen(
         None
-        if known is None
-        else RememberedWrite(extract_hex(known["digest"]), known["offset"], known["action"], known["shadow"]),
-        known is not None or seen["room"],
+        if previous is None
+        else RememberedWrite(
+            extract_hex(previous["digest"]), previous["offset"], previous["action"], previous["shadow"]
+        ),
+        previous is not None or observed["room"],
         read_history(decision),
-        seen["source"]["session_type"],
-        seen["source"]["last_at"],
-        tuple(Parent(one, trust.get(one)) for one in dict.fromkeys(write.derived_from or ())),
+        observed["source"]["session_type"],
+        observed["source"]["last_at"],
+        tuple(Parent(source, trust.get(source)) for source in dict.fromkeys(write.derived_from or ())),
     )
 
 
@@ -101,7 +103,7 @@ def read_history(decision: Mapping[str, Any]) -> History:
 
 def read_parent_trust(decision: Mapping[str, Any]) -> dict[str, float | None]:
     """The trust of its parents, by their ids, as a decision saw it."""
-    return {one["memory_id"]: one["trust"] for one in decision["seen"]["parents"]}
+    return {parent["memory_id"]: parent["trust"] for parent in decision["seen"]["parents"]}
 
 
 def record_decision(
@@ -110,8 +112,8 @@ def record_decision(
     """The decision without its place in the chain. `judged.action` is what is published; `shadow` is the
     action that shadow mode hides."""
     plan, input_record, write = context.plan, context.input_record, context.write
-    held = judged.action == "quarantine" and duplicate_of is None
-    review_after = plan.bundle.memory.review_after_ms if held else None
+    is_quarantined = judged.action == "quarantine" and duplicate_of is None
+    review_after = plan.bundle.memory.review_after_ms if is_quarantined else None
     body: dict[str, Any] = {
         "schema": SCHEMA,
         "memory_id": context.memory_id,
@@ -125,7 +127,7 @@ def record_decision(
         "reason": judged.reason,
         "trustScore": None if judged.scored is None else judged.scored.fields,
         "findings": list(map(make_finding_fields, judged.findings)),
-        "quality_faults": [{"field": one.field, "problem": one.problem} for one in judged.faults]
+        "quality_faults": [{"field": fault.field, "problem": fault.problem} for fault in judged.faults]
         if judged.faults
         else [],
         "similarity": judged.similarity,

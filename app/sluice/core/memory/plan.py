@@ -179,7 +179,11 @@ def _find_bar(principal: Principal) -> str | None:
 
 
 def assess(
-    policy: Policy, plan: WritePlan, input_record: InputRecord, write: ProposedMemoryWrite, seen: WriteSeen
+    policy: Policy,
+    plan: WritePlan,
+    input_record: InputRecord,
+    write: ProposedMemoryWrite,
+    observed: WriteSeen,
 ) -> WriteContext:
     """The context of a write, on what was seen of the session and the partition."""
     registered = None if plan.source is None else plan.source.type
@@ -187,10 +191,10 @@ def assess(
         plan,
         input_record,
         write,
-        seen,
+        observed,
         policy.find_freezes(plan.principal, write.session_id) if policy.registry.freezes else (),
         SourceName(plan.tenant, write.source.id),
-        registered or seen.history.type or seen.session_type or write.source.type,
+        registered or observed.history.type or observed.session_type or write.source.type,
         memory_id(input_record.decision_id),
         digest_content(write.content),
         input_record.timestamp_ms,
@@ -203,11 +207,13 @@ def observe(
     """What a write finds in its session, and in what the partition keeps beside it; `owner` has the room that
     it uses."""
     tenant, source_id = owner.tenant, write.source.id
-    known = view.write(owner, write.write_id)
+    previous = view.write(owner, write.write_id)
     session_type, last_at = view.source(tenant, source_id)
     return WriteSeen(
-        None if known is None else RememberedWrite(known.digest, known.offset, known.action, known.shadow),
-        known is not None or view.has_room_for_write(owner),
+        None
+        if previous is None
+        else RememberedWrite(previous.digest, previous.offset, previous.action, previous.shadow),
+        previous is not None or view.has_room_for_write(owner),
         shared.histories.get(SourceName(tenant, source_id), UNSEEN),
         session_type,
         last_at,
@@ -219,11 +225,11 @@ def _find_parents(
     input_record: InputRecord, write: ProposedMemoryWrite, view: SessionView, shared: Shared, tenant: str
 ) -> tuple[Parent, ...]:
     """Parents are looked for in the session, and among what the partition holds for the tenant."""
-    place = f"{input_record.topic}:{input_record.partition}:"
-    trust = {memory_id(f"{place}{one.offset}"): one.trust for one in view.writes(tenant)}
+    prefix = f"{input_record.topic}:{input_record.partition}:"
+    trust = {memory_id(f"{prefix}{earlier.offset}"): earlier.trust for earlier in view.writes(tenant)}
     return tuple(
-        Parent(one, trust[one] if one in trust else shared.book.trust_of(tenant, one))
-        for one in dict.fromkeys(write.derived_from or ())
+        Parent(source, trust[source] if source in trust else shared.book.trust_of(tenant, source))
+        for source in dict.fromkeys(write.derived_from or ())
     )
 
 

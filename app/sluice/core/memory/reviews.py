@@ -71,47 +71,52 @@ def quarantine_write(context: WriteContext, judged: WriteJudgement) -> Quarantin
 
 
 def enter(
-    input_record: InputRecord, held: QuarantinedMemory, reason: str, book: Book, most: int
+    input_record: InputRecord, memory: QuarantinedMemory, reason: str, book: Book, most: int
 ) -> tuple[list[OutRecord], list[Change]]:
     """The records and changes of a memory that goes into quarantine. While it is full, the agent that holds
     the most loses its oldest."""
     evicted = book.select_crowding(max(0, len(book) + 1 - most))
     records = [
         _record_event(
-            "QuarantineEvicted", one, held.entered_ms, input_record, reason=EVICTED, by=held.memory_id
+            "QuarantineEvicted",
+            evicted_memory,
+            memory.entered_ms,
+            input_record,
+            reason=EVICTED,
+            by=memory.memory_id,
         )
-        for one in evicted
+        for evicted_memory in evicted
     ]
-    after = held.expires_ms - held.entered_ms
+    after = memory.expires_ms - memory.entered_ms
     records.append(
         _record_event(
-            "QuarantineEntered", held, held.entered_ms, input_record, reason=reason, reviewAfterMs=after
+            "QuarantineEntered", memory, memory.entered_ms, input_record, reason=reason, reviewAfterMs=after
         )
     )
-    return records, [*map(Left, evicted), Entered(held)]
+    return records, [*map(Left, evicted), Entered(memory)]
 
 
 def expire(
-    held: QuarantinedMemory, now_ms: int, input_record: InputRecord | None = None
+    memory: QuarantinedMemory, now_ms: int, input_record: InputRecord | None = None
 ) -> tuple[OutRecord, Change]:
     """A memory whose time is over at `now_ms`; `input_record`: what found it so, None for a timer."""
-    return _record_event("QuarantineExpired", held, now_ms, input_record, reason=EXPIRED), Left(held)
+    return _record_event("QuarantineExpired", memory, now_ms, input_record, reason=EXPIRED), Left(memory)
 
 
 def expire_due(book: Book, now_ms: int, limit: int) -> Decision | None:
     """What time alone does to a partition's quarantine; None when nothing is due."""
-    due = [expire(one, now_ms) for one in book.due(now_ms, limit)]
+    due = [expire(memory, now_ms) for memory in book.due(now_ms, limit)]
     if not due:
         return None
     return Decision((), [record for record, _ in due], tuple(change for _, change in due))
 
 
 def record_review(
-    held: QuarantinedMemory, input_record: InputRecord, review: dict[str, Any], *, approved: bool
+    memory: QuarantinedMemory, input_record: InputRecord, review: dict[str, Any], *, approved: bool
 ) -> OutRecord:
     """`review`: the fields about who answered."""
     kind = "QuarantineApproved" if approved else "QuarantineRejected"
-    return _record_event(kind, held, input_record.timestamp_ms, input_record, **review)
+    return _record_event(kind, memory, input_record.timestamp_ms, input_record, **review)
 
 
 _SCHEMAS = {
@@ -124,16 +129,16 @@ _SCHEMAS = {
 
 
 def _record_event(
-    kind: str, held: QuarantinedMemory, now_ms: int, input_record: InputRecord | None, **more: Any
+    kind: str, memory: QuarantinedMemory, now_ms: int, input_record: InputRecord | None, **more: Any
 ) -> OutRecord:
     body = {
         "schema": _SCHEMAS[kind],
-        **held.fields(),
+        **memory.fields(),
         **more,
         "decided_at": rfc3339(now_ms),
         "input": None if input_record is None else input_record.coordinates(),
     }
-    return OutRecord(QUARANTINE, kind, body, held.session_id)
+    return OutRecord(QUARANTINE, kind, body, memory.session_id)
 
 
 ROLE = "reviewer"
@@ -145,56 +150,56 @@ def evaluate(
 ) -> Generator[Request, Answer, Decision]:
     """Decide on a review."""
     view = SessionView(state, parts.limits, input_record.timestamp_ms)
-    held = shared.book.find_quarantined(review.subject_id)
-    wrong = _find_objection(parts.policy.registry, input_record, review, held)
-    if wrong is not None or held is None:
+    memory = shared.book.find_quarantined(review.subject_id)
+    wrong = _find_objection(parts.policy.registry, input_record, review, memory)
+    if wrong is not None or memory is None:
         return _refuse(input_record, review, view, wrong or _object_to_unknown(review))
-    if held.expires_ms <= input_record.timestamp_ms:
-        return _refuse_late(input_record, review, view, held)
+    if memory.expires_ms <= input_record.timestamp_ms:
+        return _refuse_late(input_record, review, view, memory)
     write: ProposedMemoryWrite | None = None
     if review.decision == APPROVE:
-        answer = yield ask_for_input(held.topic, held.partition, held.offset)
+        answer = yield ask_for_input(memory.topic, memory.partition, memory.offset)
         if shared.book.find_quarantined(review.subject_id) is None:
             return _refuse(input_record, review, view, _object_to_unknown(review))
-        write = _read_content(answer, held)
+        write = _read_content(answer, memory)
         if write is None:
             gone = Objection(
                 "content_unavailable", "the input that holds the content could not be read again"
             )
             return _refuse(input_record, review, view, gone)
-    return _decide(parts.policy.registry, input_record, review, view, held, write)
+    return _decide(parts.policy.registry, input_record, review, view, memory, write)
 
 
 def _find_objection(
-    registry: Registry, input_record: InputRecord, review: ReviewDecision, held: QuarantinedMemory | None
+    registry: Registry, input_record: InputRecord, review: ReviewDecision, memory: QuarantinedMemory | None
 ) -> Objection | None:
-    if held is None or held.session_id != review.session_id:
+    if memory is None or memory.session_id != review.session_id:
         return _object_to_unknown(review)
     if review.decision == "deny":
         return Objection("wrong_decision", "a memory is approved or rejected; deny answers an escalation")
-    if review.digest != held.content_digest:
+    if review.digest != memory.content_digest:
         return Objection("wrong_digest", "the review is of other content than what is held")
-    frozen = registry.find_freezes(held.tenant, held.agent_id, held.session_id)
+    frozen = registry.find_freezes(memory.tenant, memory.agent_id, memory.session_id)
     if frozen and review.decision == APPROVE:
         return Objection("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
-    return _find_signer_objection(registry, input_record, review, held)
+    return _find_signer_objection(registry, input_record, review, memory)
 
 
 def _find_signer_objection(
-    registry: Registry, input_record: InputRecord, review: ReviewDecision, held: QuarantinedMemory
+    registry: Registry, input_record: InputRecord, review: ReviewDecision, memory: QuarantinedMemory
 ) -> Objection | None:
     approver = registry.approvers.get(review.approver_id)
     if (
         approver is None
         or ROLE not in approver.roles
-        or not approver.acts_for(held.tenant, input_record.timestamp_ms)
+        or not approver.acts_for(memory.tenant, input_record.timestamp_ms)
     ):
         return Objection("not_a_reviewer", f"no reviewer of this tenant in force: {review.approver_id}")
-    agent = registry.agents.get(held.agent_id)
+    agent = registry.agents.get(memory.agent_id)
     owner = None if agent is None else agent.owner
-    if review.approver_id in (held.agent_id, held.source_id, owner):
+    if review.approver_id in (memory.agent_id, memory.source_id, owner):
         return Objection("own_memory", "neither who wrote a memory nor the agent's owner reviews it")
-    within = held.tenant, ROLE
+    within = memory.tenant, ROLE
     return object_to_signature(registry, review, approver, within, input_record.timestamp_ms)
 
 
@@ -202,9 +207,9 @@ def _object_to_unknown(review: ReviewDecision) -> Objection:
     return Objection("unknown_subject", f"nothing of this session waits under {review.subject_id}")
 
 
-def _read_content(answer: Answer, held: QuarantinedMemory) -> ProposedMemoryWrite | None:
+def _read_content(answer: Answer, memory: QuarantinedMemory) -> ProposedMemoryWrite | None:
     """The write that is held, from the bytes at its coordinates; None when they are not what was held."""
-    value = take_input(answer, held.input_digest)
+    value = take_input(answer, memory.input_digest)
     write = None if value is None else read(ProposedMemoryWrite, value)
     return None if isinstance(write, Unreadable) else write
 
@@ -215,10 +220,10 @@ def _refuse(input_record: InputRecord, review: ReviewDecision, view: SessionView
 
 
 def _refuse_late(
-    input_record: InputRecord, review: ReviewDecision, view: SessionView, held: QuarantinedMemory
+    input_record: InputRecord, review: ReviewDecision, view: SessionView, memory: QuarantinedMemory
 ) -> Decision:
     """The input's own time is past the memory's: it finds it expired, timer or not."""
-    event, change = expire(held, input_record.timestamp_ms, input_record)
+    event, change = expire(memory, input_record.timestamp_ms, input_record)
     decision = _refuse(
         input_record, review, view, Objection("expired", "the memory expired before the review")
     )
@@ -232,38 +237,41 @@ def _decide(
     input_record: InputRecord,
     review: ReviewDecision,
     view: SessionView,
-    held: QuarantinedMemory,
+    memory: QuarantinedMemory,
     write: ProposedMemoryWrite | None,
 ) -> Decision:
     """`write`: what to release; None for a rejection."""
-    told = make_signer_fields(registry, review)
+    signer = make_signer_fields(registry, review)
     now = input_record.timestamp_ms
-    records = [*make_time_records(view), record_review(held, input_record, told, approved=write is not None)]
+    records = [
+        *make_time_records(view),
+        record_review(memory, input_record, signer, approved=write is not None),
+    ]
     if write is not None:
-        records.append(release_memory(write, _describe_released(held), now, review.approver_id))
-    records.append(feedback(held, approved=write is not None, now_ms=now))
-    _remember(view, held, approved=write is not None)
-    return Decision(() if view.state.gone else view.changes(), records, (Left(held),))
+        records.append(release_memory(write, _describe_released(memory), now, review.approver_id))
+    records.append(feedback(memory, approved=write is not None, now_ms=now))
+    _remember(view, memory, approved=write is not None)
+    return Decision(() if view.state.gone else view.changes(), records, (Left(memory),))
 
 
-def _describe_released(held: QuarantinedMemory) -> Released:
+def _describe_released(memory: QuarantinedMemory) -> Released:
     coordinates = {
-        "topic": held.topic,
-        "partition": held.partition,
-        "offset": held.offset,
-        "timestamp": held.entered_ms,
-        "digest": held.input_digest,
+        "topic": memory.topic,
+        "partition": memory.partition,
+        "offset": memory.offset,
+        "timestamp": memory.entered_ms,
+        "digest": memory.input_digest,
     }
     return Released(
-        held.memory_id, held.tenant, held.source_type, held.content_digest, held.trust, coordinates
+        memory.memory_id, memory.tenant, memory.source_type, memory.content_digest, memory.trust, coordinates
     )
 
 
-def _remember(view: SessionView, held: QuarantinedMemory, *, approved: bool) -> None:
+def _remember(view: SessionView, memory: QuarantinedMemory, *, approved: bool) -> None:
     """What a person said goes for memories derived from it: at least the write threshold, or nothing."""
-    owner = who(held.tenant, held.agent_id)
-    known = view.write(owner, held.write_id)
-    if known is None or known.offset != held.offset:
+    owner = who(memory.tenant, memory.agent_id)
+    write = view.write(owner, memory.write_id)
+    if write is None or write.offset != memory.offset:
         return
-    trust = max(held.trust, held.threshold) if approved else 0
-    view.remember_write(owner, held.write_id, known._replace(trust=trust))
+    trust = max(memory.trust, memory.threshold) if approved else 0
+    view.remember_write(owner, memory.write_id, write._replace(trust=trust))

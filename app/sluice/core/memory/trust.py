@@ -91,7 +91,7 @@ def clamp(value: float) -> float:
 
 
 def _count_hits(findings: Iterable[Finding], kinds: Collection[str]) -> int:
-    return len({one.id for one in findings if one.kind in kinds})
+    return len({finding.id for finding in findings if finding.kind in kinds})
 
 
 Action = Literal["allow", "quarantine", "reject"]
@@ -247,10 +247,10 @@ def explain(policy: TrustPolicy, trust: Trust) -> str:
 
 def _select_hits(policy: TrustPolicy, facts: Facts) -> tuple[Finding, ...]:
     """What counts as hits: what is not framed, and hints only where several different ones come together."""
-    unframed = [one for one in facts.findings if not one.framed]
-    hints = {one.id for one in unframed if one.weight == "weak"}
+    unframed = [finding for finding in facts.findings if not finding.framed]
+    hints = {finding.id for finding in unframed if finding.weight == "weak"}
     alone = len(hints) < policy.hints_that_count
-    return tuple(one for one in unframed if one.weight != "weak" or not alone)
+    return tuple(finding for finding in unframed if finding.weight != "weak" or not alone)
 
 
 def _leads_to(policy: TrustPolicy, total: float) -> Action:
@@ -280,10 +280,10 @@ def _list_caps(policy: TrustPolicy, facts: Facts) -> Iterator[Cap]:
 
 
 def _list_parent_caps(policy: TrustPolicy, parents: tuple[float | None, ...]) -> Iterator[Cap]:
-    known = [trust for trust in parents if trust is not None and trust >= 0]
-    if known:
-        yield min(known), "parent_trust"
-    if len(known) < len(parents):
+    trusts = [trust for trust in parents if trust is not None and trust >= 0]
+    if trusts:
+        yield min(trusts), "parent_trust"
+    if len(trusts) < len(parents):
         yield policy.write_threshold - policy.caps.unknown_parent, "unknown_parent"
 
 

@@ -77,22 +77,22 @@ def judge_again(
     parts: PointParts, input_record: InputRecord, write: ProposedMemoryWrite, decision: Mapping[str, Any]
 ) -> Generator[Request, Answer, OutRecord]:
     """The decision on a write of which `decision` says what was seen of state."""
-    seen = read_seen(decision, write)
-    context = assess(parts.policy, parts.plan_write(write), input_record, write, seen)
+    observed = read_seen(decision, write)
+    context = assess(parts.policy, parts.plan_write(write), input_record, write, observed)
     return (yield from decide(context)).record
 
 
 def decide(context: WriteContext) -> Generator[Request, Answer, DecidedWrite]:
     """Judge a write on what was seen of state. An id seen within its window is answered from memory."""
-    input_record, known = context.input_record, context.seen.known
+    input_record, previous = context.input_record, context.seen.known
     signature = input_record.signature
     if signature is not None and signature.refusal is not None:
         return _reject_unsigned(context, signature.refusal)
-    if known is not None and known.digest == extract_hex(input_record.digest):
-        return _repeat(context, known)
+    if previous is not None and previous.digest == extract_hex(input_record.digest):
+        return _repeat(context, previous)
     if signature is not None and signature.novelty == "replayed":
         return _reject_unsigned(context, REPLAYED)
-    if known is not None:
+    if previous is not None:
         judgement = WriteJudgement("reject", f"{WRITE_ID_CONFLICT}: {context.write.write_id}")
     elif not context.seen.room:
         judgement = WriteJudgement("reject", SESSION_CAPACITY)
@@ -131,8 +131,10 @@ def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, parts: Point
         return Decision(view.changes(), records)
     changes: list[Change] = [WriteDecided(plan.whose, judgement.action)]
     if judgement.action == "quarantine":
-        held = quarantine_write(context, judgement)
-        entered, left = enter(input_record, held, judgement.reason, shared.book, parts.limits.max_quarantine)
+        memory = quarantine_write(context, judgement)
+        entered, left = enter(
+            input_record, memory, judgement.reason, shared.book, parts.limits.max_quarantine
+        )
         records += entered
         changes += left
     if decided.released is not None:
@@ -207,10 +209,10 @@ def is_held(action: str, *, was_scored: bool) -> bool:
     return was_scored and action != "allow"
 
 
-def _repeat(context: WriteContext, known: RememberedWrite) -> DecidedWrite:
+def _repeat(context: WriteContext, previous: RememberedWrite) -> DecidedWrite:
     """The decision on a write that was decided before: the same action, and the first one's id."""
     input_record = context.input_record
-    first = memory_id(f"{input_record.topic}:{input_record.partition}:{known.offset}")
-    judgement = WriteJudgement(known.action, f"duplicate_of: {first}")
-    record = record_decision(context, judgement, known.shadow, first)
-    return DecidedWrite(record, context, judgement, known.shadow, repeats=True)
+    first = memory_id(f"{input_record.topic}:{input_record.partition}:{previous.offset}")
+    judgement = WriteJudgement(previous.action, f"duplicate_of: {first}")
+    record = record_decision(context, judgement, previous.shadow, first)
+    return DecidedWrite(record, context, judgement, previous.shadow, repeats=True)

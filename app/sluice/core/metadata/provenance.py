@@ -169,8 +169,8 @@ def find_form_fault(uri: Any, schemes: frozenset[str], item_id: str) -> Provenan
 
 def read_scheme(uri: str) -> str:
     """The scheme of a reference in lower case; "" without one."""
-    found = _SCHEME.match(uri)
-    return "" if found is None else found[1].lower()
+    match = _SCHEME.match(uri)
+    return "" if match is None else match[1].lower()
 
 
 def make_unverified(detail: str) -> ProvenanceState:

@@ -71,8 +71,12 @@ def _class_problem(quality: WriteQuality, value: Any) -> str | None:
         return _no_text(value)
     if _CLASS_NAME.fullmatch(value) is None:
         return "malformed: letters, digits and _ . : - only, at most 128"
-    known = quality.content_classes
-    return None if known is None or value in known else f"unknown: none of {', '.join(known)}"
+    content_classes = quality.content_classes
+    return (
+        None
+        if content_classes is None or value in content_classes
+        else f"unknown: none of {', '.join(content_classes)}"
+    )
 
 
 def _timestamp_problem(quality: WriteQuality, value: Any, now_ms: int) -> str | None:

@@ -84,7 +84,7 @@ class ApprovalRoute(StrictModel):
     @property
     def last_ms(self) -> int:
         """When its last step is due, in ms after the opening."""
-        return max((one.at_ms for one in self.route.steps(0)), default=0)
+        return max((step.at_ms for step in self.route.steps(0)), default=0)
 
 
 def find_quorum_relaxations(before: ApprovalPolicy, after: ApprovalPolicy) -> Iterator[Relaxation]:
@@ -110,11 +110,11 @@ def _find_wider(before: list[ApprovalRoute], after: list[ApprovalRoute]) -> Iter
     """
     if before == after or not before:
         return
-    lists = sorted({tuple(one.tools) for one in (*before, *after) if one.tools is not None})
+    lists = sorted({tuple(route.tools) for route in (*before, *after) if route.tools is not None})
     if len(lists) > MOST_COMPARED:
         yield f"the routing changed, and it has too many lists of tools (over {MOST_COMPARED}) to compare"
         return
-    tenants = {"", *(name for one in (*before, *after) for name in one.tenants or ())}
+    tenants = {"", *(name for route in (*before, *after) for name in route.tenants or ())}
     for taken in product((False, True), repeat=len(lists)):
         holding = {tools for tools, takes in zip(lists, taken, strict=True) if takes}
         takes_tool = _match_lists(holding)
@@ -125,14 +125,14 @@ def _find_wider(before: list[ApprovalRoute], after: list[ApprovalRoute]) -> Iter
 
 
 def _match_lists(holding: set[tuple[str, ...]]) -> Callable[[ApprovalRoute], bool]:
-    return lambda one: one.tools is None or tuple(one.tools) in holding
+    return lambda route: route.tools is None or tuple(route.tools) in holding
 
 
 def _find_first(
     routing: list[ApprovalRoute], tier: str, tenant: str, takes_tool: Callable[[ApprovalRoute], Any]
 ) -> Route | None:
-    found = (one.route for one in routing if one.takes(tier, tenant) and takes_tool(one))
-    return next(found, None)
+    matching = (entry.route for entry in routing if entry.takes(tier, tenant) and takes_tool(entry))
+    return next(matching, None)
 
 
 def _find_sooner(old: Route, new: Route | None) -> Iterator[str]:
@@ -140,9 +140,9 @@ def _find_sooner(old: Route, new: Route | None) -> Iterator[str]:
     if new is None:
         yield f"{went}: every approver may answer"
         return
-    since = {group: old.got_ms(place, 0) for place, group in enumerate(old.groups)}
-    for place, group in enumerate(new.groups):
-        got_ms = new.got_ms(place, 0)
+    since = {group: old.got_ms(index, 0) for index, group in enumerate(old.groups)}
+    for position, group in enumerate(new.groups):
+        got_ms = new.got_ms(position, 0)
         if group not in since:
             yield f"{went}: {group} may answer too"
         elif got_ms < since[group]:
@@ -174,14 +174,14 @@ class ApprovalPolicy(StrictModel):
 
     def find_route(self, tier: str, tool: str, tenant: str) -> Route | None:
         """Where an escalation of such an action goes; None: no route matches."""
-        for one in self.routing:
-            if one.takes(tier, tenant) and one.takes_tool(tool):
-                return one.route
+        for route in self.routing:
+            if route.takes(tier, tenant) and route.takes_tool(tool):
+                return route.route
         return None
 
     def check_within(self, ttl_ms: int) -> None:
         """Raises ValueError for a route with a step that comes when an escalation has expired already."""
-        for at, one in enumerate(self.routing):
-            if one.last_ms >= ttl_ms:
-                message = f"approvals.routing[{at}]: its last step comes after {one.last_ms} ms"
+        for at, route in enumerate(self.routing):
+            if route.last_ms >= ttl_ms:
+                message = f"approvals.routing[{at}]: its last step comes after {route.last_ms} ms"
                 raise ValueError(f"{message}, and escalation_ttl_ms is {ttl_ms}")

@@ -126,8 +126,8 @@ def build_classifier(action_types: Mapping[ActionType, ActionTypePolicy]) -> Cal
     table = {word: name for name in reversed(ranked) for word in action_types[name].words}
 
     def classify(tool_name: str) -> ActionType:
-        found = {table[word] for word in words_of(tool_name) if word in table}
-        return min(found, key=ranked.index, default=OTHER)
+        matches = {table[word] for word in words_of(tool_name) if word in table}
+        return min(matches, key=ranked.index, default=OTHER)
 
     return classify
 

@@ -54,11 +54,13 @@ class Bundle:
         self.irreversible_row_threshold = file.irreversible_row_threshold
         self.escalation_ttl_ms = file.escalation_ttl_ms
         self.approvals = file.approvals
-        self.largest_rows_upper_bound = max(one.rows_upper_bound for one in file.action_types.values())
+        self.largest_rows_upper_bound = max(
+            action_type.rows_upper_bound for action_type in file.action_types.values()
+        )
         self.library = PatternLibrary(file.patterns)
-        self.written: dict[str, Any] = {one.key: getattr(file, one.key) for one in parts}
-        self.parts: dict[str, Any] = {one.key: one.compile(self.written[one.key]) for one in parts}
-        self.modes = {key: get_mode(one) for key, one in self.written.items()}
+        self.written: dict[str, Any] = {part.key: getattr(file, part.key) for part in parts}
+        self.parts: dict[str, Any] = {part.key: part.compile(self.written[part.key]) for part in parts}
+        self.modes = {key: get_mode(value) for key, value in self.written.items()}
         self.memory = file.memory
         self.outcomes = file.outcomes
         self.inspector = _compile_inspector(file.memory.content.model_dump_json())
@@ -82,10 +84,10 @@ class BundleForm:
     def __init__(self, parts: Iterable[BundlePart[Any]]) -> None:
         """Raises ValueError for a part whose key is a field of the frame, or another part's."""
         self.parts = tuple(parts)
-        keys = [one.key for one in self.parts]
+        keys = [part.key for part in self.parts]
         if len({*keys, *BundleFrame.model_fields}) != len(keys) + len(BundleFrame.model_fields):
             raise ValueError(f"a key of {keys} is taken already")
-        fields: dict[str, Any] = {one.key: (one.annotation, one.default) for one in self.parts}
+        fields: dict[str, Any] = {part.key: (part.annotation, part.default) for part in self.parts}
         self.model: type[BundleFrame] = create_model(
             "BundleFile", __base__=BundleFrame, __doc__=_ABOUT_FILE, **fields
         )
@@ -109,8 +111,8 @@ class BundleForm:
         early = file.stages[: file.stages.index(NO_MODEL_BEFORE)]
         for part in self.parts:
             if part.key in early and part.asks(getattr(file, part.key)):
-                told = f"$.stages: {part.key} asks a model and must come after {NO_MODEL_BEFORE}"
-                raise BundleError(told)
+                description = f"$.stages: {part.key} asks a model and must come after {NO_MODEL_BEFORE}"
+                raise BundleError(description)
 
 
 Written = TypeVar("Written")

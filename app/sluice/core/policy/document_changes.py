@@ -26,7 +26,7 @@ class DocumentChange(NamedTuple):
 
 def find_document_changes(before: Any, after: Any) -> tuple[DocumentChange, ...]:
     """The differences, in the order of the paths; a value that only one document has is one change."""
-    return tuple(sorted(_find_changes("$", before, after), key=lambda one: one.path))
+    return tuple(sorted(_find_changes("$", before, after), key=lambda change: change.path))
 
 
 def _find_changes(path: str, before: Any, after: Any) -> Iterator[DocumentChange]:
@@ -49,11 +49,11 @@ def _is_same(before: Any, after: Any) -> bool:
 def _list_inner(value: Any, path: str) -> dict[str, Any] | None:
     """The values in an object or a list, by path; None for a value that contains none."""
     if isinstance(value, dict):
-        return {f"{path}.{name}": one for name, one in value.items()}
+        return {f"{path}.{name}": member for name, member in value.items()}
     if isinstance(value, list):
         names = list_names(value)
         told_apart = names if names is not None and len(set(names)) == len(names) else range(len(value))
-        return {f"{path}[{name}]": one for name, one in zip(told_apart, value, strict=True)}
+        return {f"{path}[{name}]": member for name, member in zip(told_apart, value, strict=True)}
     return None
 
 
@@ -61,7 +61,7 @@ def list_names(value: Any) -> list[str] | None:
     """What identifies each element of a list; None for what is no list, or has an element without a name."""
     if not isinstance(value, list):
         return None
-    names = [name for one in value if (name := _get_name(one)) is not None]
+    names = [name for member in value if (name := _get_name(member)) is not None]
     return names if len(names) == len(value) else None
 
 

@@ -181,9 +181,9 @@ class CapPolicy(StrictModel):
     inconclusive: Annotated[Margin, HIGHER] = 0.05
 
 
-def _read_when(said: object) -> object:
+def _read_when(value: object) -> object:
     """The seed's boolean, in our words."""
-    return ("always" if said else "off") if isinstance(said, bool) else said
+    return ("always" if value else "off") if isinstance(value, bool) else value
 
 
 class TrustPolicy(SeedNames):

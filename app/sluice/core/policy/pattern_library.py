@@ -53,7 +53,7 @@ def _render(value: object, path: str, lines: list[str]) -> None:
             _render(value[name], f"{path} {_words(name)}" if path else _words(name), lines)
     elif not isinstance(value, list):
         lines.append(f"{path}: {_plain(value)}")
-    elif any(isinstance(one, dict | list) for one in value):
+    elif any(isinstance(element, dict | list) for element in value):
         for one in value:
             _render(one, path, lines)
     else:
@@ -95,14 +95,14 @@ class ActionLibrary:
     """Known actions of both sides, each id and each text once. `hash` is "sha256:" and the digest of the
     lines in their order."""
 
-    def __init__(self, known: Iterable[LibraryAction]) -> None:
+    def __init__(self, actions: Iterable[LibraryAction]) -> None:
         """Raises BundleError where two are the same, or one side is empty."""
-        self.known = tuple(known)
-        self.harmful = tuple(one for one in self.known if one.label == "harmful")
-        self.harmless = tuple(one for one in self.known if one.label == "harmless")
+        self.known = tuple(actions)
+        self.harmful = tuple(action for action in self.known if action.label == "harmful")
+        self.harmless = tuple(action for action in self.known if action.label == "harmless")
         for what, values in (
-            ("id", [one.id for one in self.known]),
-            ("text", [one.rendered for one in self.known]),
+            ("id", [action.id for action in self.known]),
+            ("text", [action.rendered for action in self.known]),
         ):
             if len(set(values)) < len(values):
                 twice = next(value for value in values if values.count(value) > 1)
@@ -111,7 +111,7 @@ class ActionLibrary:
             raise BundleError("a library has known actions of both sides")
         if len(self.known) > MOST_PATTERNS:
             raise BundleError(f"more than {MOST_PATTERNS} known actions")
-        written = b"\n".join(one.model_dump_json(exclude_defaults=True).encode() for one in self.known)
+        written = b"\n".join(action.model_dump_json(exclude_defaults=True).encode() for action in self.known)
         self.hash = f"sha256:{sha256(written).hexdigest()}"
 
     @classmethod
@@ -124,7 +124,7 @@ class ActionLibrary:
 
         Raises BundleError when a side is empty then.
         """
-        return ActionLibrary(one for one in self.known if not is_from(one.source, sources))
+        return ActionLibrary(action for action in self.known if not is_from(action.source, sources))
 
 
 def _read_lines(raw: bytes) -> Iterator[LibraryAction]:

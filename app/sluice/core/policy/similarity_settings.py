@@ -82,11 +82,11 @@ class SimilarityLibrary(StrictModel):
 
     @model_validator(mode="after")
     def _check_distinct(self) -> Self:
-        seen: set[str] = set()
-        for one in (*self.attack, *self.benign):
-            if one.id in seen:
-                raise ValueError(f"two texts of the library have the same id: {one.id}")
-            seen.add(one.id)
+        observed: set[str] = set()
+        for text in (*self.attack, *self.benign):
+            if text.id in observed:
+                raise ValueError(f"two texts of the library have the same id: {text.id}")
+            observed.add(text.id)
         return self
 
     @cached_property
@@ -99,16 +99,16 @@ class SimilarityLibrary(StrictModel):
     def harmless(self) -> tuple[tuple[str, str], ...]:
         """Id and text of the whole benign side; a framed attack is `framed.` and the attack's id."""
         framed = (
-            (f"framed.{one.id}", frame.replace("{}", one.text.rstrip(".")))
+            (f"framed.{text.id}", frame.replace("{}", text.text.rstrip(".")))
             for frame in self.frames
-            for one in self.attack
+            for text in self.attack
         )
-        return (*((one.id, one.text) for one in self.benign), *framed)
+        return (*((text.id, text.text) for text in self.benign), *framed)
 
     @cached_property
     def attacks(self) -> dict[str, AttackText]:
         """The attack texts by id."""
-        return {one.id: one for one in self.attack}
+        return {text.id: text for text in self.attack}
 
 
 class WindowSettings(StrictModel):
@@ -151,7 +151,7 @@ def is_from(source: str, names: Collection[str]) -> bool:
     An entry's `source` lists its origins with semicolons; each is a name, and where there is a commit or a
     path, these stand behind `@` or `:`. Names are compared whole: "own" is not "own writing".
     """
-    return any(_BEHIND_NAME.split(one.strip(), maxsplit=1)[0] in names for one in source.split(";"))
+    return any(_BEHIND_NAME.split(part.strip(), maxsplit=1)[0] in names for part in source.split(";"))
 
 
 def remove_sources(library: SimilarityLibrary, *sources: str) -> SimilarityLibrary:
@@ -160,8 +160,8 @@ def remove_sources(library: SimilarityLibrary, *sources: str) -> SimilarityLibra
     Raises pydantic's ValidationError when no attack text is left.
     """
     return SimilarityLibrary(
-        attack=[one for one in library.attack if not is_from(one.source, sources)],
-        benign=[one for one in library.benign if not is_from(one.source, sources)],
+        attack=[text for text in library.attack if not is_from(text.source, sources)],
+        benign=[text for text in library.benign if not is_from(text.source, sources)],
         frames=library.frames,
         calibration=library.calibration,
     )

@@ -70,11 +70,11 @@ def _everywhere(sentence: str, name: str) -> Iterator[Relaxation]:
 
 
 def _limits(before: ByClass, after: ByClass, name: str) -> Iterator[Relaxation]:
-    old, new = (one.tables.min_confidence_by_class[name] for one in (before, after))
+    old, new = (bundle.tables.min_confidence_by_class[name] for bundle in (before, after))
     if new < old:
         sentence = f"the minimum confidence of {name} falls from {old} to {new}"
         yield Relaxation(sentence, f"min_confidence_by_class.{name}", old, new)
-    required = [one.tables.provenance_required_by_class[name] for one in (before, after)]
+    required = [bundle.tables.provenance_required_by_class[name] for bundle in (before, after)]
     if required == [True, False]:
         sentence = f"{name} no longer needs a provenance reference"
         yield Relaxation(sentence, f"provenance_required_by_class.{name}", *required)
@@ -107,7 +107,7 @@ def _outcomes(before: ByClass, after: ByClass, name: str) -> Iterator[Relaxation
     """Less strict outcomes, defaults included."""
     for tier in TIERS:
         for dimension in DIMENSIONS:
-            old, new = (one.tables.outcome(tier, name, dimension) for one in (before, after))
+            old, new = (bundle.tables.outcome(tier, name, dimension) for bundle in (before, after))
             if is_milder(new, old):
                 sentence = f"{name} that fails in {dimension} at {tier}: {new} where it was {old}"
                 for path in (f"action_matrix.{tier}.{name}.{dimension}", f"default_by_class.{name}"):

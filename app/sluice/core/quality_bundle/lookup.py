@@ -106,8 +106,8 @@ class Lookup:
 
     def cell(self, tier: str, content_class: str | None) -> Cell:
         """The cell of any tier and class, also of a class that no table names."""
-        known = self.cells.get((tier, content_class or "")) or self._strictest.get(tier)
-        return known or self._cell(tier, content_class or "")
+        cell = self.cells.get((tier, content_class or "")) or self._strictest.get(tier)
+        return cell or self._cell(tier, content_class or "")
 
     def limit(self, tool: str | None, content_class: str | None) -> ClassLimit | None:
         """The time to live of a class for a tool; None: the bundle has none."""
@@ -132,9 +132,9 @@ class Lookup:
         or the fallback if no class is named (product.md, "Retrievals")."""
         named = [self.cells[(tier, name)] for name in self.classes] or [self._cell(tier, "")]
         return self._cell(tier, "")._replace(
-            freshness=_severest([one.freshness for one in named]),
-            confidence=_severest([one.confidence for one in named]),
-            provenance=_severest([one.unregistered for one in named]),
+            freshness=_severest([cell.freshness for cell in named]),
+            confidence=_severest([cell.confidence for cell in named]),
+            provenance=_severest([cell.unregistered for cell in named]),
         )
 
     def _cell(self, tier: str, name: str) -> Cell:

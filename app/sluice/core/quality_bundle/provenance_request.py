@@ -33,8 +33,8 @@ def is_resolution_due(
     scheme, name, _ = spell(uri)
     if scheme not in RESOLVABLE or len(name) > MAX_URI_CHARACTERS:
         return False
-    known = recorded.get((tenant, name))
-    return known is None or bundle.wants_again(known, now_ms)
+    resolution = recorded.get((tenant, name))
+    return resolution is None or bundle.wants_again(resolution, now_ms)
 
 
 def request_resolution(tenant: str, uri: str, by: Literal["write", "retrieval"], now_ms: int) -> OutRecord:

@@ -39,10 +39,14 @@ class QualityBundle:
         self.provenance_retry_ms = min(file.provenance_retry_s, file.provenance_refresh_s) * _MS
         max_age_s = file.provenance_max_age_s
         self.provenance_max_age_ms = None if max_age_s is None else max_age_s * _MS
-        self.rollout_since_ms = {name: read_milliseconds(one.since) for name, one in file.rollout.items()}
-        self._rollout = {name: one.mode for name, one in file.rollout.items()}
+        self.rollout_since_ms = {
+            name: read_milliseconds(rollout.since) for name, rollout in file.rollout.items()
+        }
+        self._rollout = {name: rollout.mode for name, rollout in file.rollout.items()}
         self._open_to = {
-            name: frozenset(one.tenants) for name, one in file.access.items() if one.tenants is not None
+            name: frozenset(access.tenants)
+            for name, access in file.access.items()
+            if access.tenants is not None
         }
         self._content: dict[tuple[str, str], QualityOutcome] = {
             (tier, weight): outcome
@@ -68,16 +72,16 @@ class QualityBundle:
         tenants = self.readers(content_class)
         return tenants is None or tenant in tenants
 
-    def wants_again(self, seen: Resolution, now_ms: int) -> bool:
+    def wants_again(self, resolution: Resolution, now_ms: int) -> bool:
         """Whether a reference should be resolved again: an unresolved one earlier than a resolved one."""
-        resolved = seen.status == "resolved"
+        resolved = resolution.status == "resolved"
         longest_ms = self.provenance_refresh_ms if resolved else self.provenance_retry_ms
-        return now_ms - seen.seen_ms > longest_ms
+        return now_ms - resolution.seen_ms > longest_ms
 
-    def is_too_old(self, seen: Resolution, now_ms: int) -> bool:
+    def is_too_old(self, resolution: Resolution, now_ms: int) -> bool:
         """Whether a resolution is too old for the bundle."""
         limit_ms = self.provenance_max_age_ms
-        return limit_ms is not None and now_ms - seen.seen_ms > limit_ms
+        return limit_ms is not None and now_ms - resolution.seen_ms > limit_ms
 
     @property
     def keeps_classes(self) -> bool:

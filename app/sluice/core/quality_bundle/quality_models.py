@@ -65,9 +65,9 @@ def find_table_relaxations(before: QualityBundleFile, after: QualityBundleFile) 
 def _group_by_class(file: QualityBundleFile) -> ByClass:
     return ByClass(
         Lookup(make_tables(file)),
-        {name: (one.mode, one.since) for name, one in file.rollout.items()},
+        {name: (rollout.mode, rollout.since) for name, rollout in file.rollout.items()},
         file.impact_by_class,
-        {name: one.tenants for name, one in file.access.items() if one.tenants is not None},
+        {name: access.tenants for name, access in file.access.items() if access.tenants is not None},
     )
 
 

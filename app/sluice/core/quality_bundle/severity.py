@@ -13,7 +13,7 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 Impact = Literal["read_only", "low", "medium", "high", "financial", "production_write"]
 IMPACTS: tuple[Impact, ...] = get_args(Impact)
 """The lowest first: in this order classes are promoted to enforce (seed 004, "Safe rollout")."""
-SEVERITY: dict[QualityOutcome, int] = {outcome: place for place, outcome in enumerate(OUTCOMES)}
+SEVERITY: dict[QualityOutcome, int] = {outcome: index for index, outcome in enumerate(OUTCOMES)}
 
 
 def is_milder(one: QualityOutcome, other: QualityOutcome) -> bool:

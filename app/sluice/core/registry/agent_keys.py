@@ -118,7 +118,7 @@ class Delegate(NamedTuple):
 
 def find_key(keys: Iterable[AgentKey], key_id: str, at_ms: int) -> AgentKey | str:
     """The key with this id, or why there is none or it is not valid at this time."""
-    key = next((one for one in keys if one.id == key_id), None)
+    key = next((agent_key for agent_key in keys if agent_key.id == key_id), None)
     if key is None:
         return f"unknown_key: {key_id}"
     return key.object_to_use(at_ms) or key
@@ -139,33 +139,35 @@ def check_signature(
     raw = input_record.signature_header
     if raw is None:
         return InputSignature("missing: the record has no header sluice-signature")
-    said = read_signature(raw)
-    if said is None:
+    signature = read_signature(raw)
+    if signature is None:
         return InputSignature("malformed: the header sluice-signature is not of the form that is read")
     now = input_record.timestamp_ms
     delegate = None
-    if all(one.id != said.key_id for one in keys):
-        named = (one for one in delegates if any(key.id == said.key_id for key in one.keys))
+    if all(agent_key.id != signature.key_id for agent_key in keys):
+        named = (one for one in delegates if any(key.id == signature.key_id for key in one.keys))
         delegate = next(named, None)
-    key = find_key(keys if delegate is None else delegate.keys, said.key_id, now)
+    key = find_key(keys if delegate is None else delegate.keys, signature.key_id, now)
     if isinstance(key, str):
         return InputSignature(key)
-    if abs(now - said.signed_at_ms) > window_ms:
+    if abs(now - signature.signed_at_ms) > window_ms:
         return InputSignature(
-            f"stale: signed at {said.signed_at_ms}, came at {now}, more than {window_ms} ms apart"
+            f"stale: signed at {signature.signed_at_ms}, came at {now}, more than {window_ms} ms apart"
         )
     signed = SignedInput(
         input_record.topic,
         input_record.key or b"",
-        said.key_id,
-        said.signed_at_ms,
-        said.nonce,
+        signature.key_id,
+        signature.signed_at_ms,
+        signature.nonce,
         input_record.value or b"",
     )
-    if not key.verifies(said.signature, signed.message(audience)):
+    if not key.verifies(signature.signature, signed.message(audience)):
         return InputSignature(
-            f"bad_signature: not of {said.key_id} over this record for installation "
+            f"bad_signature: not of {signature.key_id} over this record for installation "
             f"{audience.installation!r} and topic prefix {audience.topic_prefix!r}"
         )
     by = None if delegate is None else SignedFor(delegate.id, delegate.key, delegate.hash)
-    return InputSignature(None, said.key_id, said.signed_at_ms, said.nonce, window_ms, delegate=by)
+    return InputSignature(
+        None, signature.key_id, signature.signed_at_ms, signature.nonce, window_ms, delegate=by
+    )

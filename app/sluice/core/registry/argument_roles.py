@@ -79,35 +79,35 @@ class RoleReader:
         self._walk(parameters, "$", self._root, arguments)
         return arguments
 
-    def _walk(self, value: Any, path: str, place: _Place, arguments: list[Argument]) -> None:
+    def _walk(self, value: Any, path: str, node: _Place, arguments: list[Argument]) -> None:
         if isinstance(value, str):
-            if place.is_judged and (parsed := _parse_json(value)) is not None:
-                self._walk(parsed, f"{path}!", place, arguments)
-            arguments.append(Argument(place.role_of_scalars, path, value))
+            if node.is_judged and (parsed := _parse_json(value)) is not None:
+                self._walk(parsed, f"{path}!", node, arguments)
+            arguments.append(Argument(node.role_of_scalars, path, value))
         elif isinstance(value, dict):
-            judges_names = place.role in _JUDGED
+            judges_names = node.role in _JUDGED
             for name, below in value.items():
-                written, is_word, under = place.below.get(name) or self._step(place, name)
+                written, is_word, under = node.below.get(name) or self._step(node, name)
                 if not is_word or (judges_names and not isinstance(below, str | dict | list)):
-                    arguments.append(Argument(place.role, f"{path}{written}~", name))
+                    arguments.append(Argument(node.role, f"{path}{written}~", name))
                 if type(below) is int or (type(below) is str and not under.is_judged):
                     arguments.append(Argument(under.role_of_scalars, path + written, below))
                 else:
                     self._walk(below, path + written, under, arguments)
         elif isinstance(value, list):
             for number, below in enumerate(value):
-                self._walk(below, f"{path}[{number}]", place, arguments)
+                self._walk(below, f"{path}[{number}]", node, arguments)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            arguments.append(Argument(place.role_of_scalars, path, value))
+            arguments.append(Argument(node.role_of_scalars, path, value))
 
-    def _step(self, place: _Place, name: str) -> _Step:
+    def _step(self, node: _Place, name: str) -> _Step:
         """From a place to the member of a name. Words are kept, as many as a tool has in good faith."""
-        pattern, is_word = (*place.pattern, *fold_names(f"$.{name}")), _WORD.fullmatch(name) is not None
-        kept = place.is_kept and is_word and self._steps_left > 0
-        step = _write_name(name), is_word, self._make_place(pattern, place.role, kept=kept)
-        if kept:
+        pattern, is_word = (*node.pattern, *fold_names(f"$.{name}")), _WORD.fullmatch(name) is not None
+        is_kept = node.is_kept and is_word and self._steps_left > 0
+        step = _write_name(name), is_word, self._make_place(pattern, node.role, kept=is_kept)
+        if is_kept:
             self._steps_left -= 1
-            place.below[name] = step
+            node.below[name] = step
         return step
 
     def _make_place(self, pattern: tuple[str, ...], inherited: Role | Literal[""], *, kept: bool) -> _Place:

@@ -72,5 +72,5 @@ class Fact:
 
 def find_in_force(revisions: Iterable[Fact], tenant: str, at_ms: int) -> Fact | None:
     """The revision of a fact that counts for a moment (ms since 1970); None if no span contains it."""
-    speaking = (one for one in revisions if one.speaks_of(tenant, at_ms))
-    return max(speaking, key=lambda one: one.revision, default=None)
+    speaking = (revision for revision in revisions if revision.speaks_of(tenant, at_ms))
+    return max(speaking, key=lambda fact: fact.revision, default=None)

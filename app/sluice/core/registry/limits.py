@@ -98,12 +98,12 @@ class Limit(Entry):
         if partition >= partitions:
             return 0
         first = int.from_bytes(sha256(self.id.encode()).digest()[:4]) % partitions
-        place = (partition - first) % partitions
-        return (self.spec.most // partitions + (place < self.spec.most % partitions)) * self.scale
+        rank = (partition - first) % partitions
+        return (self.spec.most // partitions + (rank < self.spec.most % partitions)) * self.scale
 
-    def show(self, kept: int) -> float:
+    def show(self, amount: int) -> float:
         """A number in the entry's unit; a whole one as an integer."""
-        return kept // self.scale if kept % self.scale == 0 else kept / self.scale
+        return amount // self.scale if amount % self.scale == 0 else amount / self.scale
 
     def find_subject(self, agent_id: str) -> str:
         """Whose usage an action of this agent is: the agent's id, or "" for the tenant."""

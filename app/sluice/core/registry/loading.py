@@ -46,8 +46,8 @@ def build_registry(entries: Iterable[EntryFile], audience: Audience = UNNAMED) -
     """The registry of some entries in an installation. Raises RegistryError with the place among them and the
     reason."""
     registry = Registry(audience)
-    for place, entry in _select_in_force(list(entries)):
-        _add(registry, f"$.entries[{place}].spec", entry)
+    for index, entry in _select_in_force(list(entries)):
+        _add(registry, f"$.entries[{index}].spec", entry)
     return registry
 
 
@@ -92,15 +92,15 @@ def merge_registries(parts: Iterable[Registry], audience: Audience = UNNAMED) ->
 def _select_in_force(entries: list[EntryFile]) -> list[tuple[int, EntryFile]]:
     """Entries with their places: every revision of a fact, the newest revision of the others."""
     newest: dict[tuple[str, ...], tuple[int, EntryFile]] = {}
-    seen: set[str] = set()
-    for place, entry in enumerate(entries):
+    observed: set[str] = set()
+    for index, entry in enumerate(entries):
         revision = f"{entry.kind}/{entry.id}@{entry.revision}"
-        if revision in seen:
-            raise RegistryError(f"$.entries[{place}]: {revision} is there twice")
-        seen.add(revision)
+        if revision in observed:
+            raise RegistryError(f"$.entries[{index}]: {revision} is there twice")
+        observed.add(revision)
         name = (revision,) if entry.kind == FACT else (entry.kind, entry.id)
         if name not in newest or entry.revision > newest[name][1].revision:
-            newest[name] = (place, entry)
+            newest[name] = (index, entry)
     return list(newest.values())
 
 

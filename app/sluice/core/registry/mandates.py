@@ -72,7 +72,7 @@ class TaskSpec(OfTenant):
 
     @model_validator(mode="after")
     def _check_slots(self) -> Self:
-        names = [one.name for one in self.slots]
+        names = [slot.name for slot in self.slots]
         if len(set(names)) != len(names):
             raise ValueError("two slots have the same name")
         strange = set(_SLOT.findall(self.task)) - set(names)
@@ -106,7 +106,7 @@ class RegisteredTask(Entry):
 
     def object_to(self, values: Mapping[str, str]) -> str | None:
         """Why these values do not fill the slots; None if they do."""
-        names = {one.name for one in self.spec.slots}
+        names = {task_slot.name for task_slot in self.spec.slots}
         if names != values.keys():
             return f"there are values of {sorted(values)}, the slots are {sorted(names)}"
         for slot in self.spec.slots:
@@ -120,7 +120,7 @@ class RegisteredTask(Entry):
 
     def list_destinations(self, values: Mapping[str, str]) -> list[str]:
         """What the task names with these values."""
-        return [*self.spec.destinations, *(values[one.name] for one in self.spec.slots if one.destination)]
+        return [*self.spec.destinations, *(values[slot.name] for slot in self.spec.slots if slot.destination)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,11 +70,11 @@ class ProofPolicy(StrictModel):
             return None
         if proof is None:
             return "it has no proof in force"
-        told = f"it agreed on {proof.agreement:.3f} of the set, {self.least_agreement:g} is the least"
+        description = f"it agreed on {proof.agreement:.3f} of the set, {self.least_agreement:g} is the least"
         objections = (
             (proof.prompts.get(port) != prompt_version, "it was proved with another prompt"),
             (self.golden not in {None, proof.golden}, "it was proved with another golden set"),
-            (proof.agreement < self.least_agreement, told),
+            (proof.agreement < self.least_agreement, description),
             (proof.p99_ms > self.most_p99_ms, f"its p99 was {proof.p99_ms:g} ms, not {self.most_p99_ms:g}"),
         )
         return next((why for holds, why in objections if holds), None)

@@ -149,25 +149,25 @@ def list_bad_names(entry: KnownBad) -> Iterator[BadName]:
 
 
 def find_bad(
-    known: Known, tenant: str, item_id: str | None, uri: Any, body_digest: str | None
+    known_bad: Known, tenant: str, item_id: str | None, uri: Any, body_digest: str | None
 ) -> tuple[KnownBad, ...]:
     """The entry that decides on an item: of all entries that apply, of its tenant or of all tenants, the
     first by its key; empty if there is none. One is enough to deny, and a record has room for one."""
     subjects = [("item", item_id or ""), ("content", body_digest or "")]
     if isinstance(uri, str):
-        subjects += _list_sources(known, tenant, uri)
-    found = (known.get((whose, *subject)) for subject in subjects for whose in (None, tenant))
-    first = min((one for one in found if one is not None), key=lambda one: one.key, default=None)
+        subjects += _list_sources(known_bad, tenant, uri)
+    matches = (known_bad.get((whose, *subject)) for subject in subjects for whose in (None, tenant))
+    first = min((match for match in matches if match is not None), key=lambda match: match.key, default=None)
     return () if first is None else (first,)
 
 
-def _list_sources(known: Known, tenant: str, uri: str) -> list[tuple[str, str]]:
+def _list_sources(by_subject: Known, tenant: str, uri: str) -> list[tuple[str, str]]:
     host = host_of(uri)
-    if host is None or not any((whose, HOST, host) in known for whose in (None, tenant)):
+    if host is None or not any((whose, HOST, host) in by_subject for whose in (None, tenant)):
         return []
     if len(uri) > LONGEST_COMPARED or _count_segments(uri) > MOST_SEGMENTS:
         return [(HOST, host)]
-    return [("source", place) for place in places_above(uri, LONGEST_COMPARED)]
+    return [("source", location) for location in places_above(uri, LONGEST_COMPARED)]
 
 
 def _count_segments(uri: str) -> int:

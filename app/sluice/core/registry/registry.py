@@ -74,8 +74,8 @@ class Registry:
         if not self.freezes:
             return ()
         subjects = ((ALL, ALL), ("tenant", tenant), ("agent", agent_id), ("session", session_id))
-        found = (one for subject in subjects for one in self.freezes.get(subject, ()))
-        return tuple(one for one in found if one.tenant in (None, tenant))
+        freezes = (freeze for subject in subjects for freeze in self.freezes.get(subject, ()))
+        return tuple(freeze for freeze in freezes if freeze.tenant in (None, tenant))
 
     def find_known_bad(
         self, tenant: str, item_id: str | None, provenance_uri: Any, body_digest: str | None
@@ -88,13 +88,17 @@ class Registry:
 
     def find_peers(self, agent: Agent) -> tuple[str, ...]:
         """The other agents of its tenant that have one of its roles, by their ids, at most MOST_PEERS."""
-        named = {one for role in agent.roles for one in self.agents_by_role.get((agent.tenant, role), ())}
+        named = {
+            agent_id for role in agent.roles for agent_id in self.agents_by_role.get((agent.tenant, role), ())
+        }
         return tuple(sorted(named - {agent.id})[:MOST_PEERS])
 
     def find_limits(self, agent: Agent, tool: str, types: Collection[str]) -> tuple[Limit, ...]:
         """The limits that may be about actions of an agent with a tool, which may be of these types; by their
         keys."""
-        return tuple(one for one in self.limits.get(agent.tenant, ()) if one.is_about(agent, tool, types))
+        return tuple(
+            limit for limit in self.limits.get(agent.tenant, ()) if limit.is_about(agent, tool, types)
+        )
 
     def find_signing_agent(self, name: str) -> Agent | None:
         """The agent of this name, if its inputs need a signature."""
@@ -105,19 +109,21 @@ class Registry:
         """Whether some agent's inputs may be signed with this key, by the agent or by a delegate for it. Ask
         it of a whole registry: the keys are gathered once."""
         if self._agent_keys is None:
-            of_agents = (one.keys or () for one in self.agents.values())
-            of_delegates = (one.keys for one in self.delegates.values() if one.agents)
+            of_agents = (agent.keys or () for agent in self.agents.values())
+            of_delegates = (delegate.keys for delegate in self.delegates.values() if delegate.agents)
             self._agent_keys = frozenset(key.id for keys in (*of_agents, *of_delegates) for key in keys)
         return key_id in self._agent_keys
 
     def find_delegates(self, tenant: str) -> tuple[Delegate, ...]:
         """The delegates that may sign for the agents of a tenant."""
-        return tuple(one for one in self.delegates.values() if one.agents and tenant in one.tenants)
+        return tuple(
+            delegate for delegate in self.delegates.values() if delegate.agents and tenant in delegate.tenants
+        )
 
     def find_reporter_tenant(self, reporter: str) -> str | None:
         """The tenant of an enforcement point or agent; None for an id that is neither."""
-        known = self.enforcement_points.get(reporter) or self.agents.get(reporter)
-        return None if known is None else known.tenant
+        point = self.enforcement_points.get(reporter) or self.agents.get(reporter)
+        return None if point is None else point.tenant
 
 
 def list_link_violations(registry: Registry, parent_id: str, child_id: str) -> list[str]:

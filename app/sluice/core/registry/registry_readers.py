@@ -188,10 +188,10 @@ def _put_source(registry: Registry, base: Base, source: SourceSpec) -> None:
     )
 
 
-def _put_provenance(registry: Registry, base: Base, known: ProvenanceSpec) -> None:
-    _check_id(base, make_provenance_id(known.tenant_id, known.uri), "reference")
-    entry = Provenance(*base, known.tenant_id, known.uri, known.hash)
-    keep_first(registry.provenance, (known.tenant_id, normal_uri(known.uri)), entry)
+def _put_provenance(registry: Registry, base: Base, spec: ProvenanceSpec) -> None:
+    _check_id(base, make_provenance_id(spec.tenant_id, spec.uri), "reference")
+    entry = Provenance(*base, spec.tenant_id, spec.uri, spec.hash)
+    keep_first(registry.provenance, (spec.tenant_id, normal_uri(spec.uri)), entry)
 
 
 def _put_known_bad(registry: Registry, base: Base, bad: KnownBadSpec) -> None:
@@ -202,34 +202,34 @@ def _put_known_bad(registry: Registry, base: Base, bad: KnownBadSpec) -> None:
             keep_first(registry.known_bad, name, entry)
 
 
-def _put_quality_override(registry: Registry, base: Base, said: QualityOverrideSpec) -> None:
-    if said.active:
+def _put_quality_override(registry: Registry, base: Base, spec: QualityOverrideSpec) -> None:
+    if spec.active:
         entry = QualityOverrideEntry(
             *base,
-            tenant=said.tenant_id,
-            item_id=said.item_id,
-            agent_id=said.agent_id,
-            session_id=said.session_id,
-            body_digest=said.body_digest,
-            approver_id=said.approver_id,
-            expires_at=said.expires_at,
-            expires_ms=read_milliseconds(said.expires_at),
-            justification=said.justification,
+            tenant=spec.tenant_id,
+            item_id=spec.item_id,
+            agent_id=spec.agent_id,
+            session_id=spec.session_id,
+            body_digest=spec.body_digest,
+            approver_id=spec.approver_id,
+            expires_at=spec.expires_at,
+            expires_ms=read_milliseconds(spec.expires_at),
+            justification=spec.justification,
         )
-        insert_sorted(registry.overrides, (said.tenant_id, said.item_id), [entry])
+        insert_sorted(registry.overrides, (spec.tenant_id, spec.item_id), [entry])
 
 
-def _put_agent_grant(registry: Registry, base: Base, said: AgentGrantSpec) -> None:
-    if said.active:
-        until_ms = read_milliseconds(said.expires_at)
-        scope = (said.tenant_id, said.agent_id, said.tool)
-        grant = AgentGrant(*base, *scope, said.when, said.uses, until_ms, said.approver_id)
+def _put_agent_grant(registry: Registry, base: Base, spec: AgentGrantSpec) -> None:
+    if spec.active:
+        until_ms = read_milliseconds(spec.expires_at)
+        scope = (spec.tenant_id, spec.agent_id, spec.tool)
+        grant = AgentGrant(*base, *scope, spec.when, spec.uses, until_ms, spec.approver_id)
         insert_sorted(registry.agent_grants, scope, [grant])
 
 
-def _put_model_proof(registry: Registry, base: Base, said: ModelProofSpec) -> None:
-    if said.active:
-        proof = ModelProof(*base, said.golden, said.prompts, said.agreement, said.p99_ms)
+def _put_model_proof(registry: Registry, base: Base, spec: ModelProofSpec) -> None:
+    if spec.active:
+        proof = ModelProof(*base, spec.golden, spec.prompts, spec.agreement, spec.p99_ms)
         registry.model_proofs[base[0]] = proof
 
 
@@ -244,18 +244,18 @@ def _put_task(registry: Registry, base: Base, task: TaskSpec) -> None:
         registry.tasks[base[0]] = RegisteredTask(*base, task.tenant_id, task)
 
 
-def _put_mandate_revocation(registry: Registry, base: Base, said: MandateRevocationSpec) -> None:
+def _put_mandate_revocation(registry: Registry, base: Base, spec: MandateRevocationSpec) -> None:
     if _DIGEST.fullmatch(base[0]) is None:
         raise WrongIdError("the id of a revocation is the mandate's digest, sha256: and 64 hex digits")
-    registry.mandate_revocations[base[0]] = MandateRevocation(*base, said.tenant_id, said.reason)
+    registry.mandate_revocations[base[0]] = MandateRevocation(*base, spec.tenant_id, spec.reason)
 
 
-def _put_limit(registry: Registry, base: Base, said: LimitSpec) -> None:
-    if said.active:
-        insert_sorted(registry.limits, said.tenant_id, [Limit(*base, said.tenant_id, said)])
+def _put_limit(registry: Registry, base: Base, spec: LimitSpec) -> None:
+    if spec.active:
+        insert_sorted(registry.limits, spec.tenant_id, [Limit(*base, spec.tenant_id, spec)])
 
 
-def _check_policy_loss(registry: Registry, base: Base, said: PolicyLossSpec) -> None:
+def _check_policy_loss(registry: Registry, base: Base, spec: PolicyLossSpec) -> None:
     """Put nothing in: no decision rests on an accepted loss."""
 
 
@@ -269,7 +269,7 @@ def insert_sorted(table: dict[Called, list[Keyed]], name: Called, entries: Itera
     """Add entries of one name; they are kept in the order of their keys, in whatever order they came."""
     together = table.setdefault(name, [])
     for entry in entries:
-        insort(together, entry, key=lambda one: one.key)
+        insort(together, entry, key=lambda keyed: keyed.key)
 
 
 def keep_first(table: dict[Called, Keyed], name: Called, entry: Keyed) -> None:

@@ -51,40 +51,42 @@ def object_to_signature(
 ) -> Objection | None:
     """Why an answer does not bear a signature that counts; None: it does. `within`: the tenant, and the role
     that the answer needs."""
-    said = review.delegate
-    if said is None:
+    delegate = review.delegate
+    if delegate is None:
         if is_signed_by(approver.public_key, review, registry.audience):
             return None
         return _object_to_wrong_signature("the approver's", registry)
-    key = _find_key(registry, (said.id, said.key_id), within, at_ms)
+    key = _find_key(registry, (delegate.id, delegate.key_id), within, at_ms)
     if isinstance(key, Objection):
         return key
     if is_signed_by(key.public_key, review, registry.audience):
         return None
-    return _object_to_wrong_signature(f"of the delegate {said.id}", registry)
+    return _object_to_wrong_signature(f"of the delegate {delegate.id}", registry)
 
 
 def _object_to_wrong_signature(whose: str, registry: Registry) -> Objection:
     installation, topic_prefix = registry.audience
-    told = f"over this answer for installation {installation!r} and topic prefix {topic_prefix!r}"
-    return Objection(WRONG_SIGNATURE, f"the signature is not {whose} {told}")
+    description = f"over this answer for installation {installation!r} and topic prefix {topic_prefix!r}"
+    return Objection(WRONG_SIGNATURE, f"the signature is not {whose} {description}")
 
 
 def find_answer_delegate(registry: Registry, review: ReviewDecision) -> AnswerDelegate | None:
     """The delegate that signed an answer; None: the approver's own key did. Raises KeyError for an answer
     that `object_to_signature` refuses."""
-    said = review.delegate
-    if said is None:
+    delegate = review.delegate
+    if delegate is None:
         return None
-    entry = registry.delegates[said.id]
-    return AnswerDelegate(said.id, said.channel, said.key_id, entry.key, entry.hash)
+    entry = registry.delegates[delegate.id]
+    return AnswerDelegate(delegate.id, delegate.channel, delegate.key_id, entry.key, entry.hash)
 
 
 def may_still_sign(
-    registry: Registry, one: AnswerDelegate | None, within: tuple[str, str], at_ms: int
+    registry: Registry, delegate: AnswerDelegate | None, within: tuple[str, str], at_ms: int
 ) -> bool:
     """Whether a delegate that signed a counted answer is still in force for it; None, no delegate, is."""
-    return one is None or not isinstance(_find_key(registry, (one.id, one.key_id), within, at_ms), Objection)
+    return delegate is None or not isinstance(
+        _find_key(registry, (delegate.id, delegate.key_id), within, at_ms), Objection
+    )
 
 
 def make_signer_fields(registry: Registry, review: ReviewDecision) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class DestinationQuestions:
         if not _would_ask(verdict, detail):
             return
         count.asked += 1
-        count.origins.update(one["origin"] for one in detail.get("values") or ())
+        count.origins.update(value["origin"] for value in detail.get("values") or ())
         if verdict["escalationId"] is not None:
             self._waiting[verdict["escalationId"]] = count
         elif verdict["outcome"] == "BLOCK":
@@ -82,11 +82,11 @@ class DestinationQuestions:
 
 
 def _find_detail(verdict: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    return next((one["detail"] for one in verdict["gateResults"] if one["gate"] == NAME), None)
+    return next((result["detail"] for result in verdict["gateResults"] if result["gate"] == NAME), None)
 
 
 def _would_ask(verdict: Mapping[str, Any], detail: Mapping[str, Any]) -> bool:
-    asked = any(one["gate"] == NAME and not one["passed"] for one in verdict["gateResults"])
+    asked = any(result["gate"] == NAME and not result["passed"] for result in verdict["gateResults"])
     return asked or detail.get("would") is not None
 
 

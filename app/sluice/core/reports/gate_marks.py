@@ -49,7 +49,7 @@ def mark_gate(result: Mapping[str, Any]) -> GateMark:
         return _mark_idle("no answer in time") if is_skipped else FAILED
     if why := _explain_idle(str(result.get("gate")), detail):
         return _mark_idle(why)
-    states = {detail.get(one.checkpoint) for one in ContentGate.by_name.values()}
+    states = {detail.get(gate.checkpoint) for gate in ContentGate.by_name.values()}
     verb = "nudged" if "nudged" in states or detail.get("guidance") else "observed"
     if (would := detail.get("would")) is not None:
         return GateMark("observed", f"{verb}: {_WOULD.get(str(would), 'objects')}")
@@ -61,7 +61,7 @@ def mark_gate(result: Mapping[str, Any]) -> GateMark:
 
 def describe_passing(results: Iterable[Mapping[str, Any]]) -> str:
     """What all gates of an allowed action say together."""
-    passed = all(mark_gate(one) == PASSED for one in results)
+    passed = all(mark_gate(result) == PASSED for result in results)
     return "every gate passed" if passed else "no gate held it up"
 
 
@@ -85,5 +85,5 @@ def _explain_idle(gate: str, detail: Mapping[str, Any]) -> str:
 @cache
 def _list_telling_gates() -> frozenset[str]:
     """The gates whose detail is empty only where they did not judge: those of content, and those that ask."""
-    asking = {one.name for one in GATES if one.part is not None and one.part.asks is not never_asks}
+    asking = {gate.name for gate in GATES if gate.part is not None and gate.part.asks is not never_asks}
     return frozenset({*ContentGate.by_name, *asking})

@@ -54,7 +54,7 @@ class Basis(NamedTuple):
         return {
             "source": self.source,
             "environments": list(self.environments),
-            "heads": [one._asdict() for one in self.heads],
+            "heads": [head._asdict() for head in self.heads],
         }
 
 
@@ -121,8 +121,8 @@ def _read(kind: TypeAdapter[T], value: bytes | None) -> T:
         return kind.validate_json(value or b"")
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise NotInLedgerError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        location = ".".join(map(str, first["loc"]))
+        raise NotInLedgerError(f"{location}: {first['msg']}" if location else first["msg"]) from None
 
 
 class Waiting:
@@ -140,4 +140,6 @@ class Waiting:
 
     def __iter__(self) -> Iterator[QuarantineEntered]:
         """The oldest first, by the time of their inputs."""
-        return iter(sorted(self._entered.values(), key=lambda one: (one.entered_at, one.sequence)))
+        return iter(
+            sorted(self._entered.values(), key=lambda entered: (entered.entered_at, entered.sequence))
+        )

@@ -36,24 +36,28 @@ class StatisticsRecount:
         self.counts: Counts = {}
         self.beyond: dict[int, int] = {}
 
-    def count_decision(self, one: MemoryDecision) -> None:
+    def count_decision(self, decision: MemoryDecision) -> None:
         """A repeat is not counted. All agents that are not registered count together."""
-        if self._is_within(one) and one.duplicate_of is None:
-            known = one.tenant_id is not None
-            whose = Whose(one.tenant_id or UNREGISTERED, (one.agent_id or "") if known else "")
-            self._put(one.partition, whose, self._get_statistics(one.partition, whose).add(one.action))
+        if self._is_within(decision) and decision.duplicate_of is None:
+            has_tenant = decision.tenant_id is not None
+            whose = Whose(decision.tenant_id or UNREGISTERED, (decision.agent_id or "") if has_tenant else "")
+            self._put(
+                decision.partition,
+                whose,
+                self._get_statistics(decision.partition, whose).add(decision.action),
+            )
 
-    def count_event(self, one: Event) -> None:
+    def count_event(self, event: Event) -> None:
         """What entered and did not leave is in quarantine."""
-        if self._is_within(one):
-            whose = Whose(one.tenant_id, one.agent_id)
-            by = 1 if isinstance(one, QuarantineEntered) else -1
-            self._put(one.partition, whose, self._get_statistics(one.partition, whose).resize(by))
+        if self._is_within(event):
+            whose = Whose(event.tenant_id, event.agent_id)
+            by = 1 if isinstance(event, QuarantineEntered) else -1
+            self._put(event.partition, whose, self._get_statistics(event.partition, whose).resize(by))
 
-    def _is_within(self, one: MemoryDecision | Event) -> bool:
-        if one.sequence <= self._until.get(one.partition, 0):
+    def _is_within(self, record: MemoryDecision | Event) -> bool:
+        if record.sequence <= self._until.get(record.partition, 0):
             return True
-        self.beyond[one.partition] = max(one.sequence, self.beyond.get(one.partition, 0))
+        self.beyond[record.partition] = max(record.sequence, self.beyond.get(record.partition, 0))
         return False
 
     def _get_statistics(self, partition: int, whose: Whose) -> Statistics:
@@ -86,13 +90,13 @@ def compare_statistics(live: Counts, recounted: Counts) -> list[StatisticsDiffer
         StatisticsDifference(*place, live.get(place, NOTHING), recounted.get(place, NOTHING))
         for place in sorted(live.keys() | recounted.keys())
     ]
-    return [one for one in pairs if one.live != one.recounted]
+    return [pair for pair in pairs if pair.live != pair.recounted]
 
 
 def find_behind(state: Mapping[int, int], ledger: Mapping[int, int]) -> list[Behind]:
     """Of sequences by partition; `state` was read after `ledger`, so that it can be no older."""
     pairs = [Behind(number, state.get(number, 0), last) for number, last in sorted(ledger.items())]
-    return [one for one in pairs if one.state < one.ledger]
+    return [pair for pair in pairs if pair.state < pair.ledger]
 
 
 G = TypeVar("G")
@@ -117,7 +121,9 @@ class LiveCounts:
 
     def commit(self, partition: int, sequence: int) -> None:
         """The partition's own record: what came before it is whole, up to this sequence of its ledger."""
-        whole = {place: one for place, one in self._uncommitted.items() if place[0] == partition}
+        whole = {
+            place: statistics for place, statistics in self._uncommitted.items() if place[0] == partition
+        }
         self.counts |= whole
         for place in whole:
             del self._uncommitted[place]
@@ -126,8 +132,8 @@ class LiveCounts:
 
 def sum_by_group(counts: Counts, group: Callable[[Whose], G]) -> dict[G, Statistics]:
     """The statistics of every group, over all partitions."""
-    found: dict[G, Statistics] = {}
+    by_group: dict[G, Statistics] = {}
     for (_, whose), statistics in sorted(counts.items()):
         name = group(whose)
-        found[name] = found.get(name, NOTHING).plus(statistics)
-    return found
+        by_group[name] = by_group.get(name, NOTHING).plus(statistics)
+    return by_group

@@ -71,7 +71,7 @@ class ObservedDecisions:
     @property
     def days(self) -> int:
         """UTC days with a decision that counts."""
-        return len({one.day for one, _ in self._tally.situations if FALSE_DENY.whole(one)})
+        return len({situation.day for situation, _ in self._tally.situations if FALSE_DENY.whole(situation)})
 
     @property
     def false_denies(self) -> Rate:
@@ -89,7 +89,10 @@ def find_alike(
     """
     due = _collect_tables(bundle, content_class)
     return frozenset(
-        {bundle.hash, *(one.hash for one in revisions if _collect_tables(one, content_class) == due)}
+        {
+            bundle.hash,
+            *(revision.hash for revision in revisions if _collect_tables(revision, content_class) == due),
+        }
     )
 
 
@@ -98,7 +101,7 @@ def find_denying_tiers(bundle: QualityBundle, content_class: str) -> frozenset[s
     reference of an unregistered scheme."""
     cells = {tier: bundle.lookup.cell(tier, content_class) for tier in TIERS}
     return frozenset(
-        tier for tier, one in cells.items() if _DENY in (one.freshness, one.confidence, one.unregistered)
+        tier for tier, cell in cells.items() if _DENY in (cell.freshness, cell.confidence, cell.unregistered)
     )
 
 
@@ -140,18 +143,20 @@ def judge_criteria(
 def _judge_criteria(
     bundle: QualityBundle, content_class: str, observed: ObservedDecisions
 ) -> Iterator[Criterion]:
-    asked, found = bundle.file.promotion, observed.false_denies
+    asked, false_denies = bundle.file.promotion, observed.false_denies
     mode = bundle.rollout_of(content_class)
     yield Criterion("rollout of the class", mode, FLAG_ONLY, mode == FLAG_ONLY)
     days = observed.days
     yield Criterion("days with decisions", str(days), f"at least {asked.min_days}", days >= asked.min_days)
-    enough = found.whole >= asked.min_decisions
+    enough = false_denies.whole >= asked.min_decisions
     needed = f"at least {asked.min_decisions} {_WHICH_COUNT}"
-    yield Criterion("decisions", f"{found.whole}{_describe_left_out(observed)}", needed, enough)
-    rate = found.rate
-    told = "no decision" if rate is None else f"{rate:.2%} ({found.part} of {found.whole})"
+    yield Criterion("decisions", f"{false_denies.whole}{_describe_left_out(observed)}", needed, enough)
+    rate = false_denies.rate
+    description = (
+        "no decision" if rate is None else f"{rate:.2%} ({false_denies.part} of {false_denies.whole})"
+    )
     few = rate is not None and rate <= asked.max_false_deny_rate
-    yield Criterion("false-deny rate", told, f"at most {asked.max_false_deny_rate:.2%}", few)
+    yield Criterion("false-deny rate", description, f"at most {asked.max_false_deny_rate:.2%}", few)
     yield _judge_order(bundle, content_class)
     yield _judge_strictness(bundle, content_class)
 
@@ -161,8 +166,8 @@ def _describe_left_out(observed: ObservedDecisions) -> str:
         (observed.other_tables, "under other tables for the class"),
         (observed.never_denied, "at tiers where it can never be denied"),
     )
-    told = " and ".join(f"{count} {why}" for count, why in others if count)
-    return f"; left out: {told}" if told else ""
+    description = " and ".join(f"{count} {why}" for count, why in others if count)
+    return f"; left out: {description}" if description else ""
 
 
 def _judge_order(bundle: QualityBundle, content_class: str) -> Criterion:
@@ -173,8 +178,8 @@ def _judge_order(bundle: QualityBundle, content_class: str) -> Criterion:
         for name in sorted(bundle.file.rollout)
         if is_in_flag_only(bundle, name) and bundle.impact_rank(name) < rank
     ]
-    found = f"in flag-only: {', '.join(before)}" if before else "all enforced"
-    return Criterion("classes of lower impact", found, "all enforced", not before)
+    modes = f"in flag-only: {', '.join(before)}" if before else "all enforced"
+    return Criterion("classes of lower impact", modes, "all enforced", not before)
 
 
 def _judge_strictness(bundle: QualityBundle, content_class: str) -> Criterion:
@@ -204,12 +209,14 @@ def make_promoted(bundle: QualityBundle, content_class: str, at_ms: int, rationa
 def _restore_whole_numbers(value: Any) -> Any:
     """Whole numbers without a fraction again, as people write seconds; their canonical form is the same."""
     if isinstance(value, dict):
-        return {key: _restore_whole_numbers(one) for key, one in value.items()}
+        return {key: _restore_whole_numbers(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [_restore_whole_numbers(one) for one in value]
+        return [_restore_whole_numbers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def describe_criteria(found: tuple[Criterion, ...]) -> str:
+def describe_criteria(criteria: tuple[Criterion, ...]) -> str:
     """The criteria as the change log keeps them."""
-    return "; ".join(f"{one.name}: {one.found} (needed: {one.needed})" for one in found)
+    return "; ".join(
+        f"{criterion.name}: {criterion.found} (needed: {criterion.needed})" for criterion in criteria
+    )

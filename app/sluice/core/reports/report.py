@@ -77,7 +77,7 @@ STALE = Figure(
     "Stale retrievals",
     "items of a class that the bundle knows, older than their time to live, that were not denied, of all "
     "decided items",
-    lambda one: one.stale_for == "ttl_exceeded" and one.outcome != _DENY,
+    lambda situation: situation.stale_for == "ttl_exceeded" and situation.outcome != _DENY,
     _is_any,
 )
 UNDATED = Figure(
@@ -85,7 +85,7 @@ UNDATED = Figure(
     "No usable time",
     "items of a class that the bundle knows, whose timestamp is absent, malformed or in the future, that "
     "were not denied, of all decided items; none of them is among the stale ones",
-    lambda one: one.stale_for == "no_usable_time" and one.outcome != _DENY,
+    lambda situation: situation.stale_for == "no_usable_time" and situation.outcome != _DENY,
     _is_any,
 )
 PROVENANCE = Figure(
@@ -93,7 +93,9 @@ PROVENANCE = Figure(
     "Provenance failures",
     "items whose provenance reference did not resolve or whose hash did not verify, of all decided items; "
     "one of an unknown class whose hash verified is none, nor one whose reference is not resolved yet",
-    lambda one: "provenance_unverified" in one.flags and not (one.verified or one.unresolved),
+    lambda situation: (
+        "provenance_unverified" in situation.flags and not (situation.verified or situation.unresolved)
+    ),
     _is_any,
 )
 UNRESOLVED = Figure(
@@ -101,7 +103,7 @@ UNRESOLVED = Figure(
     "Not resolved yet",
     "items whose provenance reference nobody had looked at when they were read, of all decided items: the "
     "first reads of a reference, and all reads where no resolver may look at it",
-    lambda one: one.unresolved,
+    lambda situation: situation.unresolved,
     _is_any,
 )
 CONFIDENCE = Figure(
@@ -109,7 +111,7 @@ CONFIDENCE = Figure(
     "Low confidence",
     "items whose confidence score is absent, malformed or below the minimum, or whose class the bundle does "
     "not know, of all decided items",
-    lambda one: "low_confidence" in one.flags,
+    lambda situation: "low_confidence" in situation.flags,
     _is_any,
 )
 FALSE_DENY = Figure(
@@ -124,7 +126,7 @@ OVERRIDDEN = Figure(
     "overridden",
     "Overridden",
     "items that were read on a person's signed override, of all decided items",
-    lambda one: one.overridden,
+    lambda situation: situation.overridden,
     _is_any,
 )
 FIGURES = (STALE, UNDATED, PROVENANCE, UNRESOLVED, CONFIDENCE, FALSE_DENY, OVERRIDDEN)
@@ -158,18 +160,18 @@ class Figures:
 
 def count_figures(counted: Iterable[tuple[Situation, int]]) -> Figures:
     """Of situations with how often each was."""
-    known = list(counted)
+    situations = list(counted)
     outcomes: Counter[str] = Counter()
     hidden: Counter[str] = Counter()
-    for situation, count in known:
+    for situation, count in situations:
         outcomes[situation.outcome] += count
         if situation.would_have_been is not None:
             hidden[situation.would_have_been] += count
     return Figures(
-        sum(count for _, count in known),
+        sum(count for _, count in situations),
         {outcome: outcomes[outcome] for outcome in OUTCOMES},
         {outcome: hidden[outcome] for outcome in OUTCOMES},
-        {figure.name: figure.of(known) for figure in FIGURES},
+        {figure.name: figure.of(situations) for figure in FIGURES},
     )
 
 
@@ -194,8 +196,8 @@ class Coverage:
     @property
     def short(self) -> bool:
         """Whether the target is missed; nothing reported misses none."""
-        found = self.rate.rate
-        return self.target is not None and found is not None and found < self.target
+        rate = self.rate.rate
+        return self.target is not None and rate is not None and rate < self.target
 
     def fields(self) -> dict[str, Any]:
         """The JSON of one tier; rate is null where no store reported."""
@@ -234,13 +236,15 @@ class QualityReport:
             "tenant": self.scope.tenant,
             "ledger": self.basis and self.basis.fields(),
             "overall": self.overall.fields(),
-            "by_class": [{"content_class": name, **one.fields()} for name, one in self.by_class.items()],
-            "by_day": [{"day": day, **one.fields()} for day, one in self.by_day.items()],
-            "by_day_and_class": [
-                {"day": day, "content_class": name, **one.fields()}
-                for (day, name), one in self.by_day_and_class.items()
+            "by_class": [
+                {"content_class": name, **figures.fields()} for name, figures in self.by_class.items()
             ],
-            "coverage": [one.fields() for one in self.coverage],
+            "by_day": [{"day": day, **figures.fields()} for day, figures in self.by_day.items()],
+            "by_day_and_class": [
+                {"day": day, "content_class": name, **figures.fields()}
+                for (day, name), figures in self.by_day_and_class.items()
+            ],
+            "coverage": [coverage.fields() for coverage in self.coverage],
             "alarms": list(self.alarms),
         }
 
@@ -250,9 +254,9 @@ def build_quality_report(tally: QualityTally, basis: Basis | None = None) -> Qua
     return QualityReport(
         tally.scope,
         count_figures(tally.situations),
-        _group(tally, lambda one: one.content_class),
-        _group(tally, lambda one: one.day),
-        _group(tally, lambda one: (one.day, one.content_class)),
+        _group(tally, lambda situation: situation.content_class),
+        _group(tally, lambda situation: situation.day),
+        _group(tally, lambda situation: (situation.day, situation.content_class)),
         tuple(_count_coverage(tally, tier) for tier in TIERS),
         tuple(sorted(tally.alarms.values(), key=lambda alarm: str(alarm["raised_at"]))),
         basis,

@@ -160,19 +160,19 @@ class QualityTally:
         except (KeyError, TypeError) as error:
             raise NotADecisionError(f"no alarm: {error!r}") from None
 
-    def _name_class(self, given: object) -> str:
+    def _name_class(self, value: object) -> str:
         """The name under which a class that has none yet is counted."""
-        if not isinstance(given, str):
-            raise TypeError(f"content_class is {given!r}")
-        if len(self._names) > MAX_CLASSES or len(given) > MAX_CLASS_LENGTH:
+        if not isinstance(value, str):
+            raise TypeError(f"content_class is {value!r}")
+        if len(self._names) > MAX_CLASSES or len(value) > MAX_CLASS_LENGTH:
             return OTHER_CLASSES
-        self._names[given] = given or NO_CLASS
-        return self._names[given]
+        self._names[value] = value or NO_CLASS
+        return self._names[value]
 
 
 def _get_details(event: Mapping[str, Any]) -> dict[str, str]:
     """What was recorded of each dimension."""
-    return {one["dimension"]: one["detail"] for one in event["dimensions"]}
+    return {dimension["dimension"]: dimension["detail"] for dimension in event["dimensions"]}
 
 
 def _find_stale_reason(event: Mapping[str, Any]) -> StaleFor:

@@ -54,13 +54,13 @@ def describe_values(
 ) -> list[ValueInWords]:
     """Describe the `values` of an EscalationOpened of this agent. `parameters`: the action's, where they are
     shown; where they are not, a value is shown that `add_texts` gave."""
-    return [_describe_value(one, agent_id, parameters) for one in values]
+    return [_describe_value(value, agent_id, parameters) for value in values]
 
 
 def add_texts(values: Sequence[Mapping[str, Any]], parameters: Any) -> list[dict[str, Any]]:
     """The values, each with its `text` in an action's parameters, to be described without these."""
-    texts = (_read_value(one, parameters) if isinstance(parameters, dict) else None for one in values)
-    return [{**one, "text": text} for one, text in zip(values, texts, strict=True)]
+    texts = (_read_value(value, parameters) if isinstance(parameters, dict) else None for value in values)
+    return [{**value, "text": text} for value, text in zip(values, texts, strict=True)]
 
 
 def _describe_value(finding: Mapping[str, Any], agent_id: str, parameters: Any) -> ValueInWords:

@@ -68,37 +68,37 @@ class PolicyEvidence:
         envelope = Unreadable("empty", "$", "no value") if value is None else read_envelope(value)
         if isinstance(envelope, Unreadable):
             return
-        said = read_statement(topic, envelope)
-        if isinstance(said, Reason):
+        statement = read_statement(topic, envelope)
+        if isinstance(statement, Reason):
             return
-        if said.kind in self._bundles:
-            self._bundles[said.kind][said.hash] = said
+        if statement.kind in self._bundles:
+            self._bundles[statement.kind][statement.hash] = statement
         else:
-            self._entries.setdefault(said.key, {})[said.hash] = said
+            self._entries.setdefault(statement.key, {})[statement.hash] = statement
 
     def find_bundle(self, bundle_hash: str) -> Bundle | None:
         """The bundle of this hash, compiled. Raises BundleError when it can no longer be."""
         if bundle_hash not in self._compiled:
-            said = self._bundles[BUNDLE].get(bundle_hash)
-            if said is None:
+            statement = self._bundles[BUNDLE].get(bundle_hash)
+            if statement is None:
                 return None
-            self._compiled[bundle_hash] = load_bundle(canonical(said.document))
+            self._compiled[bundle_hash] = load_bundle(canonical(statement.document))
         return self._compiled[bundle_hash]
 
     def find_quality_bundle(self, bundle_hash: str) -> QualityBundle | None:
         """The quality bundle of this hash. Raises BundleError when it can no longer be loaded."""
         if bundle_hash not in self._find_quality:
-            said = self._bundles[QUALITY_BUNDLE].get(bundle_hash)
-            if said is None:
+            statement = self._bundles[QUALITY_BUNDLE].get(bundle_hash)
+            if statement is None:
                 return None
-            self._find_quality[bundle_hash] = load_quality_bundle(canonical(said.document))
+            self._find_quality[bundle_hash] = load_quality_bundle(canonical(statement.document))
         return self._find_quality[bundle_hash]
 
     def find_entry(self, key: str, entry_hash: str) -> EntryFile | None:
         """The entry "kind/id@revision" of this hash; where only another content bears the name, that one."""
-        known = self._entries.get(key, {})
-        said = known.get(entry_hash) or next(iter(known.values()), None)
-        return None if said is None else EntryFile.model_validate(said.document)
+        revisions = self._entries.get(key, {})
+        statement = revisions.get(entry_hash) or next(iter(revisions.values()), None)
+        return None if statement is None else EntryFile.model_validate(statement.document)
 
 
 REMEMBERED_POINTS = 256
@@ -151,27 +151,27 @@ class PointsOfThen:
         bundle = self._evidence.find_bundle(bundle_hash)
         if bundle is None:
             missing.append(f"bundle {bundle_hash}")
-        found = [(key, self._evidence.find_entry(key, entry_hash)) for key, entry_hash in entries]
-        missing += [f"registry entry {key}" for key, entry in found if entry is None]
+        entry_files = [(key, self._evidence.find_entry(key, entry_hash)) for key, entry_hash in entries]
+        missing += [f"registry entry {key}" for key, entry in entry_files if entry is None]
         stages = [self._find_stage(name, missing) for name in (() if bundle is None else bundle.stages)]
         judging = self._find_quality(quality, missing)
         if missing or bundle is None:
             raise Gone(*missing)
-        registry = build_registry((entry for _, entry in found if entry is not None), self._audience)
+        registry = build_registry((entry for _, entry in entry_files if entry is not None), self._audience)
         policy = Policy({bundle.id: bundle}, registry, bundle.id, judging, quality[0] or "")
-        known = [stage for stage in stages if stage is not None]
-        return DecisionPoint(policy, known, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=environment)
+        shipped = [stage for stage in stages if stage is not None]
+        return DecisionPoint(policy, shipped, ROOM_FOR_ONE, stopwatch=lambda: 0, environment=environment)
 
     def _find_quality(self, quality: Quality, missing: list[str]) -> dict[str, QualityBundle]:
         """The quality bundle by the id under which it was asked for; none where none was in force."""
         asked_for, bundle_hash = quality
         if asked_for is None or bundle_hash is None:
             return {}
-        found = self._evidence.find_quality_bundle(bundle_hash)
-        if found is None:
+        bundle = self._evidence.find_quality_bundle(bundle_hash)
+        if bundle is None:
             missing.append(f"quality bundle {bundle_hash}")
             return {}
-        return {asked_for: found}
+        return {asked_for: bundle}
 
     def _find_stage(self, name: str, missing: list[str]) -> Stage | None:
         try:
@@ -190,7 +190,7 @@ class RecordedAnswers:
         outputs: list[dict[str, Any]],
         inputs: Mapping[tuple[str, int, int], InputRecord],
     ) -> None:
-        self._left = [Answer(one["status"], one["payload"], one["detail"]) for one in outputs]
+        self._left = [Answer(output["status"], output["payload"], output["detail"]) for output in outputs]
         self._inputs = inputs
         self.beyond: list[str] = []
         self.gone: list[str] = []
@@ -228,9 +228,9 @@ class _RecordedQuarantine(Book):
 class _RecordedUsage(LimitUsage):
     """What a decision says that its partition had counted."""
 
-    def __init__(self, seen: Mapping[str, LimitSeen]) -> None:
+    def __init__(self, observed: Mapping[str, LimitSeen]) -> None:
         super().__init__({})
-        self._seen = seen
+        self._seen = observed
 
     def see(
         self, meter: Meter, share: int, at_ms: int, values: Iterable[str] | None, own: int | None
@@ -242,26 +242,26 @@ class _RecordedUsage(LimitUsage):
 def _open_book(recorded: Mapping[str, Any] | None) -> Book:
     """A partition's book in which is counted what a verdict says."""
     book = Book({})
-    seen = None if recorded is None else read_recorded_limits(recorded["session"])
-    if seen is not None:
-        book.limits = _RecordedUsage(seen)
+    observed = None if recorded is None else read_recorded_limits(recorded["session"])
+    if observed is not None:
+        book.limits = _RecordedUsage(observed)
     return book
 
 
 def restore_shared(records: Sequence[dict[str, Any]], input_record: InputRecord) -> Shared:
     """What the partition kept in addition to the session, as the records have it."""
     if input_record.topic == MEMORY_WRITES:
-        memory = next(one for one in records if one["schema"] == MEMORY)
+        memory = next(record for record in records if record["schema"] == MEMORY)
         tenant = UNREGISTERED if memory["tenant_id"] is None else memory["tenant_id"]
         write = read_input_message(input_record)
         source = SourceName(tenant, write.source.id if isinstance(write, ProposedMemoryWrite) else "")
         return Shared(_RecordedQuarantine(read_parent_trust(memory)), {source: read_history(memory)})
-    resolved = next((one for one in records if one["schema"] == RESOLVED), None)
+    resolved = next((record for record in records if record["schema"] == RESOLVED), None)
     if resolved is not None:
         book = _open_book(resolved)
         book.apply([EscalationKept(read_recorded_escalation(resolved))])
         return Shared(book, uses=_read_uses(resolved, resolved["escalation"]["tool"]))
-    verdict = next((one for one in records if one["schema"] == VERDICT), None)
+    verdict = next((record for record in records if record["schema"] == VERDICT), None)
     tool = getattr(read_input_message(input_record), "tool_name", "")
     uses = {} if verdict is None else _read_uses(verdict, tool)
     if verdict is not None and ("grant" in verdict or "limits" in verdict["session"]):
@@ -269,8 +269,10 @@ def restore_shared(records: Sequence[dict[str, Any]], input_record: InputRecord)
         book.apply([] if grant is None else [GrantKept(grant)])
         return Shared(book, uses=uses)
     if input_record.topic == RETRIEVALS:
-        known = [read_resolutions(one) for one in records if one["schema"] == QUALITY]
-        return Shared(provenance={name: found for one in known for name, found in one.items()})
+        resolutions = [read_resolutions(record) for record in records if record["schema"] == QUALITY]
+        return Shared(
+            provenance={name: resolution for one in resolutions for name, resolution in one.items()}
+        )
     return Shared(uses=uses)
 
 
@@ -279,10 +281,10 @@ def _read_uses(verdict: Mapping[str, Any], tool: str) -> dict[UsualName, UseCoun
     values = verdict["session"].get("values")
     if values is None:
         return {}
-    seen = read_recorded_values(values).uses.values()
+    observed = read_recorded_values(values).uses.values()
     return {
-        UsualName(verdict["tenant_id"], one.agent, tool, one.role, one.fingerprint): UseCount(
-            one.last_ms, one.last_ms, one.times, one.days, one.revision, one.answered_ms, one.until_ms
+        UsualName(verdict["tenant_id"], use.agent, tool, use.role, use.fingerprint): UseCount(
+            use.last_ms, use.last_ms, use.times, use.days, use.revision, use.answered_ms, use.until_ms
         )
-        for one in seen
+        for use in observed
     }

@@ -93,18 +93,18 @@ class Line(NamedTuple):
 
     def list_between(self, first: int, last: int) -> list[Accepted | None]:
         """What was in force at some moment from `first` to `last`, in order; None: nothing."""
-        found: list[Accepted | None] = [] if self.revisions[0][0] <= first else [None]
-        for (since, one), (until, _) in pairwise((*self.revisions, (last + 1, None))):
-            if since <= last and until > first and one is not None:
-                found.append(one)
-        return found
+        entries: list[Accepted | None] = [] if self.revisions[0][0] <= first else [None]
+        for (since, entry), (until, _) in pairwise((*self.revisions, (last + 1, None))):
+            if since <= last and until > first and entry is not None:
+                entries.append(entry)
+        return entries
 
 
 def _choose_at(line: Line, moment: int, first: int, last: int, named: frozenset[str]) -> Accepted | None:
     """What the record names of a line, if it was in force in between; else what was at the moment."""
     between = line.list_between(first, last)
-    said = [one for one in between if one is not None and one.hash in named]
-    return said[-1] if said else line.list_between(moment, moment)[-1]
+    entries = [entry for entry in between if entry is not None and entry.hash in named]
+    return entries[-1] if entries else line.list_between(moment, moment)[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +129,18 @@ class PolicyThen:
             partial(run_cases, stages=decision_settings.stages), decision_settings.audience
         )
         accepted = reduce_policy(records, roots, self._compiled).entries.values()
-        self._moments = sorted({one.since_ms for one in accepted})
+        self._moments = sorted({entry.since_ms for entry in accepted})
         lines: dict[tuple[Any, ...], list[Accepted]] = {}
-        for one in accepted:
-            revision = one.said.revision if one.kind == FACT else None
-            lines.setdefault((one.kind, one.said.id, revision), []).append(one)
+        for accepted_entry in accepted:
+            revision = accepted_entry.said.revision if accepted_entry.kind == FACT else None
+            lines.setdefault((accepted_entry.kind, accepted_entry.said.id, revision), []).append(
+                accepted_entry
+            )
         self._lines = [
-            Line(tuple((self._count_changes(one.since_ms), one) for one in line)) for line in lines.values()
+            Line(tuple((self._count_changes(entry.since_ms), entry) for entry in line))
+            for line in lines.values()
         ]
-        self._hashes = frozenset(one.hash for one in accepted)
+        self._hashes = frozenset(entry.hash for entry in accepted)
         self._possible = lru_cache(maxsize=REMEMBERED)(self._collect_possible)
 
     def find_possible(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Possible:
@@ -151,7 +154,9 @@ class PolicyThen:
         of two changes the one came before it and the other after it."""
         first, last, named = self._find_window(recorded, came_ms, written_ms)
         for moment in range(last - 1, max(first, last - 1 - MOST_MOMENTS), -1):
-            chosen = [one for line in self._lines if (one := _choose_at(line, moment, first, last, named))]
+            chosen = [
+                entry for line in self._lines if (entry := _choose_at(line, moment, first, last, named))
+            ]
             policy = self._make_policy(chosen)
             if policy is not None:
                 yield PointsUnder(policy, self.decision_settings)
@@ -177,25 +182,25 @@ class PolicyThen:
     def _collect_possible(self, first: int, last: int, named: frozenset[str]) -> Possible:
         early: list[Accepted] = []
         late: list[Accepted] = []
-        changed, seen = False, set[str]()
+        changed, hashes = False, set[str]()
         for line in self._lines:
             between = line.list_between(first, last)
-            said = [one for one in between if one is not None and one.hash in named]
-            seen |= {one.hash for one in said}
-            ends = (said[-1], said[-1]) if said else (self._choose_first(between), between[-1])
-            changed = changed or (not said and len(between) > FIRST_AND_LAST)
-            for chosen, one in zip((early, late), ends, strict=True):
-                if one is not None:
-                    chosen.append(one)
+            entries = [entry for entry in between if entry is not None and entry.hash in named]
+            hashes |= {entry.hash for entry in entries}
+            ends = (entries[-1], entries[-1]) if entries else (self._choose_first(between), between[-1])
+            changed = changed or (not entries and len(between) > FIRST_AND_LAST)
+            for chosen, end in zip((early, late), ends, strict=True):
+                if end is not None:
+                    chosen.append(end)
         tried = [late] if early == late else [early, late]
         policies = [policy for policy in map(self._make_policy, tried) if policy is not None]
         points = tuple(PointsUnder(policy, self.decision_settings) for policy in policies)
-        return Possible(points, changed, named - seen)
+        return Possible(points, changed, named - hashes)
 
     def _choose_first(self, between: Sequence[Accepted | None]) -> Accepted | None:
         """What was in force first. Of the default bundle its first revision: without one nothing is decided,
         and the policy of a young decision_settings came shortly before its first inputs."""
-        first = next((one for one in between if one is not None), None)
+        first = next((entry for entry in between if entry is not None), None)
         if (
             first is not None
             and first.kind == BUNDLE
@@ -207,14 +212,18 @@ class PolicyThen:
     def _make_policy(self, chosen: list[Accepted]) -> Policy | None:
         """None as long as there was no default bundle, without which nothing is decided."""
         of = self.decision_settings
-        bundles = {one.said.id: one.bundle for one in chosen if one.kind == BUNDLE and one.bundle is not None}
+        bundles = {
+            entry.said.id: entry.bundle
+            for entry in chosen
+            if entry.kind == BUNDLE and entry.bundle is not None
+        }
         if of.default_bundle not in bundles:
             return None
         quality = {
-            one.said.id: one.quality
-            for one in chosen
-            if one.kind == QUALITY_BUNDLE and one.quality is not None
+            entry.said.id: entry.quality
+            for entry in chosen
+            if entry.kind == QUALITY_BUNDLE and entry.quality is not None
         }
-        documents = {one.hash: one.document for one in chosen if one.input_record.topic == REGISTRY}
+        documents = {entry.hash: entry.document for entry in chosen if entry.input_record.topic == REGISTRY}
         registry = self._compiled.merge_registry(documents)
         return Policy(bundles, registry, of.default_bundle, quality, of.default_quality)

@@ -61,7 +61,7 @@ FOLDS = "the session's state before: it was idle long enough to fold, and the le
 NO_KEY = "the session's values: the master key of values is not set here"
 UNTOUCHED = frozenset({"unknown_subject", UNSIGNED_AGENT})
 """Refusals that leave the session as it was."""
-_IDS = tuple(one.id_field for one in ANSWERS.values())
+_IDS = tuple(answer_kind.id_field for answer_kind in ANSWERS.values())
 
 
 class EnteredRecord(NamedTuple):
@@ -109,7 +109,7 @@ class Recomputation:
         """
         first = group[0].fields
         if first["input"] is None:
-            return [self._check_expiry(one.fields) for one in group]
+            return [self._check_expiry(record.fields) for record in group]
         if input_record is None or input_record.coordinates() != first["input"]:
             self._lose(_make_key(first), GONE)
             return [Recomputed() for _ in group]
@@ -121,8 +121,8 @@ class Recomputation:
     def _does_change_session(
         self, group: Sequence[EnteredRecord], input_record: InputRecord, key: bytes
     ) -> bool:
-        schemas = {one.fields["schema"]: one.fields for one in group}
-        decided = [schemas[one] for one in ANSWERS if one in schemas]
+        schemas = {record.fields["schema"]: record.fields for record in group}
+        decided = [schemas[schema] for schema in ANSWERS if schema in schemas]
         if not decided:
             refused = schemas.get(REFUSED, {}).get("reason")
             if BY_TOPIC[input_record.topic].touches or (refused and refused not in UNTOUCHED):
@@ -133,22 +133,24 @@ class Recomputation:
 
     def _compare(self, answered: _Group, key: bytes) -> list[Recomputed]:
         state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
-        _believe_time(state, [one.fields for one in group], answered.input_record.timestamp_ms)
+        _believe_time(state, [record.fields for record in group], answered.input_record.timestamp_ms)
         decision = self._decide_as_recorded(answered, state)
         if decision is None:
             self._lose(key, NO_POLICY)
             return [Recomputed() for _ in group]
         if decision.session[:1] == (Restarted(),):
             self._lose(key, FOLDS)
-        if self.then.decision_settings.values_key is None and any(_has_values(one.fields) for one in group):
+        if self.then.decision_settings.values_key is None and any(
+            _has_values(record.fields) for record in group
+        ):
             self._lose(key, NO_KEY)
-        found = [self._check_record(one.fields, decision, key) for one in group]
-        held = [_get_held_before(state, one.fields) for one in group]
-        early = any(one.fields.get("early") for one in group)
+        compared = [self._check_record(record.fields, decision, key) for record in group]
+        states_before = [_get_held_before(state, record.fields) for record in group]
+        early = any(record.fields.get("early") for record in group)
         state.apply(_omit_learnt(decision.session) if early else decision.session)
-        for one, before in zip(group, held, strict=True):
-            _believe(state, one.fields, before)
-        return found
+        for entered_record, before in zip(group, states_before, strict=True):
+            _believe(state, entered_record.fields, before)
+        return compared
 
     def _decide_as_recorded(self, answered: _Group, state: SessionState) -> Decision | None:
         """Under the policy that gives what was recorded, of those that are possible; else the latest."""
@@ -156,10 +158,10 @@ class Recomputation:
         recorded = group[0].fields
         named = {"registry_hashes": {}, "bundle_hash": None, **recorded}
         possible = self.then.find_possible(named, input_record.timestamp_ms, group[0].written_ms)
-        latest_first = [self._decide(answered, state, one) for one in reversed(possible.points)]
+        latest_first = [self._decide(answered, state, point) for point in reversed(possible.points)]
         if len(latest_first) <= 1:
             return next(iter(latest_first), None)
-        best = max(latest_first, key=lambda one: _count_agreeing(group, one))
+        best = max(latest_first, key=lambda decision: _count_agreeing(group, decision))
         if _count_agreeing(group, best)[1] == len(group):
             return best
         for points in self.then.find_between(named, input_record.timestamp_ms, group[0].written_ms):
@@ -170,10 +172,12 @@ class Recomputation:
 
     def _decide(self, answered: _Group, state: SessionState, points: PointsUnder) -> Decision:
         group, input_record = answered.records, answered.input_record
-        recorded = next((one.fields for one in group if one.fields["schema"] in DECISIONS), group[0].fields)
+        recorded = next(
+            (record.fields for record in group if record.fields["schema"] in DECISIONS), group[0].fields
+        )
         point = points.get_point(recorded)
         answers = RecordedAnswers(recorded.get("model_outputs", []), answered.inputs)
-        beside = restore_shared([one.fields for one in group], input_record)
+        beside = restore_shared([record.fields for record in group], input_record)
         return decide(point, input_record, state, answers.next, beside)
 
     def _check_record(self, recorded: dict[str, Any], decision: Decision, key: bytes) -> Recomputed:
@@ -193,12 +197,14 @@ class Recomputation:
             return Recomputed((), (lost,))
         due = {tenant: totals(account) for tenant, account in state.accounts.items()}
         same = _omit_empty(due) == _omit_empty(recorded["tenants"])
-        found = [] if same else [Difference("tenants", recorded["tenants"], due)]
+        differences = [] if same else [Difference("tenants", recorded["tenants"], due)]
         folded_ms = read_milliseconds(recorded["decided_at"])
         idle_ms = state.last_at + self.limits.idle_timeout_ms
         if state.accounts and folded_ms + CLOCKS_APART_MS < idle_ms:
-            found.append(Difference("decided_at", recorded["decided_at"], f"not idle before {idle_ms} ms"))
-        return Recomputed(tuple(found))
+            differences.append(
+                Difference("decided_at", recorded["decided_at"], f"not idle before {idle_ms} ms")
+            )
+        return Recomputed(tuple(differences))
 
     def _touch(self, key: bytes, at_ms: int) -> None:
         state = self._sessions.get(key)
@@ -212,14 +218,14 @@ class Recomputation:
 
 def _omit_learnt(events: Iterable[SessionChange]) -> Iterator[SessionChange]:
     """Without what an outcome says of values, and what its action teaches."""
-    for one in events:
-        if not (isinstance(one, EntryKept | EntryDropped) and one.table in ("values", "lessons")):
-            yield one
+    for event in events:
+        if not (isinstance(event, EntryKept | EntryDropped) and event.table in ("values", "lessons")):
+            yield event
 
 
 def _omit_empty(tenants: Mapping[str, Any]) -> dict[str, Any]:
     """Without those of which nothing was counted: what opened their accounts may have left no record."""
-    return {tenant: one for tenant, one in tenants.items() if any(one.values())}
+    return {tenant: value for tenant, value in tenants.items() if any(value.values())}
 
 
 def _list_session_paths(recorded: dict[str, Any]) -> tuple[Path, ...]:
@@ -243,9 +249,9 @@ def _make_key(recorded: dict[str, Any]) -> bytes | None:
 
 def _count_agreeing(group: Sequence[EnteredRecord], decision: Decision) -> tuple[int, int]:
     """How many of the records a decision gives once more: whole, and in what they say of their session."""
-    fields = [one.fields for one in group]
-    whole = sum(_has_same_hash(one, _find_same_record(one, decision)) for one in fields)
-    return whole, sum(not any(_find_differences(one, decision)) for one in fields)
+    fields = [record.fields for record in group]
+    whole = sum(_has_same_hash(record, _find_same_record(record, decision)) for record in fields)
+    return whole, sum(not any(_find_differences(record, decision)) for record in fields)
 
 
 def _has_same_hash(recorded: dict[str, Any], again: dict[str, Any] | None) -> bool:
@@ -261,14 +267,14 @@ def _find_differences(recorded: dict[str, Any], decision: Decision) -> Iterator[
         yield Difference("input", recorded["input"], "nothing of the kind follows from the inputs so far")
         return
     for path in paths:
-        said, due = _omit_after(_get_at(recorded, path)), _omit_after(_get_at(again, path))
-        if said != due:
-            yield Difference(".".join(path), said, due)
+        before, due = _omit_after(_get_at(recorded, path)), _omit_after(_get_at(again, path))
+        if before != due:
+            yield Difference(".".join(path), before, due)
 
 
 def _find_same_record(recorded: dict[str, Any], decision: Decision) -> dict[str, Any] | None:
-    for one in decision.records:
-        body = one.body
+    for record in decision.records:
+        body = record.body
         if body["schema"] == recorded["schema"] and all(
             body.get(name) == recorded.get(name) for name in _IDS
         ):
@@ -278,7 +284,11 @@ def _find_same_record(recorded: dict[str, Any], decision: Decision) -> dict[str,
 
 def _omit_after(value: Any) -> Any:
     """Without what the decision left: that follows from the decision."""
-    return {name: one for name, one in value.items() if name != "after"} if isinstance(value, dict) else value
+    return (
+        {name: member for name, member in value.items() if name != "after"}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def _get_at(record: dict[str, Any], path: Path) -> Any:
@@ -306,20 +316,20 @@ def _find_memory(state: SessionState, recorded: dict[str, Any]) -> Remembered | 
 def _believe_time(state: SessionState, records: Sequence[dict[str, Any]], at_ms: int) -> None:
     """Let the session be as late as a record says, and later than the input: an outcome may have come that
     still waits for its action, and only makes mandates end earlier."""
-    for one in records:
-        mandate = one["session"].get("mandate") if one["schema"] in (VERDICT, RESOLVED) else None
+    for record in records:
+        mandate = record["session"].get("mandate") if record["schema"] in (VERDICT, RESOLVED) else None
         if mandate is not None and mandate.get("void", "").endswith(HAS_BEEN_LATER):
             state.last_at = max(state.last_at, mandate["until_ms"], at_ms + 1)
 
 
-def _believe(state: SessionState, recorded: dict[str, Any], held: Any) -> None:
+def _believe(state: SessionState, recorded: dict[str, Any], before: Any) -> None:
     """Go on from what a record left, so that a false one is told once and not with all after it.
 
     What became of a memory rests on more than its session (a parent's approval, a source's history), so that
     the record says it and not the recount; whether it is true, the rerun of that record tells.
     """
     if recorded["schema"] == MEMORY:
-        _believe_write(state, recorded, held)
+        _believe_write(state, recorded, before)
     if (
         recorded["schema"] not in (VERDICT, RESOLVED)
         or recorded["session"]["after"] == recorded["session"]["before"]
@@ -331,13 +341,13 @@ def _believe(state: SessionState, recorded: dict[str, Any], held: Any) -> None:
         account.rows, account.actions = int(after["aggregateRowsAffected"]), after["aggregateActionCount"]
 
 
-def _believe_write(state: SessionState, recorded: dict[str, Any], held: Any) -> None:
+def _believe_write(state: SessionState, recorded: dict[str, Any], before: Any) -> None:
     remembered = _find_memory(state, recorded)
-    known = None if remembered is None else remembered.write(recorded["write_id"])
-    if remembered is None or known is None or known.offset != recorded["input"]["offset"]:
+    write = None if remembered is None else remembered.write(recorded["write_id"])
+    if remembered is None or write is None or write.offset != recorded["input"]["offset"]:
         return
     score = recorded["trustScore"]
-    left = known._replace(
+    left = write._replace(
         action=recorded["action"],
         shadow=recorded["shadowAction"],
         trust=None if score is None else score["total"],
@@ -346,8 +356,8 @@ def _believe_write(state: SessionState, recorded: dict[str, Any], held: Any) -> 
     owner = who(recorded["tenant_id"], recorded["agent_id"])
     state.apply([EntryKept(*owner, "writes", name, tuple(left))])
     if is_held(recorded["shadowAction"] or recorded["action"], was_scored=score is not None):
-        held = add_read(held, 1, name, recorded["input"]["timestamp"])
-    if held is not None:
-        state.apply([EntryKept(*owner, "read", "held", held)])
+        before = add_read(before, 1, name, recorded["input"]["timestamp"])
+    if before is not None:
+        state.apply([EntryKept(*owner, "read", "held", before)])
     elif "held" in remembered.read:
         state.apply([EntryDropped(*owner, "read", "held")])

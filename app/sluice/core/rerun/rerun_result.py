@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Status = Literal["identical", "different", "other_version", "evidence_gone"]
 EVENT = "event"
 """Any other record than a decision, of which only what is wrong is told."""
-WORDS = (*(one.word for one in DECISIONS.values()), EVENT)
+WORDS = (*(kind.word for kind in DECISIONS.values()), EVENT)
 """Of the record, for its rerun."""
 HASH_FIELD = "rerun_hash"
 _PLACE_IN_THE_LEDGER = frozenset({*PLACE, "event_hash"})
@@ -74,14 +74,18 @@ def compare_records(
     before, after = _make_comparable(recorded), _make_comparable(again)
     others = [name for name in {**before, **after} if name not in hashed and name != HASH_FIELD]
     order = (*hashed, *others, HASH_FIELD)
-    return tuple(one for name in order for one in _compare_leaves(name, before.get(name), after.get(name)))
+    return tuple(
+        difference
+        for name in order
+        for difference in _compare_leaves(name, before.get(name), after.get(name))
+    )
 
 
 def _make_comparable(record: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in record.items() if name not in _PLACE_IN_THE_LEDGER}
-    if _GATES in kept:
-        kept[_GATES] = [{key: gate[key] for key in gate if key != _DURATION} for gate in kept[_GATES]]
-    compared: dict[str, Any] = orjson.loads(canonical(kept))
+    own = {name: value for name, value in record.items() if name not in _PLACE_IN_THE_LEDGER}
+    if _GATES in own:
+        own[_GATES] = [{key: gate[key] for key in gate if key != _DURATION} for gate in own[_GATES]]
+    compared: dict[str, Any] = orjson.loads(canonical(own))
     return compared
 
 
@@ -92,8 +96,8 @@ def _compare_leaves(path: str, recorded: Any, again: Any) -> Iterator[Difference
         for key in {**recorded, **again}:
             yield from _compare_leaves(f"{path}.{key}", recorded.get(key), again.get(key))
     elif isinstance(recorded, list) and isinstance(again, list) and len(recorded) == len(again):
-        for place, pair in enumerate(zip(recorded, again, strict=True)):
-            yield from _compare_leaves(f"{path}[{place}]", *pair)
+        for index, pair in enumerate(zip(recorded, again, strict=True)):
+            yield from _compare_leaves(f"{path}[{index}]", *pair)
     else:
         yield Difference(path, recorded, again)
 
@@ -127,12 +131,12 @@ class RerunTally:
 
     def take(self, reruns: Iterable[Rerun]) -> None:
         """Count some more."""
-        for one in reruns:
-            self.by_kind[one.kind][one.status] += 1
-            self.not_checked.update(one.not_checked)
-            if self.keep_identical or one.status != "identical":
-                self.kept.append(one)
+        for rerun in reruns:
+            self.by_kind[rerun.kind][rerun.status] += 1
+            self.not_checked.update(rerun.not_checked)
+            if self.keep_identical or rerun.status != "identical":
+                self.kept.append(rerun)
 
     def list_kept_fields(self) -> list[dict[str, Any]]:
         """{status, kind, id, differences, missing, …} of each that is kept, for JSON."""
-        return [{"status": one.status, **asdict(one)} for one in self.kept]
+        return [{"status": rerun.status, **asdict(rerun)} for rerun in self.kept]

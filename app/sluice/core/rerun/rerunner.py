@@ -74,40 +74,42 @@ class Rerunner:
         word, named = DECISIONS[recorded["schema"]].word, recorded[ANSWERS[recorded["schema"]].id_field]
         versions = recorded.get("decider_version"), self._version
         try:
-            found, not_checked = self._check_record(
+            differences, not_checked = self._check_record(
                 recorded, _InputEvidence(recorded, input_record, inputs), written_ms
             )
         except Gone as gone:
             return Rerun(word, named, missing=gone.missing)
-        never = any(one.rerun == NOT_IN_FORCE for one in found)
-        return Rerun(word, named, found, (), *versions, not_checked, never)
+        never = any(difference.rerun == NOT_IN_FORCE for difference in differences)
+        return Rerun(word, named, differences, (), *versions, not_checked, never)
 
     def _check_record(
-        self, recorded: dict[str, Any], given: _InputEvidence, written_ms: int | None
+        self, recorded: dict[str, Any], evidence: _InputEvidence, written_ms: int | None
     ) -> tuple[Differences, tuple[str, ...]]:
         """What differs, and what could not be told."""
         if self._then is None or written_ms is None:
-            return self._execute(recorded, given, self._points), (NO_ROOTS,)
-        possible = self._then.find_possible(recorded, given.input_record.timestamp_ms, written_ms)
+            return self._execute(recorded, evidence, self._points), (NO_ROOTS,)
+        possible = self._then.find_possible(recorded, evidence.input_record.timestamp_ms, written_ms)
         if possible.never:
-            named = self._execute(recorded, given, self._points)
+            named = self._execute(recorded, evidence, self._points)
             return (*_list_not_in_force(recorded, possible.never), *named), ()
-        tried = [self._execute(recorded, given, points) for points in possible.points]
+        tried = [self._execute(recorded, evidence, points) for points in possible.points]
         if tried and not any(tried):
             return (), ()
-        if any(not found for found in tried):
+        if any(not differences for differences in tried):
             return (), (CHANGED,)
         if not tried or possible.changed:
-            named = self._execute(recorded, given, self._points)
+            named = self._execute(recorded, evidence, self._points)
             return named, () if named else (CHANGED,)
-        between = self._then.find_between(recorded, given.input_record.timestamp_ms, written_ms)
-        explained = len(tried) > 1 and any(not self._execute(recorded, given, points) for points in between)
+        between = self._then.find_between(recorded, evidence.input_record.timestamp_ms, written_ms)
+        explained = len(tried) > 1 and any(
+            not self._execute(recorded, evidence, points) for points in between
+        )
         return () if explained else tried[-1], ()
 
-    def _execute(self, recorded: dict[str, Any], given: _InputEvidence, points: Points) -> Differences:
-        answers = RecordedAnswers(recorded.get("model_outputs", []), given.inputs)
+    def _execute(self, recorded: dict[str, Any], evidence: _InputEvidence, points: Points) -> Differences:
+        answers = RecordedAnswers(recorded.get("model_outputs", []), evidence.inputs)
         try:
-            again = _decide_again(points.get_point(recorded), recorded, given.input_record, answers)
+            again = _decide_again(points.get_point(recorded), recorded, evidence.input_record, answers)
         except BundleError as error:
             return (Difference("bundle_hash", recorded["bundle_hash"], f"does not load: {error}"),)
         except RegistryError as error:
@@ -121,7 +123,7 @@ def _list_not_in_force(recorded: dict[str, Any], never: frozenset[str]) -> Itera
         "quality_bundle_hash": recorded.get("quality_bundle_hash"),
         **{f"registry_hashes.{key}": entry_hash for key, entry_hash in recorded["registry_hashes"].items()},
     }
-    return (Difference(name, said, NOT_IN_FORCE) for name, said in named.items() if said in never)
+    return (Difference(name, value, NOT_IN_FORCE) for name, value in named.items() if value in never)
 
 
 class _InputEvidence:
@@ -138,11 +140,11 @@ class _InputEvidence:
 
 
 def _check_input(recorded: dict[str, Any], input_record: InputRecord | None) -> InputRecord:
-    place = recorded["input"]
-    name = f"input {place['topic']}:{place['partition']}:{place['offset']}"
+    coordinates = recorded["input"]
+    name = f"input {coordinates['topic']}:{coordinates['partition']}:{coordinates['offset']}"
     if input_record is None:
         raise Gone(name)
-    if input_record.coordinates() != place:
+    if input_record.coordinates() != coordinates:
         raise Gone(f"{name} (another record lies there now)")
     return input_record
 
@@ -180,7 +182,11 @@ def _compare(
         asked = [f"asked {port} too, of which no answer is recorded" for port in answers.beyond]
         return (Difference("model_outputs", recorded.get("model_outputs"), asked),)
     named = recorded[answer.id_field]
-    same = [one.body for one in again if one.body.get(answer.id_field) == named and one.topic == answer.topic]
+    same = [
+        record.body
+        for record in again
+        if record.body.get(answer.id_field) == named and record.topic == answer.topic
+    ]
     if not same:
         return (Difference(answer.id_field, named, _describe_instead(again)),)
     return compare_records(decision.rerun_fields, recorded, same[0])
@@ -188,8 +194,8 @@ def _compare(
 
 def _describe_instead(again: Sequence[OutRecord]) -> str:
     """What became of the input in place of a decision."""
-    for one in again:
-        if one.kind == "DeadLetter":
-            return f"unreadable: {one.body['code']} at {one.body['path']}: {one.body['message']}"
-    refusal = next(one.body for one in again if one.kind == "InputRefused")
+    for record in again:
+        if record.kind == "DeadLetter":
+            return f"unreadable: {record.body['code']} at {record.body['path']}: {record.body['message']}"
+    refusal = next(out_record.body for out_record in again if out_record.kind == "InputRefused")
     return f"refused: {refusal['reason']}: {refusal['message']}"

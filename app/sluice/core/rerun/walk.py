@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sluice.core.rerun.rerunner import Rerunner
 
 
-DECISION_TOPICS = frozenset(one.topic for one in DECIDING.values())
+DECISION_TOPICS = frozenset(answer_kind.topic for answer_kind in DECIDING.values())
 """Where records that decide lie. A topic may have several kinds of them."""
 
 
@@ -104,10 +104,10 @@ class LedgerEntry(NamedTuple):
 
 def list_places(entries: Iterable[LedgerEntry]) -> Iterator[Place]:
     """Where the inputs lie that records rest on: their own, and the action that was approved."""
-    for one in entries:
-        if one.place is not None:
-            yield one.place
-        if _is_input(action := one.fields.get("action")) and action is not None:
+    for entry in entries:
+        if entry.place is not None:
+            yield entry.place
+        if _is_input(action := entry.fields.get("action")) and action is not None:
             yield action["topic"], action["partition"], action["offset"]
 
 
@@ -135,22 +135,22 @@ def _is_input(source: Any) -> bool:
 
 def group_answers(entries: Iterable[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
     """The records that answer one input, as they follow one another."""
-    for place, answers in groupby(entries, key=lambda one: one.place):
-        if place is None:
-            yield from ([one] for one in answers)
+    for coordinates, answers in groupby(entries, key=lambda entry: entry.place):
+        if coordinates is None:
+            yield from ([entry] for entry in answers)
         else:
             yield list(answers)
 
 
 def check_outside(written: WrittenRecord, fields: dict[str, Any]) -> tuple[Difference, ...]:
     """What key, headers and partition say otherwise than the record."""
-    found = []
+    differences = []
     session = fields.get("session_id")
     if isinstance(session, str) and written.key != session.encode():
-        found.append(Difference("key", _decode_text(written.key), session))
+        differences.append(Difference("key", _decode_text(written.key), session))
     source = fields["input"]
     if source is not None and source["partition"] != written.partition:
-        found.append(Difference("input.partition", source["partition"], written.partition))
+        differences.append(Difference("input.partition", source["partition"], written.partition))
     due, there = _make_due_headers(fields), dict(written.headers)
     names = sorted((due.keys() | there.keys()) - FROM_ELSEWHERE)
     differing = [name for name in names if due.get(name) != there.get(name)]
@@ -158,7 +158,7 @@ def check_outside(written: WrittenRecord, fields: dict[str, Any]) -> tuple[Diffe
         Difference(f"headers.{name}", _decode_text(there.get(name)), _decode_text(due.get(name)))
         for name in differing
     ]
-    return (*found, *headers)
+    return (*differences, *headers)
 
 
 class RecordFetcher(Protocol):
@@ -167,7 +167,7 @@ class RecordFetcher(Protocol):
     async def fetch_inputs(self, places: Iterable[Place]) -> dict[Place, InputRecord]:
         """The inputs at these places; one is absent where nothing lies any more."""
 
-    async def fetch_decisions(self, place: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
+    async def fetch_decisions(self, coordinates: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
         """Every decision of id `sought` on the input at this place, written at or after `since_ms`."""
 
 
@@ -224,23 +224,23 @@ class PartitionWalk:
     ) -> Iterator[Rerun]:
         """A Rerun for each decision, and for every other record that something is wrong with. `inputs`: what
         lies at the other places that `list_places` gives of the records."""
-        place = group[0].place
-        if place is not None and place[0] in self.answered:
-            self.answered[place[0]].add(place[2])
-        for one, counted in zip(group, self._recount(group, input_record, inputs), strict=True):
-            if one.written.topic in DECISION_TOPICS:
+        coordinates = group[0].place
+        if coordinates is not None and coordinates[0] in self.answered:
+            self.answered[coordinates[0]].add(coordinates[2])
+        for entry, counted in zip(group, self._recount(group, input_record, inputs), strict=True):
+            if entry.written.topic in DECISION_TOPICS:
                 yield self._rerun_decision(
-                    one, execute_again(self.rerunner, one.written, input_record, inputs), counted
+                    entry, execute_again(self.rerunner, entry.written, input_record, inputs), counted
                 )
-            elif found := (*check_outside(*one), *counted.differences):
-                yield Rerun(EVENT, _get_name(one), found)
+            elif differences := (*check_outside(*entry), *counted.differences):
+                yield Rerun(EVENT, _get_name(entry), differences)
 
     def list_unanswered(self, inputs: Iterable[InputRecord]) -> Iterator[Rerun]:
         """One for each of these inputs, every one of which was decided, that no record answers."""
-        for one in inputs:
-            if one.offset not in self.answered[one.topic]:
+        for record in inputs:
+            if record.offset not in self.answered[record.topic]:
                 lacks = Difference("input", None, "was decided, and no record of the ledger answers it")
-                yield Rerun(DECIDED[one.topic].word, one.decision_id, (lacks,))
+                yield Rerun(DECIDED[record.topic].word, record.decision_id, (lacks,))
 
     def _recount(
         self, group: Sequence[LedgerEntry], input_record: InputRecord | None, inputs: Inputs
@@ -248,13 +248,13 @@ class PartitionWalk:
         if self.recount is None:
             return [Recomputed((), (NO_RECOUNT,))] * len(group)
         try:
-            entered = [EnteredRecord(one.fields, one.written.written_ms) for one in group]
+            entered = [EnteredRecord(entry.fields, entry.written.written_ms) for entry in group]
             return self.recount.take(entered, input_record, inputs)
         except (CoreError, KeyError, TypeError, ValueError) as wrong:
             return [Recomputed((Difference("record", "cannot be recounted", repr(wrong)),))] * len(group)
 
-    def _rerun_decision(self, one: LedgerEntry, rerun: Rerun, counted: Recomputed) -> Rerun:
-        certain = (*self._find_second(one), *check_outside(*one))
+    def _rerun_decision(self, entry: LedgerEntry, rerun: Rerun, counted: Recomputed) -> Rerun:
+        certain = (*self._find_second(entry), *check_outside(*entry))
         return replace(
             rerun,
             differences=_omit_repeated((*certain, *rerun.differences, *counted.differences)),
@@ -262,12 +262,12 @@ class PartitionWalk:
             whatever_version=rerun.whatever_version or bool(certain),
         )
 
-    def _find_second(self, one: LedgerEntry) -> tuple[Difference, ...]:
+    def _find_second(self, entry: LedgerEntry) -> tuple[Difference, ...]:
         """A difference where the input was decided before, by the decision's id."""
-        id_field = ANSWERS[one.fields["schema"]].id_field
-        name = str(one.fields.get(id_field))
-        first = self._decisions.setdefault(name, one.fields["sequence"])
-        if first == one.fields["sequence"]:
+        id_field = ANSWERS[entry.fields["schema"]].id_field
+        name = str(entry.fields.get(id_field))
+        first = self._decisions.setdefault(name, entry.fields["sequence"])
+        if first == entry.fields["sequence"]:
             return ()
         return (describe_second_decision(id_field, name, f"record {first}"),)
 
@@ -289,14 +289,14 @@ def execute_again(
     return rerunner.rerun(fields, input_record, written.written_ms, inputs)
 
 
-def _get_name(one: LedgerEntry) -> str:
-    ids = (value for name, value in one.fields.items() if name.endswith("_id") and name != "session_id")
-    return str(next(ids, one.fields.get("session_id")))
+def _get_name(entry: LedgerEntry) -> str:
+    ids = (value for name, value in entry.fields.items() if name.endswith("_id") and name != "session_id")
+    return str(next(ids, entry.fields.get("session_id")))
 
 
-def _omit_repeated(found: tuple[Difference, ...]) -> tuple[Difference, ...]:
+def _omit_repeated(differences: tuple[Difference, ...]) -> tuple[Difference, ...]:
     """Without what is said twice of one field."""
-    return tuple({one.field: one for one in reversed(found)}.values())[::-1]
+    return tuple({difference.field: difference for difference in reversed(differences)}.values())[::-1]
 
 
 def _make_due_headers(fields: dict[str, Any]) -> dict[str, bytes]:

@@ -65,39 +65,39 @@ def raise_alarms(bundles: Iterable[QualityBundle], book: Book, now_ms: int) -> D
     due = list(_due(bundles, book, now_ms))
     if not due:
         return None
-    records = [_alarm(bundle, one, now_ms) for bundle, one in due]
-    changes = tuple(Alarmed(name_of(bundle, one), one.ended_ms) for bundle, one in due)
+    records = [_alarm(bundle, overdue, now_ms) for bundle, overdue in due]
+    changes = tuple(Alarmed(name_of(bundle, overdue), overdue.ended_ms) for bundle, overdue in due)
     return Decision((), records, changes)
 
 
-def name_of(bundle: QualityBundle, one: Overdue) -> tuple[str, str, int]:
+def name_of(bundle: QualityBundle, overdue: Overdue) -> tuple[str, str, int]:
     """What is counted: a bundle's class since its start in flag-only."""
-    return bundle.id, one.content_class, one.since_ms
+    return bundle.id, overdue.content_class, overdue.since_ms
 
 
 def _due(
     bundles: Iterable[QualityBundle], book: Book, now_ms: int
 ) -> Iterator[tuple[QualityBundle, Overdue]]:
     for bundle in bundles:
-        for one in list_overdue(bundle, now_ms):
-            last_ms = book.find_alarm_end(name_of(bundle, one))
-            if last_ms < one.ended_ms or last_ms > now_ms:
-                yield bundle, one
+        for overdue in list_overdue(bundle, now_ms):
+            last_ms = book.find_alarm_end(name_of(bundle, overdue))
+            if last_ms < overdue.ended_ms or last_ms > now_ms:
+                yield bundle, overdue
 
 
-def _alarm(bundle: QualityBundle, one: Overdue, now_ms: int) -> OutRecord:
+def _alarm(bundle: QualityBundle, overdue: Overdue, now_ms: int) -> OutRecord:
     window = bundle.file.rollout_window_days
     body: dict[str, Any] = {
         "schema": SCHEMA,
-        "alarm_id": f"alarm:{KIND}:{_short(bundle.id, one.content_class)}:{one.ended_ms}:{now_ms}",
+        "alarm_id": f"alarm:{KIND}:{_short(bundle.id, overdue.content_class)}:{overdue.ended_ms}:{now_ms}",
         "kind": KIND,
-        "severity": "warn" if one.ordinal == 1 else "critical",
+        "severity": "warn" if overdue.ordinal == 1 else "critical",
         "recipient": bundle.file.alarm_recipient,
-        "subject": one.content_class,
-        "message": f"{one.content_class} has been flag-only since {rfc3339(one.since_ms)}, longer than its "
-        f"window of {window} days: promote it, or say in a signed revision why not",
-        "since": rfc3339(one.since_ms),
-        "overdue_since": rfc3339(one.overdue_since_ms),
+        "subject": overdue.content_class,
+        "message": f"{overdue.content_class} has been flag-only since {rfc3339(overdue.since_ms)}, longer "
+        f"than its window of {window} days: promote it, or say in a signed revision why not",
+        "since": rfc3339(overdue.since_ms),
+        "overdue_since": rfc3339(overdue.overdue_since_ms),
         "quality_bundle_id": bundle.id,
         "quality_bundle_hash": bundle.hash,
         "raised_at": rfc3339(now_ms),

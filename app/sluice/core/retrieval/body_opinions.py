@@ -28,41 +28,41 @@ if TYPE_CHECKING:
 def ask_about(context: RetrievalContext, judged: Sequence[Judged]) -> Generator[Request, Answer, None]:
     """Ask about the bodies that are to be asked about, and take what is answered. Those beyond the bound get
     no answer."""
-    bundle, items = context.plan.quality, [one for one in judged if one.asks]
+    bundle, items = context.plan.quality, [item for item in judged if item.asks]
     if bundle is None or not items:
         return
     policy = bundle.file.content_judge
     asked, left = items[: policy.most_items], items[policy.most_items :]
-    shown = [show_texts("retrieved", [one.body.text], policy.most_characters, None) for one in asked]
+    shown = [show_texts("retrieved", [item.body.text], policy.most_characters, None) for item in asked]
     payload = {
         "scope": {"tenant": context.plan.tenant, "bundle": bundle.hash, "rule": "content_judge"},
-        "questions": [one.question for one in shown],
+        "questions": [shown_texts.question for shown_texts in shown],
         "asker": [context.plan.tenant, context.retrieval.agent_id],
     }
     told: list[dict[str, Any]] = []
     answer = yield from ask(STAGE, Request(TOGETHER, payload, policy.budget_ms), told)
-    said = answer.payload if isinstance(answer.payload, dict) else {}
-    answers = said.get("answers")
+    replies = answer.payload if isinstance(answer.payload, dict) else {}
+    answers = replies.get("answers")
     fits = isinstance(answers, list) and len(answers) == len(asked)
-    for place, (one, of) in enumerate(zip(asked, shown, strict=True)):
-        own = {"answers": [answers[place]]} if isinstance(answers, list) and fits else None
-        one.model_outputs = ({**told[0], "payload": own},)
-        _take(context, bundle, one, own if answer.status == "answered" else answer.status, of)
+    for index, (judged_item, of) in enumerate(zip(asked, shown, strict=True)):
+        own = {"answers": [answers[index]]} if isinstance(answers, list) and fits else None
+        judged_item.model_outputs = ({**told[0], "payload": own},)
+        _take(context, bundle, judged_item, own if answer.status == "answered" else answer.status, of)
     unasked = f"over {policy.most_items} bodies of a request"
-    for one in left:
+    for judged_item in left:
         nobody = {"gate": STAGE, "port": TOGETHER, "status": "unavailable", "payload": None}
-        one.model_outputs = ({**nobody, "detail": unasked},)
-        _take(context, bundle, one, "unavailable", None)
+        judged_item.model_outputs = ({**nobody, "detail": unasked},)
+        _take(context, bundle, judged_item, "unavailable", None)
 
 
 def _take(
-    context: RetrievalContext, bundle: QualityBundle, judged: Judged, said: object, shown: ShownTexts | None
+    context: RetrievalContext, bundle: QualityBundle, judged: Judged, reply: object, shown: ShownTexts | None
 ) -> None:
     """Make of a body's answer what it comes to at the reader's tier."""
-    policy, read = bundle.file.content_judge, _read(said)
+    policy, read = bundle.file.content_judge, _read(reply)
     weight, reason = (None, "") if read is None else _weigh(policy, read)
     if weight is None:
-        judged.unjudged = _explain_unjudged(said, read, shown)
+        judged.unjudged = _explain_unjudged(reply, read, shown)
         if judged.unjudged is not None and policy.on_failure == "strong":
             weight, reason = INCONCLUSIVE, f"inconclusive: {judged.unjudged}"
     action: QualityOutcome = "pass" if weight is None else bundle.content_outcome(context.plan.tier, weight)
@@ -80,8 +80,8 @@ def _take(
         judged.outcome = "flag"
 
 
-def _read(said: object) -> ContentJudgement | None:
-    answers = said.get("answers") if isinstance(said, dict) else None
+def _read(reply: object) -> ContentJudgement | None:
+    answers = reply.get("answers") if isinstance(reply, dict) else None
     return PROMPT.read(answers[0]) if isinstance(answers, list) and len(answers) == 1 else None
 
 
@@ -93,9 +93,9 @@ def _weigh(policy: ContentJudge, read: ContentJudgement) -> tuple[ContentWeight 
     return ("strong", reason) if read.trust < policy.strong_below else (None, "")
 
 
-def _explain_unjudged(said: object, read: ContentJudgement | None, shown: ShownTexts | None) -> str | None:
+def _explain_unjudged(reply: object, read: ContentJudgement | None, shown: ShownTexts | None) -> str | None:
     """Why a body was not judged whole; None: it was."""
     if read is None:
-        why = said if isinstance(said, str) else "it cannot be read"
+        why = reply if isinstance(reply, str) else "it cannot be read"
         return f"the model's answer on the body is missing: {why}"
     return f"{shown.omitted} characters were not judged" if shown is not None and shown.omitted else None

@@ -193,11 +193,11 @@ def _judge_provenance(cell: Cell, facts: ItemFacts) -> _Result:
 
 
 def _combine_failed(results: tuple[JudgedDimension, ...], status: ProvenanceStatus) -> Quality:
-    failed = [one for one in results if not one["passed"]]
-    decided = max(failed, key=lambda one: SEVERITY[one["outcome"]])
+    failed = [result for result in results if not result["passed"]]
+    decided = max(failed, key=lambda result: SEVERITY[result["outcome"]])
     missing: QualityFlag = "provenance_missing" if status == "missing" else "provenance_unverified"
-    flags = tuple(_FLAGS.get(one["dimension"], missing) for one in failed)
-    codes = tuple(_CODES[one["dimension"]] for one in failed)
+    flags = tuple(_FLAGS.get(result["dimension"], missing) for result in failed)
+    codes = tuple(_CODES[result["dimension"]] for result in failed)
     outcome = decided["outcome"]
     reason = None if outcome == "pass" else f"{decided['dimension']}: {decided['detail']}"
     return Quality(outcome, flags, codes, results, reason)

@@ -179,20 +179,20 @@ def read_names(
 ) -> RequestNames:
     """Read the names of a request. `classes`: those that the quality bundle names, whose text is its own; the
     id of a known agent is the registry's."""
-    given = [("request_id", retrieval.request_id), ("session_id", retrieval.session_id)]
+    named = [("request_id", retrieval.request_id), ("session_id", retrieval.session_id)]
     if retrieval.trace_id is not None:
-        given.append(("trace_id", retrieval.trace_id))
+        named.append(("trace_id", retrieval.trace_id))
     if not known_agent:
-        given.append(("agent_id", retrieval.agent_id))
-    request = reader.read(given)
+        named.append(("agent_id", retrieval.agent_id))
+    request = reader.read(named)
     reads = [reader.read(_list_names(item, classes)) for item in retrieval.items]
     if len(reads) == 1:
         return RequestNames(request, (ItemNames(reads[0], (), request),))
     several = _read_several(reader, reads)
     alone = {id(own): ItemNames(own, (), request) for own in reads}
     items = [
-        ItemNames(own, several[place], request) if place in several else alone[id(own)]
-        for place, own in enumerate(reads)
+        ItemNames(own, several[index], request) if index in several else alone[id(own)]
+        for index, own in enumerate(reads)
     ]
     return RequestNames(request, items)
 
@@ -202,14 +202,14 @@ def read_meeting(reader: Names, own: Read, text: str) -> tuple[Finding, ...]:
     return reader.find_before(own.words, text, "body") if own.words else ()
 
 
-def record_class(given: Any) -> str | None:
+def record_class(value: Any) -> str | None:
     """A content class as it is recorded and released, None for what is none."""
-    return given if isinstance(given, str) and len(given) <= LONGEST_CLASS else None
+    return value if isinstance(value, str) and len(value) <= LONGEST_CLASS else None
 
 
-def record_uri(given: Any) -> str | None:
+def record_uri(value: Any) -> str | None:
     """Likewise a reference, as long as one may be that is resolved: a rerun finds its record by it."""
-    return given if isinstance(given, str) and len(given) <= MAX_URI_CHARACTERS else None
+    return value if isinstance(value, str) and len(value) <= MAX_URI_CHARACTERS else None
 
 
 def withhold_id(an_id: str) -> str:
@@ -229,25 +229,25 @@ def _list_names(item: RetrievedItem, classes: Container[str]) -> list[Name]:
 
 def _read_several(reader: Names, reads: Sequence[Read]) -> dict[int, tuple[Finding, ...]]:
     """By place of the item: what was found in a field of it read together with its neighbours'."""
-    found: dict[int, tuple[Finding, ...]] = {}
+    by_item: dict[int, tuple[Finding, ...]] = {}
     if len({read.words for read in reads if read.words}) <= 1:
-        return found
+        return by_item
     for field in ITEM_FIELDS:
         column: dict[str, list[int]] = {}
-        for place, read in enumerate(reads):
-            for words in (one.words for one in read.words if one.field == field):
-                column.setdefault(words, []).append(place)
+        for index, read in enumerate(reads):
+            for words in (word.words for word in read.words if word.field == field):
+                column.setdefault(words, []).append(index)
         texts = list(column)
         for finding, among in reader.along(texts, f"{field} of several items"):
-            for place in {place for number in among for place in column[texts[number]]}:
-                found[place] = (*found.get(place, ()), finding)
-    return found
+            for index in {position for number in among for position in column[texts[number]]}:
+                by_item[index] = (*by_item.get(index, ()), finding)
+    return by_item
 
 
 def _list_unsafe(
     fields: Sequence[str], findings: Iterable[Finding], inconclusive: str | None
 ) -> frozenset[str]:
-    telling = [one.field or "" for one in findings if one.weight != "weak"]
+    telling = [finding.field or "" for finding in findings if finding.weight != "weak"]
     if inconclusive is not None:
         telling.append(inconclusive.partition(":")[0])
-    return frozenset(field for field in fields if any(field in one for one in telling))
+    return frozenset(field for field in fields if any(field in path for path in telling))

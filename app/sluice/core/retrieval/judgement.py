@@ -43,15 +43,15 @@ INCONCLUSIVE: ContentWeight = "strong"
 
 
 def choose_content_outcome(
-    bundle: QualityBundle, tier: AutonomyTier, found: ContentInspection
+    bundle: QualityBundle, tier: AutonomyTier, inspection: ContentInspection
 ) -> tuple[QualityOutcome, str | None]:
     """The outcome and its reason; weak and framed findings are listed and change nothing."""
     for weight in WEIGHTS:
-        for one in found.findings:
-            if one.weight == weight:
-                return bundle.content_outcome(tier, weight), f"{one.named}: {one.reason}"
-    if found.inconclusive is not None:
-        return bundle.content_outcome(tier, INCONCLUSIVE), f"inconclusive: {found.inconclusive}"
+        for finding in inspection.findings:
+            if finding.weight == weight:
+                return bundle.content_outcome(tier, weight), f"{finding.named}: {finding.reason}"
+    if inspection.inconclusive is not None:
+        return bundle.content_outcome(tier, INCONCLUSIVE), f"inconclusive: {inspection.inconclusive}"
     return "pass", None
 
 
@@ -139,13 +139,13 @@ class Judged:
             self.real = real
 
 
-def judge(context: RetrievalContext, place: int) -> Judged:
-    """Judge the item at `place`."""
-    judged, quality = Judged(place, context.bodies[place]), context.plan.quality
+def judge(context: RetrievalContext, index: int) -> Judged:
+    """Judge the item at `index`."""
+    judged, quality = Judged(index, context.bodies[index]), context.plan.quality
     if quality is None:
         judged.denies("controls", *(context.barred or ("NO_QUALITY_BUNDLE", "no_quality_bundle")))
         return judged
-    _judge_by_stages(context, quality, context.retrieval.items[place], judged)
+    _judge_by_stages(context, quality, context.retrieval.items[index], judged)
     if context.plan.is_shadowed and SEVERITY[judged.outcome] > SEVERITY["flag"]:
         judged.outcome = "flag"
     return judged
@@ -210,16 +210,16 @@ def _judge_quality(context: RetrievalContext, terms: ClassTerms, item: Retrieved
 
 
 def _apply_override(
-    context: RetrievalContext, item: RetrievedItem, found: Quality, shown: QualityOutcome, judged: Judged
+    context: RetrievalContext, item: RetrievedItem, quality: Quality, shown: QualityOutcome, judged: Judged
 ) -> None:
     """What an override makes of an item that comes to `shown` under its class's rollout."""
     if is_milder("flag", shown):
         judged.override = _find_override(context, item, judged)
     if judged.override is None:
-        judged.comes_to(shown, found.reason, found.outcome)
+        judged.comes_to(shown, quality.reason, quality.outcome)
     else:
         judged.entries += (judged.override,)
-        judged.comes_to("flag", found.reason, "flag")
+        judged.comes_to("flag", quality.reason, "flag")
 
 
 def _find_override(
@@ -227,12 +227,12 @@ def _find_override(
 ) -> QualityOverrideEntry | ItemApproval | None:
     """The first, by its key, that is of exactly this reading and has not expired; else the approval of the
     request's escalation."""
-    for one in context.plan.registry.overrides.get((context.plan.tenant, item.item_id), ()):
-        of_agent = one.agent_id in (None, context.retrieval.agent_id)
-        of_session = one.session_id in (None, context.retrieval.session_id)
-        of_body = one.body_digest in (None, judged.body.digest)
-        if of_agent and of_session and of_body and context.now_ms < one.expires_ms:
-            return one
+    for entry in context.plan.registry.overrides.get((context.plan.tenant, item.item_id), ()):
+        of_agent = entry.agent_id in (None, context.retrieval.agent_id)
+        of_session = entry.session_id in (None, context.retrieval.session_id)
+        of_body = entry.body_digest in (None, judged.body.digest)
+        if of_agent and of_session and of_body and context.now_ms < entry.expires_ms:
+            return entry
     return context.approval
 
 
@@ -244,10 +244,10 @@ def _judge_content(
         judged.flags = (*judged.flags, SUSPECT)
         judged.denies("content", UNSAFE, judged.body.problem)
         return
-    found = _inspect(context, names, judged.body.text if body_read else "")
-    action, reason = choose_content_outcome(bundle, context.plan.tier, found)
+    inspection = _inspect(context, names, judged.body.text if body_read else "")
+    action, reason = choose_content_outcome(bundle, context.plan.tier, inspection)
     judged.ran("content", action, reason)
-    judged.findings = found.findings
+    judged.findings = inspection.findings
     if action != "pass":
         judged.flags = (*judged.flags, SUSPECT)
         judged.codes = (*judged.codes, UNSAFE)
@@ -257,7 +257,7 @@ def _judge_content(
     if body_read and context.plan.is_judged:
         goes_out = context.plan.is_shadowed or SEVERITY[judged.outcome] < SEVERITY["downgrade"]
         judged.asks = (
-            goes_out and _is_in_question(bundle.file.content_judge, found) and bool(judged.body.text)
+            goes_out and _is_in_question(bundle.file.content_judge, inspection) and bool(judged.body.text)
         )
 
 
@@ -273,10 +273,10 @@ def _inspect(context: RetrievalContext, names: ItemNames, text: str) -> ContentI
     )
 
 
-def _is_in_question(policy: ContentJudge, found: ContentInspection) -> bool:
+def _is_in_question(policy: ContentJudge, inspection: ContentInspection) -> bool:
     """Whether a model may find what the detectors have not: what is definite is not asked about."""
-    weights = {one.weight for one in found.findings}
+    weights = {finding.weight for finding in inspection.findings}
     if policy.judge == "always":
         return "definite" not in weights
-    doubtful = bool(weights) or found.inconclusive is not None
+    doubtful = bool(weights) or inspection.inconclusive is not None
     return doubtful and weights.isdisjoint(WEIGHTS)

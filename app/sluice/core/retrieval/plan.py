@@ -204,7 +204,7 @@ class _RetrievalKey(NamedTuple):
 
 def plan_retrievals(policy: Policy, environment: str) -> Callable[[ProposedRetrieval], RetrievalPlan]:
     """The plans under one policy, by request. Pure, so what it returns may cache."""
-    timed = frozenset(name for one in policy.quality.values() for name in one.file.ttl_by_tool)
+    timed = frozenset(name for bundle in policy.quality.values() for name in bundle.file.ttl_by_tool)
     make = lru_cache(maxsize=CACHED)(partial(_plan, policy, environment))
 
     def plan(retrieval: ProposedRetrieval) -> RetrievalPlan:

@@ -116,7 +116,7 @@ class ProvenanceCheck(NamedTuple):
         registry has. That a web page has this hash says nothing of who wrote it."""
         if not self.verified or not self.entries:
             return False
-        return not [one for one in self.entries if isinstance(one, Source) and one.type in STRANGERS]
+        return not [entry for entry in self.entries if isinstance(entry, Source) and entry.type in STRANGERS]
 
 
 class _Reference(NamedTuple):
@@ -149,14 +149,16 @@ def check_provenance(
         if fault is not None:
             return _fail_without_lookup(item, fault)
         spelling = spell(uri)
-    given = item.provenance_hash
-    if given is None or given == "":
+    provenance_hash = item.provenance_hash
+    if provenance_hash is None or provenance_hash == "":
         return _fail_without_lookup(item, make_unverified("provenance_hash is missing"))
-    if not isinstance(given, str) or _HASH.fullmatch(given) is None:
+    if not isinstance(provenance_hash, str) or _HASH.fullmatch(provenance_hash) is None:
         return _fail_without_lookup(
             item, make_unverified("provenance_hash is not sha256: and 64 lower-case hex digits")
         )
-    reference = _Reference(tenant, uri, spelling.name, spelling.scheme, given, item.freshness_assertion)
+    reference = _Reference(
+        tenant, uri, spelling.name, spelling.scheme, provenance_hash, item.freshness_assertion
+    )
     if reference.scheme in (GATE_SOURCE, GATE_FEED):
         return _check_by_source(reference, registry)
     check = _check_by_registry(reference, registry) or _check_by_record(reference, recorded, bundle, now_ms)
@@ -170,22 +172,22 @@ def _check_by_source(reference: _Reference, registry: Registry) -> ProvenanceChe
     source = registry.sources.get((reference.tenant, name))
     if source is None:
         return _mark_unsigned(reference, ProvenanceCheck(make_unverified(f"no registered source {name}")))
-    known = _check_by_registry(reference, registry) or ProvenanceCheck(
+    check = _check_by_registry(reference, registry) or ProvenanceCheck(
         make_unverified(f"neither the registry's hash nor a signature of source {name} stands behind it")
     )
-    known = known._replace(entries=(source, *known.entries))
-    return _check_signature(reference, source, known) if isinstance(reference.assertion, dict) else known
+    check = check._replace(entries=(source, *check.entries))
+    return _check_signature(reference, source, check) if isinstance(reference.assertion, dict) else check
 
 
-def _check_signature(reference: _Reference, source: Source, known: ProvenanceCheck) -> ProvenanceCheck:
+def _check_signature(reference: _Reference, source: Source, check: ProvenanceCheck) -> ProvenanceCheck:
     problem = find_form_problem(reference.assertion) or _find_signature_problem(reference, source)
     if problem is not None:
-        return known._replace(state=make_unverified(problem), verified=False, assertion_problem=problem)
+        return check._replace(state=make_unverified(problem), verified=False, assertion_problem=problem)
     asserted_ms = parse_time(reference.assertion["asserted_at"])
-    if known.verified or len(known.entries) > 1:
-        return known._replace(asserted_ms=asserted_ms)
+    if check.verified or len(check.entries) > 1:
+        return check._replace(asserted_ms=asserted_ms)
     state = ProvenanceState("verified", f"signed by source {source.source_id}")
-    return known._replace(state=state, verified=True, asserted_ms=asserted_ms)
+    return check._replace(state=state, verified=True, asserted_ms=asserted_ms)
 
 
 def _find_signature_problem(reference: _Reference, source: Source) -> str | None:
@@ -212,20 +214,26 @@ def _check_by_record(
     """By the newest recorded resolution, as long as it is young enough to rely on."""
     if reference.scheme not in RESOLVABLE:
         return ProvenanceCheck(make_unverified(f"nothing resolves {reference.scheme}"))
-    seen = recorded.get((reference.tenant, reference.name))
-    if seen is None:
+    resolution = recorded.get((reference.tenant, reference.name))
+    if resolution is None:
         return ProvenanceCheck(
             make_unverified(NOT_RESOLVED_YET), wanted=len(reference.name) <= MAX_URI_CHARACTERS
         )
-    old = bundle.wants_again(seen, now_ms)
-    if seen.status != "resolved":
-        return ProvenanceCheck(make_unverified(f"unresolvable: {seen.detail}"), False, seen, wanted=old)
-    if bundle.is_too_old(seen, now_ms):
-        state = make_unverified(f"resolved {(now_ms - seen.seen_ms) / _MS:.0f} s ago, which is too long")
-        return ProvenanceCheck(state, False, seen, wanted=True)
-    if seen.hash != reference.hash:
-        return ProvenanceCheck(make_unverified("wrong hash: the source has another"), False, seen, wanted=old)
-    return ProvenanceCheck(_VERIFIED_BY_RECORD, True, seen, (), old)
+    old = bundle.wants_again(resolution, now_ms)
+    if resolution.status != "resolved":
+        return ProvenanceCheck(
+            make_unverified(f"unresolvable: {resolution.detail}"), False, resolution, wanted=old
+        )
+    if bundle.is_too_old(resolution, now_ms):
+        state = make_unverified(
+            f"resolved {(now_ms - resolution.seen_ms) / _MS:.0f} s ago, which is too long"
+        )
+        return ProvenanceCheck(state, False, resolution, wanted=True)
+    if resolution.hash != reference.hash:
+        return ProvenanceCheck(
+            make_unverified("wrong hash: the source has another"), False, resolution, wanted=old
+        )
+    return ProvenanceCheck(_VERIFIED_BY_RECORD, True, resolution, (), old)
 
 
 def _fail_without_lookup(item: RetrievedItem, state: ProvenanceState) -> ProvenanceCheck:

@@ -71,7 +71,7 @@ _GRAVITY = {"definite": 0, "strong": 1, "weak": 2}
 _of_the_request, _of_the_item = itemgetter(*OF_THE_REQUEST), itemgetter(*OF_THE_ITEM)
 _BLANK = dict.fromkeys(
     sorted(
-        {one.alias or name for name, one in QualityDecision.model_fields.items()}
+        {info.alias or name for name, info in QualityDecision.model_fields.items()}
         - {"event_hash", SIGNATURE, OUTPUTS}
     )
 )
@@ -140,7 +140,7 @@ def record_decision(
     common: Common,
     item: RetrievedItem,
     judged: Judged,
-    place: int,
+    index: int,
     escalation: str | None,
 ) -> OutRecord:
     """The decision on one item without its place in the chain; `escalation` is the id of the request's."""
@@ -148,8 +148,8 @@ def record_decision(
     hidden = fields["enforcement"] == "shadow" or judged.rollout == "flag_only"
     score, ordered = _record_score(item.confidence_score)
     body: dict[str, Any] = fields | {
-        "ledger_event_id": quality_id(common.decision_id, place),
-        "place": place,
+        "ledger_event_id": quality_id(common.decision_id, index),
+        "place": index,
         "item_id": item.item_id,
         "content_class": record_class(item.content_class),
         "confidence_score": score,
@@ -165,7 +165,7 @@ def record_decision(
         "stages": judged.stages,
         "dimensions": judged.dimensions,
         "findings": [
-            dict(sorted(make_finding_fields(one).items())) for one in _select_gravest(judged.findings)
+            dict(sorted(make_finding_fields(finding).items())) for finding in _select_gravest(judged.findings)
         ]
         if judged.findings
         else [],
@@ -198,12 +198,12 @@ def write_whole(number: float) -> float:
     return int(number) if number == int(number) else number
 
 
-def _record_score(given: Any) -> tuple[float | None, bool]:
+def _record_score(value: Any) -> tuple[float | None, bool]:
     """With it, whether canonical form writes the number as any other writer does. Ages are always so: they
     are whole or in thousandths."""
-    if type(given) is float and _LEAST_PLAIN <= given < 1:
-        return given, True
-    score = write_whole(given) if is_score(given) else None
+    if type(value) is float and _LEAST_PLAIN <= value < 1:
+        return value, True
+    score = write_whole(value) if is_score(value) else None
     return score, not (isinstance(score, float) and is_odd_float(score))
 
 
@@ -222,7 +222,7 @@ def _count_age_seconds(judged: Judged) -> float | None:
 
 
 def _select_gravest(findings: tuple[Finding, ...]) -> Sequence[Finding]:
-    return sorted(findings, key=lambda one: _GRAVITY[one.weight])[:MAX_FINDINGS]
+    return sorted(findings, key=lambda finding: _GRAVITY[finding.weight])[:MAX_FINDINGS]
 
 
 def _record_override(override: QualityOverrideEntry | ItemApproval) -> dict[str, Any]:
@@ -234,22 +234,24 @@ def _record_override(override: QualityOverrideEntry | ItemApproval) -> dict[str,
     }
 
 
-def record_resolution(seen: Resolution) -> dict[str, Any]:
+def record_resolution(resolution: Resolution) -> dict[str, Any]:
     """The decision's `seen`: the resolution that it rests on, its keys in canonical order."""
     return {
-        "detail": seen.detail,
-        "hash": seen.hash,
-        "resolver": seen.resolver,
-        "seen_at": seen.seen_ms,
-        "status": seen.status,
+        "detail": resolution.detail,
+        "hash": resolution.hash,
+        "resolver": resolution.resolver,
+        "seen_at": resolution.seen_ms,
+        "status": resolution.status,
     }
 
 
 def read_resolutions(decision: Mapping[str, Any]) -> Resolutions:
     """From a decision: the way back of `record_resolution`, under the item's own reference."""
-    seen = decision["seen"]
-    if seen is None or decision["provenance_uri"] is None:
+    recorded = decision["seen"]
+    if recorded is None or decision["provenance_uri"] is None:
         return {}
     tenant = UNREGISTERED if decision["tenant_id"] is None else decision["tenant_id"]
-    known = Resolution(seen["status"], seen["hash"], seen["resolver"], seen["seen_at"], seen["detail"])
-    return {(tenant, normal_uri(decision["provenance_uri"])): known}
+    resolution = Resolution(
+        recorded["status"], recorded["hash"], recorded["resolver"], recorded["seen_at"], recorded["detail"]
+    )
+    return {(tenant, normal_uri(decision["provenance_uri"])): resolution}

@@ -60,7 +60,7 @@ def find_escalation(context: RetrievalContext, judged: Iterable[Judged]) -> str 
     quality, category = context.plan.quality, context.retrieval.tool_category
     if quality is None or category is None or context.plan.tier != TIER:
         return None
-    if category.casefold() not in quality.high_impact or not any(one.denied_for_quality for one in judged):
+    if category.casefold() not in quality.high_impact or not any(item.denied_for_quality for item in judged):
         return None
     return escalation_id(context.input_record.decision_id)
 
@@ -111,16 +111,16 @@ def evaluate(
     context = assess(plan, input_record, retrieval, shared.provenance, approval)
     refusal = None if input_record.signature is None else input_record.signature.find_refusal()
     if refusal is not None:
-        denied = [_deny_unsigned(context, place, refusal) for place in range(len(retrieval.items))]
+        denied = [_deny_unsigned(context, index, refusal) for index in range(len(retrieval.items))]
         return Decision((), _record_all(context, denied, find_escalation(context, denied)))
-    judged = [judge(context, place) for place in range(len(retrieval.items))]
+    judged = [judge(context, index) for index in range(len(retrieval.items))]
     yield LAST_PAUSE
     left = shared.book.approval_of(retrieval.session_id, input_record.digest)
     if left != approved:
         approval = None if left is None else _find_approval(plan, left, input_record.timestamp_ms)
         context = assess(plan, input_record, retrieval, shared.provenance, approval)
-        judged = [judge(context, place) for place in range(len(retrieval.items))]
-    if plan.is_judged and any(one.asks for one in judged):
+        judged = [judge(context, index) for index in range(len(retrieval.items))]
+    if plan.is_judged and any(item.asks for item in judged):
         yield from ask_about(context, judged)
     return _keep(parts, context, judged, view, shared)
 
@@ -145,7 +145,7 @@ def _keep(
     if parts.values_key is not None:
         _remember_bodies(view, context, judged, parts.values_key)
     changes: tuple[EscalationKept, ...] = ()
-    if context.approval is not None and any(isinstance(one.override, ItemApproval) for one in judged):
+    if context.approval is not None and any(isinstance(item.override, ItemApproval) for item in judged):
         approved = shared.book.approval_of(context.retrieval.session_id, input_record.digest)
         if approved is not None:
             changes = (EscalationKept(approved._replace(outcome="ALLOW")),)
@@ -162,14 +162,14 @@ def judge_again(
     parts: PointParts, input_record: InputRecord, retrieval: ProposedRetrieval, decision: Mapping[str, Any]
 ) -> Generator[Request, Answer, OutRecord]:
     """The decision on the one item of which `decision` says where its reference led. Raises IndexError."""
-    plan, place = parts.plan_retrieval(retrieval), decision["place"]
+    plan, index = parts.plan_retrieval(retrieval), decision["place"]
     approval = _read_approval(plan, decision["override"], input_record.timestamp_ms)
     context = assess(plan, input_record, retrieval, read_resolutions(decision), approval)
     refusal = None if input_record.signature is None else input_record.signature.find_refusal()
-    one = judge(context, place) if refusal is None else _deny_unsigned(context, place, refusal)
-    yield from ask_about(context, [one])
-    escalation = find_escalation(context, [one])
-    return record_decision(share_fields(context), retrieval.items[place], one, place, escalation)
+    item = judge(context, index) if refusal is None else _deny_unsigned(context, index, refusal)
+    yield from ask_about(context, [item])
+    escalation = find_escalation(context, [item])
+    return record_decision(share_fields(context), retrieval.items[index], item, index, escalation)
 
 
 def _open_escalation(context: RetrievalContext, an_id: str) -> Escalation:
@@ -228,9 +228,9 @@ def _check_approval(
     return ItemApproval(an_id, approver.key, approver.hash, name, until_ms, justification)
 
 
-def _deny_unsigned(context: RetrievalContext, place: int, refusal: str) -> Judged:
+def _deny_unsigned(context: RetrievalContext, index: int, refusal: str) -> Judged:
     """Denied under flag-only and shadow too: the request is not the agent's."""
-    judged = Judged(place, context.bodies[place])
+    judged = Judged(index, context.bodies[index])
     judged.denies("controls", "UNSIGNED_AGENT", f"{UNSIGNED_AGENT}: {refusal}")
     return judged
 
@@ -243,12 +243,12 @@ def _record_all(
     decided: list[OutRecord] = []
     bodies: list[dict[str, Any]] = []
     uris: dict[Any, None] = {}
-    for place, one in enumerate(judged):
-        record = record_decision(common, items[place], one, place, escalation)
+    for index, item in enumerate(judged):
+        record = record_decision(common, items[index], item, index, escalation)
         decided.append(record)
         bodies.append(record.body)
-        if one.check is not None and one.check.wanted:
-            uris[items[place].provenance_uri] = None
+        if item.check is not None and item.check.wanted:
+            uris[items[index].provenance_uri] = None
     if escalation is not None:
         decided.append(_record_escalation(context, escalation, bodies))
     decided.append(record_served(context, common, bodies, judged))
@@ -275,12 +275,14 @@ def _remember(view: SessionView, context: RetrievalContext, judged: Sequence[Jud
     view.remember_retrieval(owner, context.retrieval.request_id, remembered)
     flagged: dict[str, list[str]] = {}
     flags, last_flagged, strangers, last_stranger = 0, "", 0, ""
-    for one in judged:
-        item_id = items[one.place].item_id
-        if one.flags and one.outcome != "deny":
+    for judged_item in judged:
+        item_id = items[judged_item.place].item_id
+        if judged_item.flags and judged_item.outcome != "deny":
             flags, last_flagged = flags + 1, item_id
-            flagged.setdefault(item_id, []).extend(one.flags)
-        if one.outcome in ("pass", "flag") and not (one.check and one.check.is_vouched_for):
+            flagged.setdefault(item_id, []).extend(judged_item.flags)
+        if judged_item.outcome in ("pass", "flag") and not (
+            judged_item.check and judged_item.check.is_vouched_for
+        ):
             strangers, last_stranger = strangers + 1, item_id
     if flagged:
         view.remember_flags(owner, flagged)
@@ -298,7 +300,7 @@ def _remember_bodies(
 ) -> None:
     """The session keeps the values in the bodies that were let through."""
     owner, offset, items = context.plan.owner, context.input_record.offset, context.retrieval.items
-    served = [items[one.place] for one in judged if one.outcome != "deny"]
+    served = [items[item.place] for item in judged if item.outcome != "deny"]
     bodies = [(item.item_id, item.body) for item in served if item.body is not None]
     if len(bodies) > _NAMED_ITEMS:
         bodies = [(context.retrieval.request_id, [body for _, body in bodies])]

@@ -89,9 +89,9 @@ def deny_fault(
     """Deny every item of a retrieval that made the core raise."""
     records = [
         _record_denial(
-            _deny(parts, input_record, place) | _name_item(parts, retrieval, place), retrieval.session_id
+            _deny(parts, input_record, index) | _name_item(parts, retrieval, index), retrieval.session_id
         )
-        for place in range(len(retrieval.items))
+        for index in range(len(retrieval.items))
     ]
     principal = parts.policy.find_principal(retrieval.agent_id)
     denied = [record.body for record in records]
@@ -116,13 +116,13 @@ def _record_denial(body: dict[str, Any], subject: str) -> OutRecord:
     return OutRecord(QUALITY_DECISIONS, "QualityDecision", add_rerun_hash(body), subject)
 
 
-def _name_item(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> dict[str, Any]:
+def _name_item(parts: PointParts, retrieval: ProposedRetrieval, index: int) -> dict[str, Any]:
     """Who asked for what, and what stood in the registry, so that a rerun gets to where the core raised."""
     principal = parts.policy.find_principal(retrieval.agent_id)
     freezes = parts.policy.find_freezes(principal, retrieval.session_id)
     return {
         "request_id": retrieval.request_id,
-        "item_id": retrieval.items[place].item_id,
+        "item_id": retrieval.items[index].item_id,
         "trace_id": retrieval.trace_id,
         "agent_id": retrieval.agent_id,
         "session_id": retrieval.session_id,
@@ -139,7 +139,7 @@ def _name_item(parts: PointParts, retrieval: ProposedRetrieval, place: int) -> d
     }
 
 
-def _deny(parts: PointParts, input_record: InputRecord, place: int) -> dict[str, Any]:
+def _deny(parts: PointParts, input_record: InputRecord, index: int) -> dict[str, Any]:
     moment = rfc3339(input_record.timestamp_ms)
     signature = None if input_record.signature is None else input_record.signature.make_fields()
     return {
@@ -147,10 +147,10 @@ def _deny(parts: PointParts, input_record: InputRecord, place: int) -> dict[str,
         **dict.fromkeys(UNKNOWN),
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
-        "ledger_event_id": quality_id(input_record.decision_id, place),
+        "ledger_event_id": quality_id(input_record.decision_id, index),
         "timestamp": moment,
         "request_hash": input_record.digest,
-        "place": place,
+        "place": index,
         "provenance_hash_verified": False,
         "outcome": "deny",
         "flags_set": [],
@@ -217,9 +217,9 @@ def count_report(
     view = SessionView(state, parts.limits, input_record.timestamp_ms)
     principal = parts.policy.find_principal(report.agent_id)
     is_known = principal.agent is not None
-    known = view.retrieval(principal.tenant, report.request_id) if is_known else None
+    previous = view.retrieval(principal.tenant, report.request_id) if is_known else None
     items = dict.fromkeys(report.items)
-    uncovered = [item for item in items if known is None or not has_mark(known.items, item)]
+    uncovered = [item for item in items if previous is None or not has_mark(previous.items, item)]
     body: dict[str, Any] = {
         "schema": REPORTED_SCHEMA,
         "report_event_id": report_event_id(input_record.decision_id),
@@ -228,7 +228,7 @@ def count_report(
         "agent_id": report.agent_id,
         "session_id": report.session_id,
         "tenant_id": principal.tenant_id,
-        "autonomy_tier": principal.tier(report.autonomy_tier) if known is None else known.tier,
+        "autonomy_tier": principal.tier(report.autonomy_tier) if previous is None else previous.tier,
         "reported_by": report.reported_by,
         "reported": len(items),
         "covered": len(items) - len(uncovered),

@@ -40,12 +40,12 @@ def record_served(
     """`bodies`: each item's decision record, `judged` what came of it, in the request's order; `common`: what
     the records share."""
     items, denied = [], []
-    for body, one in zip(bodies, judged, strict=True):
-        unsafe = context.names.items[one.place].unsafe
-        if one.outcome == "deny":
+    for body, item in zip(bodies, judged, strict=True):
+        unsafe = context.names.items[item.place].unsafe
+        if item.outcome == "deny":
             denied.append(_describe_item(withhold(body), unsafe))
         else:
-            items.append(_item(body, one, unsafe))
+            items.append(_item(body, item, unsafe))
     shared = common.fields
     request = context.names.request
     is_quiet = not request.findings and request.inconclusive is None
@@ -63,7 +63,7 @@ def record_nothing_served(
     """The record for the agent where every item was denied; `denied` are their decision records. `names`
     None: they could not be read, and none is released."""
     every = frozenset(ITEM_FIELDS)
-    unsafe = [every] * len(denied) if names is None else [one.unsafe for one in names.items]
+    unsafe = [every] * len(denied) if names is None else [names_of.unsafe for names_of in names.items]
     items = [_describe_item(withhold(record), among) for record, among in zip(denied, unsafe, strict=True)]
     of_request = frozenset(REQUEST_FIELDS) if names is None else names.unsafe
     shared = {

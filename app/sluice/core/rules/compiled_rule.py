@@ -39,19 +39,19 @@ class RuleResult:
         Built once and shared by every verdict that says the same of a rule: it is written out, never into.
         """
         rule = self.rule
-        said: dict[str, Any] = {"rule": rule.id, "type": rule.type, "passed": self.passed}
+        entry: dict[str, Any] = {"rule": rule.id, "type": rule.type, "passed": self.passed}
         if not self.applies:
-            said["applies"] = False
+            entry["applies"] = False
         if self.facts:
-            said["facts"] = {alias: fact.key for alias, fact in self.facts.items()}
+            entry["facts"] = {alias: fact.key for alias, fact in self.facts.items()}
         if self.passed is not True:
-            said["severity"] = rule.severity
-            said["reason"] = rule.reason if self.why is None else f"inconclusive: {self.why}"
+            entry["severity"] = rule.severity
+            entry["reason"] = rule.reason if self.why is None else f"inconclusive: {self.why}"
         if self.passed is False:
-            said["overridable"] = rule.type == "assertion"
+            entry["overridable"] = rule.type == "assertion"
             if rule.escalates:
-                said["escalates"] = True
-        return said
+                entry["escalates"] = True
+        return entry
 
 
 FACTS = "facts."
@@ -76,12 +76,12 @@ class CompiledRule:
         self._passed = passed = RuleResult(rule, passed=True)
         self.outcomes = (replace(passed, applies=False), passed, replace(passed, passed=False))
         """What the codes mean of a rule that reads no facts."""
-        _check_aliases(rule, [alias for one in self._conditions() for alias in one.aliases])
+        _check_aliases(rule, [alias for condition in self._conditions() for alias in condition.aliases])
 
     @property
     def expressions(self) -> list[Expression]:
         """The rule's one or two expressions."""
-        return [one.expression for one in self._conditions()]
+        return [condition.expression for condition in self._conditions()]
 
     @property
     def cites(self) -> bool:
@@ -109,7 +109,9 @@ class CompiledRule:
                 return replace(result, applies=False) if applies is False else _unknown(result, applies)
         holds = _answer(self._condition, asked, resolved)
         if self._condition.aliases:
-            result = self._cite(resolved, [alias for one in self._conditions() for alias in one.aliases])
+            result = self._cite(
+                resolved, [alias for condition in self._conditions() for alias in condition.aliases]
+            )
         if isinstance(holds, Failure):
             return _unknown(result, holds)
         return result if holds is not (self.rule.type == "forbidden") else replace(result, passed=False)

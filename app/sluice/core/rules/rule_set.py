@@ -64,7 +64,7 @@ class Group:
         A list makes the work of its rules once more, but for the calls: it is one call itself.
         """
         lists = [*self.lists()]
-        calls = sum(len(rule.expressions) for one in lists for rule in one) - len(lists)
+        calls = sum(len(rule.expressions) for rules in lists for rule in rules) - len(lists)
         codes = sum(map(len, lists)) * _CODE
         return min(MAX_WORK, (MAX_WORK + calls * EVALUATION - codes) // (1 + self.depth))
 
@@ -104,7 +104,7 @@ class RuleSet:
         """Raises BundleError, with the path, for the first rule refused, alone or together with the
         others."""
         _check_together(rules)
-        types = {name: known.type for name, known in VARIABLES.items()}
+        types = {name: variable.type for name, variable in VARIABLES.items()}
         self._citations = _citations(Language(types), rules)
         aliases = {f"{FACTS}{alias}": cel.Type.DYN for rule in rules for alias in rule.facts}
         self._language = Language(types | aliases)
@@ -112,13 +112,17 @@ class RuleSet:
             _prefix_error(index, partial(CompiledRule, self._language, rule))
             for index, rule in enumerate(rules)
         ]
-        expressions = [one for rule in self._rules for one in rule.expressions]
-        if sum_coarsely(one.work for one in expressions).limit_cost(NOTHING) > MAX_WORK:
+        expressions = [expression for rule in self._rules for expression in rule.expressions]
+        if sum_coarsely(expression.work for expression in expressions).limit_cost(NOTHING) > MAX_WORK:
             raise BundleError("$.rules: too many to be decided together in time")
         self._group = Group(self._language, [rule for rule in self._rules if not rule.cites])
         self._listing = None if any(rule.cites for rule in self._rules) else self._group.listing
         self._together = WorkBudget(expressions, self._group.enough)
-        read = {path[0] for one in (*expressions, *self._citations.expressions) for path in one.reads}
+        read = {
+            path[0]
+            for expression in (*expressions, *self._citations.expressions)
+            for path in expression.reads
+        }
         self.variables = select_variables(read)
         """The variables that some rule reads: all that `evaluate` needs."""
 
@@ -135,8 +139,8 @@ class RuleSet:
             return None
         if not self._together.covers(Size(size.items, size.nodes + len(variables), size.text)):
             return None
-        found = listing.evaluate(self._language.make_activation(variables))
-        return None if found is None else tuple(found)
+        values = listing.evaluate(self._language.make_activation(variables))
+        return None if values is None else tuple(values)
 
     def results_of(self, codes: Iterable[int]) -> list[RuleResult]:
         """Every rule's result, in the bundle's order, from what `codes` gave."""
@@ -147,14 +151,15 @@ class RuleSet:
         fact, or all of them cannot be asked at once."""
         if self._listing is None:
             return None
-        planned = {name for name, known in self.variables.items() if known.planned}
+        planned = {name for name, variable in self.variables.items() if variable.planned}
         settled = [
-            {path[0] for one in rule.expressions for path in one.reads} <= planned for rule in self._rules
+            {path[0] for expression in rule.expressions for path in expression.reads} <= planned
+            for rule in self._rules
         ]
         coded = [rule.coded for rule in self._rules]
         lists = [
             self._language.make_listing(
-                [one for one, first in zip(coded, settled, strict=True) if first is planned_only]
+                [code for code, first in zip(coded, settled, strict=True) if first is planned_only]
             )
             for planned_only in (True, False)
         ]
@@ -167,10 +172,10 @@ class RuleSet:
         asked = Activation(self._language, self._together, variables, facts)
         if not asked.roomy:
             return [rule.evaluate(asked, resolved) for rule in self._rules]
-        found = self._group.evaluate(asked)
-        if len(found) == len(self._rules):
-            return found
-        free = iter(found)
+        results = self._group.evaluate(asked)
+        if len(results) == len(self._rules):
+            return results
+        free = iter(results)
         return [rule.evaluate(asked, resolved) if rule.cites else next(free) for rule in self._rules]
 
 
@@ -199,9 +204,11 @@ class SplitRules:
         self._asked = asked
         self.count = len(rules.variables)
         """How many variables all rules read."""
-        self._variables = {name: one for name, one in rules.variables.items() if one.planned}
+        self._variables = {name: variable for name, variable in rules.variables.items() if variable.planned}
         self.reads = tuple(
-            (name, one.quick or one.value) for name, one in rules.variables.items() if not one.planned
+            (name, variable.quick or variable.value)
+            for name, variable in rules.variables.items()
+            if not variable.planned
         )
         """The variables that each action is asked for, and where it has them."""
 
@@ -217,8 +224,10 @@ class SplitRules:
 
     def results_of(self, settled: SettledRules, codes: Iterable[int]) -> list[RuleResult]:
         """Every rule's result, in the bundle's order, from the codes of both lists."""
-        known, asked = iter(settled.codes), iter(codes)
-        return self._rules.results_of([next(known) if first else next(asked) for first in self._settled])
+        settled_codes, asked = iter(settled.codes), iter(codes)
+        return self._rules.results_of(
+            [next(settled_codes) if first else next(asked) for first in self._settled]
+        )
 
 
 class SettledRules(NamedTuple):
@@ -231,11 +240,11 @@ class SettledRules(NamedTuple):
 
 
 def _citations(language: Language, rules: list[Rule]) -> Citations:
-    known: dict[str, Citation] = {}
+    citations: dict[str, Citation] = {}
     for index, rule in enumerate(rules):
         for alias, reference in rule.facts.items():
-            known[alias] = _prefix_error(index, partial(citation, language, alias, reference))
-    return Citations(language, known)
+            citations[alias] = _prefix_error(index, partial(citation, language, alias, reference))
+    return Citations(language, citations)
 
 
 def _prefix_error(index: int, step: Callable[[], Made]) -> Made:

@@ -114,8 +114,8 @@ class Cited(NamedTuple):
 
 
 def _governance(context: ActionInput) -> dict[str, Any]:
-    given = context.action.governance_context
-    return {} if given is None else given.model_dump(by_alias=True, exclude_none=True)
+    governance = context.action.governance_context
+    return {} if governance is None else governance.model_dump(by_alias=True, exclude_none=True)
 
 
 def _read(kind: ReadKind) -> Variable:
@@ -140,11 +140,11 @@ def _read_own_scope(context: ActionInput, name: str, default: Any) -> Any:
 def _show_limits(context: ActionInput) -> dict[str, dict[str, float]]:
     """By their ids what the partition's shares of limits were before the action, in the entries' units. One
     for which there is no room to count is used up."""
-    seen, shown = context.seen.limits or {}, {}
+    usage, shown = context.seen.limits or {}, {}
     for limit in context.plan.limits:
-        if limit.id in seen:
-            share = seen[limit.id].share
-            used = seen[limit.id].used
+        if limit.id in usage:
+            share = usage[limit.id].share
+            used = usage[limit.id].used
             used = max(share, 1) if used is None else used
             shown[limit.id] = {
                 "used": limit.show(used),
@@ -211,12 +211,12 @@ VARIABLES: dict[str, Variable] = {
 
 def select_variables(names: Collection[str]) -> dict[str, Variable]:
     """These variables, in the order of the bounds."""
-    return {name: known for name, known in VARIABLES.items() if name in names}
+    return {name: variable for name, variable in VARIABLES.items() if name in names}
 
 
 def collect_variables(context: ActionInput, variables: Mapping[str, Variable]) -> dict[str, Any]:
     """The values of these variables."""
-    return {name: known.value(context) for name, known in variables.items()}
+    return {name: variable.value(context) for name, variable in variables.items()}
 
 
 def moment(at_ms: int) -> datetime:
@@ -252,7 +252,7 @@ class Citation(NamedTuple):
     @property
     def expressions(self) -> tuple[Expression, ...]:
         """What must be evaluated to know which fact is meant."""
-        return tuple(one for one in (self.id_from, self.valid_at) if one is not None)
+        return tuple(expression for expression in (self.id_from, self.valid_at) if expression is not None)
 
 
 def citation(language: Language, alias: str, reference: FactReference) -> Citation:
@@ -281,7 +281,9 @@ class Citations:
         """Compiled in this language."""
         self._language = language
         self._citations = citations
-        self.expressions = [one for citation in citations.values() for one in citation.expressions]
+        self.expressions = [
+            expression for citation in citations.values() for expression in citation.expressions
+        ]
         """All expressions in the references."""
         self._together = WorkBudget(self.expressions)
 
@@ -293,11 +295,11 @@ class Citations:
         missing: dict[str, str] = {}
         asked = Activation(self._language, self._together, variables) if self.expressions else None
         for alias, citation in self._citations.items():
-            found = _resolve(citation, asked, cited)
-            if isinstance(found, Failure):
-                missing[alias] = f"unresolved_fact: {alias}: {found.message}"
+            fact = _resolve(citation, asked, cited)
+            if isinstance(fact, Failure):
+                missing[alias] = f"unresolved_fact: {alias}: {fact.message}"
             else:
-                facts[alias] = found
+                facts[alias] = fact
         return Resolved(facts, missing)
 
 
@@ -312,5 +314,5 @@ def _resolve(citation: Citation, asked: Activation | None, cited: Cited) -> Fact
         at_ms = milliseconds(moment)
     if not isinstance(fact_id, str):
         return fact_id if isinstance(fact_id, Failure) else Failure("id_from yields no text")
-    found = cited.fact(fact_id, at_ms)
-    return found or Failure(f"no revision of {fact_id[:_MAX_NAMED_ID]} is valid at that time")
+    fact = cited.fact(fact_id, at_ms)
+    return fact or Failure(f"no revision of {fact_id[:_MAX_NAMED_ID]} is valid at that time")

@@ -35,14 +35,14 @@ def acknowledgement(flags: Mapping[str, Sequence[str]], named: Sequence[str] | N
     """
     if not flags:
         return NOTHING
-    known = {form for name in named or () for form in _forms(name)}
-    seen: list[str] = []
+    forms = {form for name in named or () for form in _forms(name)}
+    acknowledged: list[str] = []
     outstanding: list[str] = []
     for item, raised in flags.items():
         for flag in raised:
             pair = f"{item}:{flag}"
-            (seen if known & {item, flag, pair} else outstanding).append(pair)
-    return Acknowledgement(tuple(sorted(seen)), tuple(sorted(outstanding)))
+            (acknowledged if forms & {item, flag, pair} else outstanding).append(pair)
+    return Acknowledgement(tuple(sorted(acknowledged)), tuple(sorted(outstanding)))
 
 
 def read_flags(recorded: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

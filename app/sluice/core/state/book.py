@@ -118,12 +118,14 @@ class Book:
         `histories` counts them by tenant."""
         self._table = table
         self._held = WaitingRoom(read_quarantined(table))
-        known = decode_escalations(table)
-        self.open = WaitingRoom(one for one in known if one.is_pending)
-        ended = sorted((one for one in known if not one.is_pending), key=_order_by_end)
-        self._ended = {one.escalation_id: one for one in ended}
-        self._usable = {_request(one): one for one in ended if _is_usable(one)}
-        self.grants = {one.scope: one for one in read_grants(table)}
+        escalations = decode_escalations(table)
+        self.open = WaitingRoom(escalation for escalation in escalations if escalation.is_pending)
+        ended = sorted(
+            (escalation for escalation in escalations if not escalation.is_pending), key=_order_by_end
+        )
+        self._ended = {escalation.escalation_id: escalation for escalation in ended}
+        self._usable = {_request(escalation): escalation for escalation in ended if _is_usable(escalation)}
+        self.grants = {grant.scope: grant for grant in read_grants(table)}
         self.statistics: dict[Whose, Statistics] = read_statistics(table)
         self.uses = UseCounts(table)
         self._histories: dict[SourceName, History] = {}
@@ -140,7 +142,7 @@ class Book:
 
     def oldest_escalation_ms(self) -> int | None:
         """When the oldest of the open escalations was opened, ms; None: none is open."""
-        return min((one.opened_ms for one in self.open), default=None)
+        return min((escalation.opened_ms for escalation in self.open), default=None)
 
     def __len__(self) -> int:
         """Memories in quarantine."""
@@ -152,8 +154,8 @@ class Book:
 
     def trust_of(self, tenant: str, memory_id: str) -> float | None:
         """The trust in a memory of this tenant that is in quarantine; None where there is no such one."""
-        held = self._held.get(memory_id)
-        return held.trust if held is not None and held.tenant == tenant else None
+        memory = self._held.get(memory_id)
+        return memory.trust if memory is not None and memory.tenant == tenant else None
 
     @property
     def all_held(self) -> list[QuarantinedMemory]:
@@ -171,7 +173,7 @@ class Book:
     def next_due_ms(self) -> int | None:
         """When the time of the next held memory or open escalation is over; None while nothing waits."""
         times = (self._held.next_due_ms(), self.open.next_due_ms())
-        return min((one for one in times if one is not None), default=None)
+        return min((time for time in times if time is not None), default=None)
 
     def escalation(self, escalation_id: str) -> Escalation | None:
         """The escalation of this id, open or ended not long ago."""
@@ -183,13 +185,15 @@ class Book:
 
     def grant(self, grant_id: str) -> StandingGrant | None:
         """The standing grant of this id, for one session."""
-        found = (one for one in self.grants.values() if one.grant_id == grant_id and not one.of_agent)
-        return next(found, None)
+        matching = (
+            grant for grant in self.grants.values() if grant.grant_id == grant_id and not grant.of_agent
+        )
+        return next(matching, None)
 
     def history(self, name: SourceName) -> History:
         """The history of a source that this partition owns, staged feedback included."""
-        known = self._histories.get(name)
-        return known or History.decode(self._table.get(HISTORY_PREFIX + name.key().encode()))
+        history = self._histories.get(name)
+        return history or History.decode(self._table.get(HISTORY_PREFIX + name.key().encode()))
 
     def find_alarm_end(self, name: tuple[str, str, int]) -> int:
         """The end of the window of the last alarm, ms; 0 if there was none."""
@@ -201,10 +205,10 @@ class Book:
             match change:
                 case WriteDecided(whose, action):
                     self._count(whose, self.statistics.get(whose, NOTHING).add(action))
-                case Entered(held):
-                    self._enter(held)
-                case Left(held):
-                    self._leave(held)
+                case Entered(memory):
+                    self._enter(memory)
+                case Left(memory):
+                    self._leave(memory)
                 case EscalationKept(escalation):
                     self._keep(escalation)
                 case GrantKept(grant):
@@ -220,9 +224,9 @@ class Book:
                 self.histories[name.tenant] += history.revision == 1
                 self._histories[name] = history
                 self._changed[HISTORY_PREFIX + name.key().encode()] = history.encode()
-            case UseCounted(used, known):
-                self.uses.put(used, known)
-                stored = None if known.is_forgotten else known.encode()
+            case UseCounted(used, count):
+                self.uses.put(used, count)
+                stored = None if count.is_forgotten else count.encode()
                 self._changed[USED_PREFIX + used.key().encode()] = stored
             case Alarmed(alarm, ended_ms):
                 self._alarmed[alarm] = ended_ms
@@ -237,15 +241,15 @@ class Book:
         self._histories = {}
         return changed
 
-    def _enter(self, held: QuarantinedMemory) -> None:
-        self._held.put(held)
-        self._changed[held.key] = held.encode()
-        self._resize(held, 1)
+    def _enter(self, memory: QuarantinedMemory) -> None:
+        self._held.put(memory)
+        self._changed[memory.key] = memory.encode()
+        self._resize(memory, 1)
 
-    def _leave(self, held: QuarantinedMemory) -> None:
-        self._held.remove(held.memory_id)
-        self._changed[held.key] = None
-        self._resize(held, -1)
+    def _leave(self, memory: QuarantinedMemory) -> None:
+        self._held.remove(memory.memory_id)
+        self._changed[memory.key] = None
+        self._resize(memory, -1)
 
     def _keep(self, escalation: Escalation) -> None:
         self._changed[escalation.key] = escalation.encode()
@@ -283,17 +287,19 @@ class Book:
             self.grants[grant.scope] = grant
             self._changed[grant.key] = grant.encode()
         if grant.of_agent:
-            self._drop(one for one in self.grants.values() if one.of_agent and _is_over_at(one, grant))
-        elif sum(not one.of_agent for one in self.grants.values()) > MOST_GRANTS:
-            self._drop([next(one for one in self.grants.values() if not one.of_agent)])
+            self._drop(
+                other for other in self.grants.values() if other.of_agent and _is_over_at(other, grant)
+            )
+        elif sum(not other.of_agent for other in self.grants.values()) > MOST_GRANTS:
+            self._drop([next(other for other in self.grants.values() if not other.of_agent)])
 
     def _drop(self, grants: Iterable[StandingGrant]) -> None:
-        for one in list(grants):
-            del self.grants[one.scope]
-            self._changed[one.key] = None
+        for grant in list(grants):
+            del self.grants[grant.scope]
+            self._changed[grant.key] = None
 
-    def _resize(self, held: QuarantinedMemory, by: int) -> None:
-        whose = Whose(held.tenant, held.agent_id)
+    def _resize(self, memory: QuarantinedMemory, by: int) -> None:
+        whose = Whose(memory.tenant, memory.agent_id)
         self._count(whose, self.statistics.get(whose, NOTHING).resize(by))
 
     def _count(self, whose: Whose, statistics: Statistics) -> None:
@@ -301,9 +307,9 @@ class Book:
         self._changed[whose.key] = orjson.dumps(list(statistics))
 
 
-def _is_over_at(one: StandingGrant, used: StandingGrant) -> bool:
+def _is_over_at(grant: StandingGrant, used: StandingGrant) -> bool:
     """Whether a grant for an agent was over when another one was used: none is for longer than 30 days."""
-    return one.until_ms <= used.until_ms - LONGEST_GRANT_MS
+    return grant.until_ms <= used.until_ms - LONGEST_GRANT_MS
 
 
 def _is_usable(escalation: Escalation) -> bool:

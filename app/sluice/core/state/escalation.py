@@ -49,16 +49,16 @@ class Vote(NamedTuple):
 
     def make_fields(self) -> dict[str, Any]:
         """The fields in a resolved verdict."""
-        told = self._asdict()
+        fields = self._asdict()
         if self.delegate is None:
-            return {name: one for name, one in told.items() if name != "delegate"}
-        return {**told, "delegate": self.delegate._asdict()}
+            return {name: value for name, value in fields.items() if name != "delegate"}
+        return {**fields, "delegate": self.delegate._asdict()}
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Vote:
-        """What `told` gave."""
-        delegate = told.get("delegate")
-        return cls(**{**told, "delegate": None if delegate is None else AnswerDelegate(**delegate)})
+    def of(cls, fields: Mapping[str, Any]) -> Vote:
+        """What `make_fields` gave."""
+        delegate = fields.get("delegate")
+        return cls(**{**fields, "delegate": None if delegate is None else AnswerDelegate(**delegate)})
 
     @classmethod
     def decode(cls, stored: list[Any]) -> Vote:
@@ -88,28 +88,28 @@ class Route(NamedTuple):
         return {**self._asdict(), "groups": list(self.groups)}
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Route:
-        """What `told` gave."""
-        return cls(tuple(told["groups"]), told["remind_after_ms"], told["next_after_ms"])
+    def of(cls, fields: Mapping[str, Any]) -> Route:
+        """What `make_fields` gave."""
+        return cls(tuple(fields["groups"]), fields["remind_after_ms"], fields["next_after_ms"])
 
-    def got_ms(self, place: int, opened_ms: int) -> int:
+    def got_ms(self, index: int, opened_ms: int) -> int:
         """When the group at this place gets an escalation that opened at this time, ms."""
-        return opened_ms + place * (self.next_after_ms or 0)
+        return opened_ms + index * (self.next_after_ms or 0)
 
     def steps(self, opened_ms: int) -> list[RouteStep]:
         """All steps of an escalation that opened at this time, in their order."""
         steps: list[RouteStep] = []
-        for place in range(len(self.groups)):
-            got_ms = self.got_ms(place, opened_ms)
-            if place:
-                steps.append(RouteStep("reroute", place, got_ms))
+        for index in range(len(self.groups)):
+            got_ms = self.got_ms(index, opened_ms)
+            if index:
+                steps.append(RouteStep("reroute", index, got_ms))
             if self.remind_after_ms is not None:
-                steps.append(RouteStep("reminder", place, got_ms + self.remind_after_ms))
+                steps.append(RouteStep("reminder", index, got_ms + self.remind_after_ms))
         return steps
 
     def list_reached(self, opened_ms: int, at_ms: int) -> tuple[str, ...]:
         """The groups that have got such an escalation by this time: each of them may answer."""
-        count = sum(self.got_ms(place, opened_ms) <= at_ms for place in range(1, len(self.groups)))
+        count = sum(self.got_ms(index, opened_ms) <= at_ms for index in range(1, len(self.groups)))
         return self.groups[: 1 + count]
 
 

@@ -43,7 +43,7 @@ def record_opened(
     input_record: InputRecord, escalation: Escalation, reason: str, values: Sequence[Mapping[str, Any]] = ()
 ) -> OutRecord:
     """EscalationOpened. `values`: the looked-up values that did not simply pass."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         **fields_of(escalation),
         "reason": reason,
         "tier": escalation.tier,
@@ -52,24 +52,24 @@ def record_opened(
         "opened_at": rfc3339(escalation.opened_ms),
     }
     if escalation.quorum > 1:
-        told["quorum"] = escalation.quorum
+        fields["quorum"] = escalation.quorum
     if escalation.own_key:
-        told["own_key"] = True
+        fields["own_key"] = True
     if escalation.route is not None:
-        told |= _turn(escalation, escalation.route, 0)
+        fields |= _turn(escalation, escalation.route, 0)
     if values:
-        told["values"] = [*values]
-    return event("EscalationOpened", told, escalation, escalation.opened_ms, input_record)
+        fields["values"] = [*values]
+    return event("EscalationOpened", fields, escalation, escalation.opened_ms, input_record)
 
 
-def _turn(escalation: Escalation, route: Route, place: int) -> dict[str, Any]:
+def _turn(escalation: Escalation, route: Route, index: int) -> dict[str, Any]:
     """Whose turn it is, and when it is reminded and the next group gets the escalation."""
-    at = {(one.event, one.place): rfc3339(one.at_ms) for one in route.steps(escalation.opened_ms)}
+    at = {(step.event, step.place): rfc3339(step.at_ms) for step in route.steps(escalation.opened_ms)}
     return {
-        "group": route.groups[place],
-        "remind_at": at.get(("reminder", place)),
-        "next_group": next(iter(route.groups[place + 1 :]), None),
-        "next_at": at.get(("reroute", place + 1)),
+        "group": route.groups[index],
+        "remind_at": at.get(("reminder", index)),
+        "next_group": next(iter(route.groups[index + 1 :]), None),
+        "next_at": at.get(("reroute", index + 1)),
     }
 
 
@@ -93,14 +93,14 @@ def _step_record(
 ) -> OutRecord:
     """EscalationReminded or EscalationRerouted."""
     number = f"{escalation.topic}:{escalation.partition}:{escalation.offset}:{step.place + 1}"
-    told = {**fields_of(escalation), "group": route.groups[step.place]}
-    told |= {"due_at": rfc3339(step.at_ms), "approvals": len(escalation.votes)}
+    fields = {**fields_of(escalation), "group": route.groups[step.place]}
+    fields |= {"due_at": rfc3339(step.at_ms), "approvals": len(escalation.votes)}
     if step.event == "reminder":
-        told["reminder_id"] = f"reminder:{number}"
-        return event("EscalationReminded", told, escalation, now_ms, input_record)
-    told |= {"reroute_id": f"reroute:{number}", "from_group": route.groups[step.place - 1]}
-    told |= _turn(escalation, route, step.place)
-    return event("EscalationRerouted", told, escalation, now_ms, input_record)
+        fields["reminder_id"] = f"reminder:{number}"
+        return event("EscalationReminded", fields, escalation, now_ms, input_record)
+    fields |= {"reroute_id": f"reroute:{number}", "from_group": route.groups[step.place - 1]}
+    fields |= _turn(escalation, route, step.place)
+    return event("EscalationRerouted", fields, escalation, now_ms, input_record)
 
 
 class End(NamedTuple):
@@ -120,29 +120,29 @@ def make_resolved_record(
 ) -> OutRecord:
     """EscalationResolved. `input_record` is the review's; `signed` are the fields about the approver."""
     now = input_record.timestamp_ms
-    told: dict[str, Any] = {**fields_of(escalation), **signed, "decision": end.decision}
+    fields: dict[str, Any] = {**fields_of(escalation), **signed, "decision": end.decision}
     if escalation.is_of_items:
         until = (
             None if end.outcome == "BLOCK" else rfc3339(now + escalation.expires_ms - escalation.opened_ms)
         )
-        told["usable_until"] = until
+        fields["usable_until"] = until
     else:
-        told |= {
+        fields |= {
             "outcome": end.outcome,
             "blockReason": end.reason,
             "resolved_verdict_id": end.verdict_id,
         }
         if end.known_until_ms:
-            told["known_until"] = rfc3339(end.known_until_ms)
-    told["resolved_at"] = rfc3339(now)
-    return event("EscalationResolved", told, escalation, now, input_record)
+            fields["known_until"] = rfc3339(end.known_until_ms)
+    fields["resolved_at"] = rfc3339(now)
+    return event("EscalationResolved", fields, escalation, now, input_record)
 
 
 def make_counted_record(
     before: Escalation, after: Escalation, input_record: InputRecord, signed: dict[str, Any]
 ) -> OutRecord:
     """ApprovalCounted: the escalation before and after an approval that does not complete its quorum."""
-    told = {
+    fields = {
         **fields_of(before),
         **signed,
         "approval_id": f"approval:{input_record.decision_id}",
@@ -150,16 +150,16 @@ def make_counted_record(
         "quorum": after.quorum,
     }
     if not before.is_of_items:
-        told["approved_parameters"] = after.votes_for
-    gone = [one.approver_id for one in before.votes if one not in after.votes]
+        fields["approved_parameters"] = after.votes_for
+    gone = [vote.approver_id for vote in before.votes if vote not in after.votes]
     if gone:
-        told["dropped"] = gone
-        told["dropped_because"] = NOT_ENTITLED if before.votes_for == after.votes_for else OTHER_PARAMETERS
+        fields["dropped"] = gone
+        fields["dropped_because"] = NOT_ENTITLED if before.votes_for == after.votes_for else OTHER_PARAMETERS
     if after.tier != before.tier:
-        told |= {"tier": after.tier, "required_role": after.role}
+        fields |= {"tier": after.tier, "required_role": after.role}
     if after.own_key != before.own_key:
-        told["own_key"] = after.own_key
-    return event("ApprovalCounted", told, before, input_record.timestamp_ms, input_record)
+        fields["own_key"] = after.own_key
+    return event("ApprovalCounted", fields, before, input_record.timestamp_ms, input_record)
 
 
 def expire(
@@ -169,14 +169,14 @@ def expire(
 
     `input_record` is the input on which the worker noticed it, None for a timer.
     """
-    told = {
+    fields = {
         **fields_of(escalation),
         "reason": EVICTED if evicted else EXPIRED,
         "approvals": len(escalation.votes),
         "expired_at": rfc3339(now_ms),
     }
     after = escalation.advance("eviction" if evicted else "time", now_ms, outcome="BLOCK")
-    return event("EscalationExpired", told, escalation, now_ms, input_record), EscalationKept(after)
+    return event("EscalationExpired", fields, escalation, now_ms, input_record), EscalationKept(after)
 
 
 def open_in(
@@ -186,7 +186,9 @@ def open_in(
     are open, the agent that has the most loses its oldest one."""
     over = len(book.open) + 1 - most
     crowding = book.open.select_crowding(over) if over > 0 else ()
-    evicted = [expire(one, escalation.opened_ms, evicted=True) for one in crowding]
+    evicted = [
+        expire(evicted_escalation, escalation.opened_ms, evicted=True) for evicted_escalation in crowding
+    ]
     changes = (*(change for _, change in evicted), EscalationKept(escalation))
     return [record for record, _ in evicted], changes
 
@@ -230,12 +232,12 @@ def _subject(escalation: Escalation) -> dict[str, Any]:
 
 
 def event(
-    kind: str, told: dict[str, Any], escalation: Escalation, now_ms: int, input_record: InputRecord | None
+    kind: str, fields: dict[str, Any], escalation: Escalation, now_ms: int, input_record: InputRecord | None
 ) -> OutRecord:
-    """A record about an escalation of an action, or the one of a retrieval's in its place. Completes `told`;
-    `input_record` is its cause, None for a timer."""
+    """A record about an escalation of an action, or the one of a retrieval's in its place. Completes
+    `fields`; `input_record` is its cause, None for a timer."""
     kind = f"Retrieval{kind}" if escalation.is_of_items else kind
-    told["schema"] = _SCHEMAS[kind]
-    told["decided_at"] = rfc3339(now_ms)
-    told["input"] = None if input_record is None else input_record.coordinates()
-    return OutRecord(ESCALATIONS, kind, told, escalation.session_id)
+    fields["schema"] = _SCHEMAS[kind]
+    fields["decided_at"] = rfc3339(now_ms)
+    fields["input"] = None if input_record is None else input_record.coordinates()
+    return OutRecord(ESCALATIONS, kind, fields, escalation.session_id)

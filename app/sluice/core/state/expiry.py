@@ -35,7 +35,8 @@ def make_time_records(view: SessionView) -> list[OutRecord]:
         return []
     session_id = view.state.session_id
     records = [
-        refuse(one.coordinates(), view.now, session_id, one.action_id, NEVER_CAME) for one in view.refused
+        refuse(report.coordinates(), view.now, session_id, report.action_id, NEVER_CAME)
+        for report in view.refused
     ]
     return [*records, _expire_session(view)] if view.restarted else records
 

@@ -50,9 +50,9 @@ class StandingGrant(NamedTuple):
         """The grant after one more use."""
         return self._replace(uses=self.uses - 1)
 
-    def is_left_in(self, found: StandingGrant | None) -> bool:
+    def is_left_in(self, grant: StandingGrant | None) -> bool:
         """Whether what is found now is this grant with a use left, however many were used meanwhile."""
-        return found is not None and found.uses > 0 and found._replace(uses=self.uses) == self
+        return grant is not None and grant.uses > 0 and grant._replace(uses=self.uses) == self
 
     def encode(self) -> bytes:
         """The form in the table."""

@@ -80,10 +80,12 @@ def record_seen(name: SourceName, claimed_type: str, memory_id: str, now_ms: int
     return _feedback(name, claimed_type, "seen", memory_id, now_ms)
 
 
-def record_review(held: QuarantinedMemory, *, approved: bool, now_ms: int) -> OutRecord:
+def record_review(memory: QuarantinedMemory, *, approved: bool, now_ms: int) -> OutRecord:
     """Feedback: a person judged one of the source's memories."""
-    name = SourceName(held.tenant, held.source_id)
-    return _feedback(name, held.source_type, "positive" if approved else "negative", held.memory_id, now_ms)
+    name = SourceName(memory.tenant, memory.source_id)
+    return _feedback(
+        name, memory.source_type, "positive" if approved else "negative", memory.memory_id, now_ms
+    )
 
 
 def history_record(name: SourceName, history: History, now_ms: int) -> OutRecord:

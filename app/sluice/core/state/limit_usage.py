@@ -114,8 +114,8 @@ class LimitSeen(NamedTuple):
 
     def make_fields(self) -> dict[str, int | None]:
         """The fields in a verdict."""
-        seen = {"used": self.used, "share": self.share}
-        return seen if self.new is None else {**seen, "new": self.new}
+        fields = {"used": self.used, "share": self.share}
+        return fields if self.new is None else {**fields, "new": self.new}
 
 
 class _Usage:
@@ -155,14 +155,14 @@ class _Usage:
 
     def count_new(self, values: Iterable[str], at_ms: int) -> int:
         """How many of these values are not counted within the window."""
-        known, within = self.values, self.meter.is_within
-        return sum(one not in known or not within(known[one], at_ms) for one in set(values))
+        last_used, within = self.values, self.meter.is_within
+        return sum(value not in last_used or not within(last_used[value], at_ms) for value in set(values))
 
     def add(self, charge: Charge, at_ms: int) -> None:
         bucket = at_ms // self.meter.width_ms
-        for one in charge.values:
-            if one in self.values or len(self.values) < MOST_VALUES:
-                self.values[one] = max(bucket, self.values.get(one, bucket))
+        for value in charge.values:
+            if value in self.values or len(self.values) < MOST_VALUES:
+                self.values[value] = max(bucket, self.values.get(value, bucket))
         if charge.amount and not charge.values:
             self.buckets[bucket] = self.buckets.get(bucket, 0) + charge.amount
 
@@ -177,16 +177,16 @@ class _Usage:
 
     def drop_past(self, at_ms: int) -> None:
         within = self.meter.is_within
-        self.buckets = {one: amount for one, amount in self.buckets.items() if within(one, at_ms)}
-        self.values = {one: bucket for one, bucket in self.values.items() if within(bucket, at_ms)}
+        self.buckets = {bucket: amount for bucket, amount in self.buckets.items() if within(bucket, at_ms)}
+        self.values = {value: bucket for value, bucket in self.values.items() if within(bucket, at_ms)}
 
     def move_to(self, meter: Meter) -> None:
         """The window has another length now: each bucket counts to its end."""
         width, old = meter.width_ms, self.meter.width_ms
         buckets: dict[int, int] = {}
-        for one, amount in self.buckets.items():
-            place = ((one + 1) * old - 1) // width
-            buckets[place] = buckets.get(place, 0) + amount
+        for bucket, amount in self.buckets.items():
+            merged = ((bucket + 1) * old - 1) // width
+            buckets[merged] = buckets.get(merged, 0) + amount
         self.buckets = buckets
         self.values = {value: ((one + 1) * old - 1) // width for value, one in self.values.items()}
         self.meter = meter
@@ -205,11 +205,11 @@ class LimitUsage:
         """`table`: the partition's recovered state."""
         self.changed: dict[bytes, bytes | None] = {}
         read = (_Usage.decode(value) for key, value in table.items() if key.startswith(USAGE_PREFIX))
-        self._usage = {one.meter.key: one for one in read}
+        self._usage = {usage.meter.key: usage for usage in read}
         charged = (_decode_charged(value) for key, value in table.items() if key.startswith(CHARGE_PREFIX))
-        self._charged = {one.offset: one for one in sorted(charged)}
-        self._latest_ms = max((one.at_ms for one in self._charged.values()), default=0)
-        self._ends = [(one.end_ms, key) for key, one in self._usage.items()]
+        self._charged = {charge.offset: charge for charge in sorted(charged)}
+        self._latest_ms = max((limits_charged.at_ms for limits_charged in self._charged.values()), default=0)
+        self._ends = [(usage.end_ms, key) for key, usage in self._usage.items()]
         heapq.heapify(self._ends)
 
     def __len__(self) -> int:
@@ -244,13 +244,13 @@ class LimitUsage:
     def _count_subjects(self, at_ms: int) -> int:
         if len(self._usage) < MOST_SUBJECTS:
             return len(self._usage)
-        return sum(one.end_ms > at_ms for one in self._usage.values())
+        return sum(usage.end_ms > at_ms for usage in self._usage.values())
 
     def _count_own(self, meter: Meter, own: int | None, at_ms: int) -> int:
         charged = None if own is None else self._charged.get(own)
         if charged is None or not meter.is_within(charged.at_ms // meter.width_ms, at_ms):
             return 0
-        return sum(one.amount for one in charged.charges if one.meter[:2] == meter[:2])
+        return sum(charge.amount for charge in charged.charges if charge.meter[:2] == meter[:2])
 
     def apply(self, change: LimitsCharged | LimitsCorrected) -> None:
         """Take over a decision's change."""
@@ -270,9 +270,9 @@ class LimitUsage:
         if before is not None:
             self._take_back(before)
         self._drop_past(charged.at_ms)
-        for one in charged.charges:
-            if one.amount or one.values:
-                self._add(one, charged.at_ms)
+        for charge in charged.charges:
+            if charge.amount or charge.values:
+                self._add(charge, charged.at_ms)
         self._keep(charged)
         while len(self._charged) > MOST_CHARGED:
             self._forget(next(iter(self._charged)))
@@ -284,7 +284,8 @@ class LimitUsage:
             return
         self._take_back(charged)
         charges = (
-            one._replace(amount=0, values=(), later=one.values or one.later) for one in charged.charges
+            charge._replace(amount=0, values=(), later=charge.values or charge.later)
+            for charge in charged.charges
         )
         self._keep(charged._replace(charges=tuple(charges)))
 
@@ -294,14 +295,14 @@ class LimitUsage:
         if charged is None:
             return
         charges = []
-        for one in charged.charges:
-            after = one
-            if one.is_rows:
-                after = one._replace(amount=corrected.correct(one.amount))
+        for charge in charged.charges:
+            after = charge
+            if charge.is_rows:
+                after = charge._replace(amount=corrected.correct(charge.amount))
             elif corrected.happened:
-                after = one._replace(amount=one.full, values=one.values or one.later, later=())
-            if after != one:
-                self._replace(one, after, charged.at_ms)
+                after = charge._replace(amount=charge.full, values=charge.values or charge.later, later=())
+            if after != charge:
+                self._replace(charge, after, charged.at_ms)
             charges.append(after)
         carried = charged.carried or corrected.happened
         self._keep(charged._replace(charges=tuple(charges), carried=carried))
@@ -331,10 +332,10 @@ class LimitUsage:
         self._write(usage)
 
     def _take_back(self, charged: LimitsCharged) -> None:
-        for one in charged.charges:
-            usage = self._usage.get(one.meter.key)
-            if one.amount and usage is not None and usage.meter.measure == one.meter.measure:
-                usage.take_back(one.amount, charged.at_ms)
+        for charge in charged.charges:
+            usage = self._usage.get(charge.meter.key)
+            if charge.amount and usage is not None and usage.meter.measure == charge.meter.measure:
+                usage.take_back(charge.amount, charged.at_ms)
                 self._write(usage)
 
     def _write(self, usage: _Usage) -> None:
@@ -347,8 +348,8 @@ class LimitUsage:
     def _keep(self, charged: LimitsCharged) -> None:
         self._charged[charged.offset] = charged
         charges = [
-            (one.meter, wire_int(one.amount), wire_int(one.full), one.values, one.later)
-            for one in charged.charges
+            (charge.meter, wire_int(charge.amount), wire_int(charge.full), charge.values, charge.later)
+            for charge in charged.charges
         ]
         stored = [*charged[:4], charges]
         self.changed[_name_charge(charged.offset)] = orjson.dumps(stored, default=list)

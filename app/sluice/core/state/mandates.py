@@ -27,13 +27,13 @@ _KEPT_DIGITS = 32
 
 def find_mandate(gates: Mapping[str, Any], digest: str) -> Mapping[str, Any] | None:
     """The mandate of this digest among what is kept beside gates in stored form; None for none."""
-    kept = gates.get(name_mandate(digest))
-    return None if kept is None or kept[1]["digest"] != digest else kept[1]
+    stored = gates.get(name_mandate(digest))
+    return None if stored is None or stored[1]["digest"] != digest else stored[1]
 
 
 def count_mandates(gates: Mapping[str, Any], now_ms: int) -> int:
     """How many mandates count at this time."""
-    return sum(kept[0] > now_ms for name, kept in gates.items() if name.startswith(_PREFIX))
+    return sum(memory[0] > now_ms for name, memory in gates.items() if name.startswith(_PREFIX))
 
 
 def name_mandate(digest: str) -> str:
@@ -43,7 +43,7 @@ def name_mandate(digest: str) -> str:
 
 def list_past(gates: Mapping[str, Any], now_ms: int) -> list[str]:
     """The names of mandates whose time is over."""
-    return [name for name, kept in gates.items() if name.startswith(_PREFIX) and kept[0] <= now_ms]
+    return [name for name, memory in gates.items() if name.startswith(_PREFIX) and memory[0] <= now_ms]
 
 
 def find_end_ms(mandate: Mapping[str, Any], scope: Mapping[str, Any]) -> int:

@@ -31,12 +31,12 @@ def find_novelty(
     counts that may have come before the last fold."""
     if view.now >= signature.signed_at_ms - signature.window_ms + limits.idle_timeout_ms:
         return "forgotten"
-    known = _find(view, owner, input_record.topic)
-    if known is None:
+    previous = _find(view, owner, input_record.topic)
+    if previous is None:
         return "new"
-    if signature.nonce in known["seen"]:
+    if signature.nonce in previous["seen"]:
         return "replayed"
-    return "new" if signature.signed_at_ms > known["floor"] else "forgotten"
+    return "new" if signature.signed_at_ms > previous["floor"] else "forgotten"
 
 
 def keep_nonce(view: SessionView, owner: Who, input_record: InputRecord) -> None:
@@ -44,14 +44,14 @@ def keep_nonce(view: SessionView, owner: Who, input_record: InputRecord) -> None
     signature = input_record.signature
     if signature is None or signature.novelty != "new":
         return
-    known = _find(view, owner, input_record.topic) or {"floor": 0, "seen": {}}
-    floor, seen = known["floor"], {**known["seen"], signature.nonce: signature.signed_at_ms}
+    previous = _find(view, owner, input_record.topic) or {"floor": 0, "seen": {}}
+    floor, nonces = previous["floor"], {**previous["seen"], signature.nonce: signature.signed_at_ms}
     over = input_record.timestamp_ms - signature.window_ms
-    while len(seen) > MOST_NONCES or seen[next(iter(seen))] < over:
-        floor = max(floor, seen.pop(next(iter(seen))))
-    until = max(seen.values()) + signature.window_ms
+    while len(nonces) > MOST_NONCES or nonces[next(iter(nonces))] < over:
+        floor = max(floor, nonces.pop(next(iter(nonces))))
+    until = max(nonces.values()) + signature.window_ms
     view.remember_for_gate(
-        owner, _name(input_record.topic), GateMemory(until, {"floor": floor, "seen": seen})
+        owner, _name(input_record.topic), GateMemory(until, {"floor": floor, "seen": nonces})
     )
 
 

@@ -59,8 +59,8 @@ class OpenTable:
 
     def get(self, name: str) -> Any:
         """The entry of this name; None for none."""
-        found = self._new.get(name)
-        return found if found is not None or name in self._gone else self._stored.get(name)
+        value = self._new.get(name)
+        return value if value is not None or name in self._gone else self._stored.get(name)
 
     def __len__(self) -> int:
         """How many entries."""
@@ -79,24 +79,24 @@ class OpenTable:
 
     def put(self, name: str, stored: Any) -> None:
         """Keep an entry, in its place where there is one of the name."""
-        known, size = self._new.get(name), FIXED_BYTES.get(self._table)
-        if known is None and name not in self._gone:
-            known = self._stored.get(name)
-        if known is None:
+        previous, size = self._new.get(name), FIXED_BYTES.get(self._table)
+        if previous is None and name not in self._gone:
+            previous = self._stored.get(name)
+        if previous is None:
             self._count += 1
         else:
-            self.size -= size or entry_bytes(self._table, known)
+            self.size -= size or entry_bytes(self._table, previous)
         self.size += size or entry_bytes(self._table, stored)
         self._new[name] = stored
         self._changes.append(EntryKept(self._owner.tenant, self._owner.agent, self._table, name, stored))
 
     def drop(self, name: str) -> None:
         """Forget the entry of this name, if there is one."""
-        known = self.get(name)
-        if known is None:
+        previous = self.get(name)
+        if previous is None:
             return
         self._count -= 1
-        self.size -= entry_bytes(self._table, known)
+        self.size -= entry_bytes(self._table, previous)
         self._new.pop(name, None)
         if name in self._stored:
             self._gone.add(name)
@@ -125,28 +125,28 @@ class OpenMemory:
 
     def table(self, table: Table) -> OpenTable:
         """One of its tables."""
-        found = self._tables.get(table)
-        if found is None:
-            found = OpenTable(getattr(self._stored, table), self._owner, table, self._changes)
-            self._tables[table] = found
-        return found
+        open_table = self._tables.get(table)
+        if open_table is None:
+            open_table = OpenTable(getattr(self._stored, table), self._owner, table, self._changes)
+            self._tables[table] = open_table
+        return open_table
 
     def count(self, table: Table) -> int:
         """How many entries a table has."""
-        found = self._tables.get(table)
-        return len(getattr(self._stored, table) if found is None else found)
+        open_table = self._tables.get(table)
+        return len(getattr(self._stored, table) if open_table is None else open_table)
 
     @property
     def size(self) -> int:
         """Bytes that it takes at most in the stored form."""
-        return self._stored.size + sum([one.size for one in self._tables.values()])
+        return self._stored.size + sum([table.size for table in self._tables.values()])
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is remembered."""
         size = self._stored.size
-        for one in self._tables.values():
-            size += one.size
+        for table in self._tables.values():
+            size += table.size
         return size == AGENT_BYTES
 
     def marks(self) -> int:
@@ -162,18 +162,18 @@ class OpenMemory:
                 recent.drop(name)
 
 
-def add_flagged(kept: OpenTable, item: str, flags: Iterable[str], at_ms: int) -> None:
+def add_flagged(table: OpenTable, item: str, flags: Iterable[str], at_ms: int) -> None:
     """Add an item's flags, joined with those already kept for it, after the others. Beyond the bound drop the
     oldest; an item of its own then says that some were dropped."""
-    _put(kept, item, flags, at_ms)
-    while len(kept) > MAX_FLAGGED:
-        oldest = next(name for name in kept if name != FORGOTTEN)
-        kept.drop(oldest)
-        _put(kept, FORGOTTEN, (FORGOTTEN_FLAG,), at_ms)
+    _put(table, item, flags, at_ms)
+    while len(table) > MAX_FLAGGED:
+        oldest = next(name for name in table if name != FORGOTTEN)
+        table.drop(oldest)
+        _put(table, FORGOTTEN, (FORGOTTEN_FLAG,), at_ms)
 
 
-def _put(kept: OpenTable, item: str, flags: Iterable[str], at_ms: int) -> None:
-    known = kept.get(item)
-    before, times = ((), 0) if known is None else (known[0], known[1])
-    kept.drop(item)
-    kept.put(item, tuple(Flagged(tuple(sorted({*before, *flags})), times + 1, at_ms)))
+def _put(table: OpenTable, item: str, flags: Iterable[str], at_ms: int) -> None:
+    previous = table.get(item)
+    before, times = ((), 0) if previous is None else (previous[0], previous[1])
+    table.drop(item)
+    table.put(item, tuple(Flagged(tuple(sorted({*before, *flags})), times + 1, at_ms)))

@@ -69,35 +69,35 @@ class ReadTally(NamedTuple):
 NOTHING_READ: Mapping[str, ReadTally] = {}
 
 
-def add_read(known: Any, times: int, last: str, at_ms: int) -> tuple[Any, ...]:
-    """The stored ReadTally after what came in at a moment, `last` as states keep ids. `known`: the one
+def add_read(previous: Any, times: int, last: str, at_ms: int) -> tuple[Any, ...]:
+    """The stored ReadTally after what came in at a moment, `last` as states keep ids. `previous`: the one
     before; None for none."""
-    return tuple(ReadTally((known[0] if known else 0) + times, at_ms, last))
+    return tuple(ReadTally((previous[0] if previous else 0) + times, at_ms, last))
 
 
-def read_by_all(kept: Iterable[Mapping[str, Any]]) -> Mapping[str, ReadTally]:
+def read_by_all(read_by_agent: Iterable[Mapping[str, Any]]) -> Mapping[str, ReadTally]:
     """What several agents have read, together: one may act on what another has read."""
-    found: dict[str, ReadTally] = {}
-    for one in kept:
-        for kind, stored in one.items():
-            mine, known = ReadTally(*stored), found.get(kind)
-            if known is not None:
-                latest = max(mine, known, key=lambda read: read[1:])
-                mine = latest._replace(times=mine.times + known.times)
-            found[kind] = mine
-    return found
+    tallies: dict[str, ReadTally] = {}
+    for table in read_by_agent:
+        for kind, stored in table.items():
+            mine, tally = ReadTally(*stored), tallies.get(kind)
+            if tally is not None:
+                latest = max(mine, tally, key=lambda read: read[1:])
+                mine = latest._replace(times=mine.times + tally.times)
+            tallies[kind] = mine
+    return tallies
 
 
-def join_all(known: list[RecentRetrieval]) -> RecentRetrieval | None:
+def join_all(retrievals: list[RecentRetrieval]) -> RecentRetrieval | None:
     """One memory of all requests under one id, in the order of their inputs; None for none."""
-    known.sort(key=lambda one: (one.at_ms, one.offset))
-    items = sum(one.size for one in known)
-    return reduce(lambda one, later: one.join(later, items), known) if known else None
+    retrievals.sort(key=lambda retrieval: (retrieval.at_ms, retrieval.offset))
+    items = sum(retrieval.size for retrieval in retrievals)
+    return reduce(lambda retrieval, later: retrieval.join(later, items), retrievals) if retrievals else None
 
 
-def flags_in(kept: Mapping[str, Any], after_ms: int) -> dict[str, list[str]]:
+def flags_in(table: Mapping[str, Any], after_ms: int) -> dict[str, list[str]]:
     """The flags of each item that was read after a moment."""
-    return {item: [*stored[0]] for item, stored in kept.items() if stored[2] > after_ms}
+    return {item: [*stored[0]] for item, stored in table.items() if stored[2] > after_ms}
 
 
 def join_flags(
@@ -105,15 +105,15 @@ def join_flags(
 ) -> dict[str, list[str]]:
     """The flags of each item that was read after a moment: all items of this agent, and as many items of
     other agents as one agent may have. One more item says if there were others."""
-    found = flags_in(own, after_ms)
-    room = MAX_FLAGGED
-    for item, flags in [pair for kept in others for pair in flags_in(kept, after_ms).items()]:
-        room -= item not in found
-        if item in found or room >= 0:
-            found[item] = sorted({*found.get(item, ()), *flags})
+    matches = flags_in(own, after_ms)
+    capacity = MAX_FLAGGED
+    for item, flags in [pair for flagged in others for pair in flags_in(flagged, after_ms).items()]:
+        capacity -= item not in matches
+        if item in matches or capacity >= 0:
+            matches[item] = sorted({*matches.get(item, ()), *flags})
         else:
-            found[FORGOTTEN] = [FORGOTTEN_FLAG]
-    return found
+            matches[FORGOTTEN] = [FORGOTTEN_FLAG]
+    return matches
 
 
 def item_mark(item_id: str) -> str:

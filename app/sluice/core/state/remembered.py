@@ -76,11 +76,11 @@ class RecentAction(NamedTuple):
     def encode(self) -> tuple[Any, ...]:
         """The form in states: counts as records write them, and of the fields after `most` only those that
         are true."""
-        kept = self
+        action = self
         if max(self.counted, self.peak, self.most) > MAX_SAFE_INTEGER:
             counts = wire_int(self.counted), wire_int(self.peak), wire_int(self.most)
-            kept = self._replace(counted=counts[0], peak=counts[1], most=counts[2])  # type: ignore[arg-type]
-        return tuple(kept) if self.signed or self.disputed else kept[:UNSETTLED]
+            action = self._replace(counted=counts[0], peak=counts[1], most=counts[2])  # type: ignore[arg-type]
+        return tuple(action) if self.signed or self.disputed else action[:UNSETTLED]
 
 
 UNSETTLED = RecentAction._fields.index("signed")

@@ -39,24 +39,26 @@ def find_meant(view: SessionView, tenant: str, report: EarlyOutcome) -> list[tup
     account = view.account(tenant)
     if account is None:
         return []
-    found = [pair for pair in _find_by_id(view, tenant, report.action_id) if report.means(pair[1])]
-    if not found and report.offset is not None:
+    matches = [pair for pair in _find_by_id(view, tenant, report.action_id) if report.means(pair[1])]
+    if not matches and report.offset is not None:
         disputed = account.find_disputed(report.offset, report.action_id)
         if disputed is not None and report.means(disputed[1]):
-            found = [(Who(tenant, disputed[0]), disputed[1])]
-    return found
+            matches = [(Who(tenant, disputed[0]), disputed[1])]
+    return matches
 
 
 def is_past(view: SessionView, report: EarlyOutcome, offset: int) -> bool:
     """Whether an action with the outcome's id has arrived at this offset or a later one."""
-    found = _find_by_id(view, report.tenant or "", report.action_id)
-    return any(one.offset >= offset for _, one in found)
+    by_id = _find_by_id(view, report.tenant or "", report.action_id)
+    return any(action.offset >= offset for _, action in by_id)
 
 
 def is_waiting(view: SessionView, report: EarlyOutcome) -> bool:
     """Whether an equal signed outcome already waits."""
     told = (True, shorten_id(report.action_id), report.offset, report.rows)
-    return any((one.signed, one.action_id, one.offset, one.rows) == told for one in view.early)
+    return any(
+        (earlier.signed, earlier.action_id, earlier.offset, earlier.rows) == told for earlier in view.early
+    )
 
 
 def may_wait(view: SessionView, report: EarlyOutcome, limits: SessionLimits) -> bool:
@@ -65,16 +67,18 @@ def may_wait(view: SessionView, report: EarlyOutcome, limits: SessionLimits) -> 
     most = limits.max_early_outcomes
     if EARLY_BYTES * (len(view.early) + 1) > limits.max_state_bytes:
         return False
-    alike = [one for one in view.early if one.signed == report.signed]
-    own = sum((one.tenant, one.reported_by) == (report.tenant, report.reported_by) for one in alike)
+    alike = [other for other in view.early if other.signed == report.signed]
+    own = sum((other.tenant, other.reported_by) == (report.tenant, report.reported_by) for other in alike)
     return own < most and (report.signed or len(alike) < REPORTERS_THAT_WAIT * most)
 
 
 def _find_by_id(view: SessionView, tenant: str, action_id: str) -> list[tuple[Who, RecentAction]]:
     account = view.account(tenant)
     agents = {} if account is None else account.agents
-    found = [(Who(tenant, agent), memory.action(action_id)) for agent, memory in agents.items()]
-    return [(owner, one) for owner, one in found if one is not None and view.is_in_window(one.at_ms)]
+    matches = [(Who(tenant, agent), memory.action(action_id)) for agent, memory in agents.items()]
+    return [
+        (owner, action) for owner, action in matches if action is not None and view.is_in_window(action.at_ms)
+    ]
 
 
 class ActionUsage(NamedTuple):
@@ -114,21 +118,23 @@ class Settlement(NamedTuple):
     new: bool
 
 
-def count(view: SessionView, seen: ActionUsage, mark: str, *, carried: bool, known: bool, room: bool) -> None:
+def count(
+    view: SessionView, usage: ActionUsage, mark: str, *, carried: bool, known: bool, room: bool
+) -> None:
     """Count an action that comes for the first time; carried out, it counts whatever else is wrong with it,
     and what its tool returns is read.
 
     `mark`: of its ruling; `known`: another action is remembered under its id; `room`: it can be remembered.
     """
-    other = view.action(seen.owner, seen.action_id) if known else None
+    other = view.action(usage.owner, usage.action_id) if known else None
     if other is not None:
-        share_id(view, seen, other, carried=carried)
+        share_id(view, usage, other, carried=carried)
     elif room:
-        reserve(view, seen, mark, carried=carried)
+        reserve(view, usage, mark, carried=carried)
     elif carried:
-        count_only(view, seen)
-    if carried and (seen.reads is not None or seen.returns is not None):
-        expect_results(view, seen)
+        count_only(view, usage)
+    if carried and (usage.reads is not None or usage.returns is not None):
+        expect_results(view, usage)
 
 
 def expect_results(view: SessionView, usage: ActionUsage) -> None:
@@ -148,74 +154,76 @@ def name_results(offset: int) -> str:
     return f"a{offset}"
 
 
-def reserve(view: SessionView, seen: ActionUsage, mark: str, *, carried: bool) -> None:
+def reserve(view: SessionView, usage: ActionUsage, mark: str, *, carried: bool) -> None:
     """Remember a new action, of which no outcome has told and which shares its id with no other; if it is
     carried out, count its rows and the action."""
-    counted, times = (seen.rows, 1) if carried else (0, 0)
-    most = max(seen.rows, 1) * seen.unsigned_factor
-    view.count(seen.owner.tenant, counted, times)
-    stored: tuple[Any, ...] = seen.digest, seen.offset, view.now, mark, counted, times, False, 0, most
+    counted, times = (usage.rows, 1) if carried else (0, 0)
+    most = max(usage.rows, 1) * usage.unsigned_factor
+    view.count(usage.owner.tenant, counted, times)
+    stored: tuple[Any, ...] = usage.digest, usage.offset, view.now, mark, counted, times, False, 0, most
     if max(counted, most) > MAX_SAFE_INTEGER:
         stored = *stored[:4], wire_int(counted), times, False, 0, wire_int(most)
-    view.remember_first(seen.owner, seen.action_id, stored)
+    view.remember_first(usage.owner, usage.action_id, stored)
 
 
-def share_id(view: SessionView, seen: ActionUsage, known: RecentAction, *, carried: bool) -> None:
+def share_id(view: SessionView, usage: ActionUsage, action: RecentAction, *, carried: bool) -> None:
     """Record a second action with a known id. If it is still carried out (standard mode, shadow), it counts.
 
     An outcome can no longer distinguish the two actions: from now on no outcome lowers the total, and one
     that raises it counts for each action.
     """
     if carried:
-        view.count(seen.owner.tenant, seen.rows, 1)
-        known = known._replace(counted=known.counted + seen.rows, carried=known.carried + 1)
-    most = max(known.most, seen.most)
-    view.remember(seen.owner, seen.action_id, known._replace(shared=True, most=most))
+        view.count(usage.owner.tenant, usage.rows, 1)
+        action = action._replace(counted=action.counted + usage.rows, carried=action.carried + 1)
+    most = max(action.most, usage.most)
+    view.remember(usage.owner, usage.action_id, action._replace(shared=True, most=most))
 
 
-def count_only(view: SessionView, seen: ActionUsage) -> str:
+def count_only(view: SessionView, usage: ActionUsage) -> str:
     """Count an action for which there is no room in the memory; return the tenant of the account that counts
     it."""
-    own = seen.owner.tenant
+    own = usage.owner.tenant
     tenant = own if view.has_account(own) else UNREGISTERED
-    view.count(tenant, seen.rows, 1)
+    view.count(tenant, usage.rows, 1)
     return tenant
 
 
-def settle(view: SessionView, owner: Who, known: RecentAction, report: EarlyOutcome) -> Settlement:
+def settle(view: SessionView, owner: Who, action: RecentAction, report: EarlyOutcome) -> Settlement:
     """Replace the rows counted for the action by an outcome's rows.
 
     Several actions carried out under one id each count the largest outcome, because each of them may have
     done it. A denied action that was carried out after all counts too.
     """
-    rows = report.rows if report.signed else min(report.rows, known.most)
-    final = report.signed and not known.shared and not known.signed
-    peak = rows if final else max(known.peak, rows)
-    counted = rows if final else max(known.counted, max(known.carried, 1) * peak)
-    first = known.carried == 0 and rows > 0
-    total = view.count(owner.tenant, counted - known.counted, int(first))
-    claims_more = not report.signed and report.rows > known.most
-    after = known._replace(
+    rows = report.rows if report.signed else min(report.rows, action.most)
+    final = report.signed and not action.shared and not action.signed
+    peak = rows if final else max(action.peak, rows)
+    counted = rows if final else max(action.counted, max(action.carried, 1) * peak)
+    first = action.carried == 0 and rows > 0
+    total = view.count(owner.tenant, counted - action.counted, int(first))
+    claims_more = not report.signed and report.rows > action.most
+    after = action._replace(
         counted=counted,
-        carried=1 if first else known.carried,
+        carried=1 if first else action.carried,
         peak=peak,
-        signed=known.signed or report.signed,
-        disputed=not report.signed and (claims_more or known.disputed),
+        signed=action.signed or report.signed,
+        disputed=not report.signed and (claims_more or action.disputed),
     )
     view.remember(owner, report.action_id, after)
-    new = claims_more and not known.disputed
-    stands = final and (first or known.carried > 0)
-    by = counted - known.counted if known.shared and not first else None
-    view.settled.append(LimitsCorrected(known.offset, counted, stands, first, by))
-    return Settlement(owner.tenant, known.counted, counted, total, counted < known.counted, claims_more, new)
+    new = claims_more and not action.disputed
+    stands = final and (first or action.carried > 0)
+    by = counted - action.counted if action.shared and not first else None
+    view.settled.append(LimitsCorrected(action.offset, counted, stands, first, by))
+    return Settlement(
+        owner.tenant, action.counted, counted, total, counted < action.counted, claims_more, new
+    )
 
 
-def is_settled_for_good(known: RecentAction, report: EarlyOutcome) -> bool:
+def is_settled_for_good(action: RecentAction, report: EarlyOutcome) -> bool:
     """Whether a signed outcome has already settled the action and this outcome does not change that.
 
     A signature counts once. A second signed outcome may raise the result of the first. An unsigned outcome
     may not, unless several actions share the id: it may mean one of the others.
     """
-    if not known.signed:
+    if not action.signed:
         return False
-    return report.rows <= known.peak if report.signed else not known.shared
+    return report.rows <= action.peak if report.signed else not action.shared

@@ -129,15 +129,15 @@ class ValuesSeen(NamedTuple):
 
     def make_fields(self) -> dict[str, Any]:
         """The fields in a verdict."""
-        seen: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "complete": self.complete,
-            "values": {path: one.make_fields() for path, one in self.values.items()},
+            "values": {path: value.make_fields() for path, value in self.values.items()},
         }
         if self.untainted:
-            seen["untainted"] = True
+            fields["untainted"] = True
         if self.uses:
-            seen["uses"] = {path: one.make_fields() for path, one in self.uses.items()}
-        return seen
+            fields["uses"] = {path: use.make_fields() for path, use in self.uses.items()}
+        return fields
 
 
 NO_VALUES_SEEN = ValuesSeen({}, complete=False)
@@ -146,8 +146,8 @@ NO_VALUES_SEEN = ValuesSeen({}, complete=False)
 
 def read_recorded_values(recorded: Mapping[str, Any]) -> ValuesSeen:
     """From a verdict: the way back of `ValuesSeen.recorded`."""
-    values = {path: SeenValue(**one) for path, one in recorded["values"].items()}
-    uses = {path: SeenUse(**one) for path, one in (recorded.get("uses") or {}).items()}
+    values = {path: SeenValue(**value) for path, value in recorded["values"].items()}
+    uses = {path: SeenUse(**value) for path, value in (recorded.get("uses") or {}).items()}
     return ValuesSeen(values, recorded["complete"], uses, untainted=bool(recorded.get("untainted")))
 
 
@@ -159,13 +159,15 @@ def unpack_fingerprints(prints: str) -> list[bytes]:
 
 def pack_fingerprints(fingerprints: Iterable[bytes]) -> str:
     """The text that an entry holds of fingerprints, each once."""
-    return b64encode(b"".join(dict.fromkeys(one[:FINGERPRINT_BYTES] for one in fingerprints))).decode()
+    return b64encode(
+        b"".join(dict.fromkeys(fingerprint[:FINGERPRINT_BYTES] for fingerprint in fingerprints))
+    ).decode()
 
 
 def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, bytes]) -> ValuesSeen:
     """What the tables of several agents (stored SeenEntry by name) say of an action's values. `fingerprints`:
     by the argument's path."""
-    found: dict[str, SeenValue] = {}
+    values: dict[str, SeenValue] = {}
     complete, untainted = True, not holds_strangers(tables)
     wanted = [(path, one[:FINGERPRINT_BYTES]) for path, one in fingerprints.items()]
     written = _find_written(tables, wanted)
@@ -180,10 +182,10 @@ def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, byte
                 if fingerprint in raw and _holds(raw, fingerprint):
                     is_written = bool(trusted) and path in written
                     value = SeenValue(bool(trusted) and not is_written, source, at_ms, is_written)
-                    known = found.get(path)
-                    if known is None or (value.trusted, value.at_ms) > (known.trusted, known.at_ms):
-                        found[path] = value
-    return ValuesSeen(found, complete, untainted=untainted)
+                    observed = values.get(path)
+                    if observed is None or (value.trusted, value.at_ms) > (observed.trusted, observed.at_ms):
+                        values[path] = value
+    return ValuesSeen(values, complete, untainted=untainted)
 
 
 def holds_strangers(tables: Sequence[Mapping[str, Any]]) -> bool:
@@ -197,10 +199,10 @@ def holds_strangers(tables: Sequence[Mapping[str, Any]]) -> bool:
 
 def _find_written(tables: Sequence[Mapping[str, Any]], wanted: Sequence[tuple[str, bytes]]) -> frozenset[str]:
     """The paths of values that an agent used before a trusted result had them; all where not all are kept."""
-    kept = [table[WRITTEN_ENTRY] for table in tables if WRITTEN_ENTRY in table]
-    if any(entry[3] == CUT for entry in kept):
+    entries = [table[WRITTEN_ENTRY] for table in tables if WRITTEN_ENTRY in table]
+    if any(entry[3] == CUT for entry in entries):
         return frozenset(path for path, _ in wanted)
-    every = [_decode(entry[4]) for entry in kept]
+    every = [_decode(entry[4]) for entry in entries]
     return frozenset(path for path, fingerprint in wanted if any(_holds(raw, fingerprint) for raw in every))
 
 

@@ -138,9 +138,9 @@ class Remembered:
     def put(self, table: Table, name: str, stored: Any) -> None:
         """Keep an entry, in its place where there is one of the name."""
         entries = getattr(self, table)
-        known, size = entries.get(name), FIXED_BYTES.get(table)
-        if known is not None:
-            self.size -= size or entry_bytes(table, known)
+        previous, size = entries.get(name), FIXED_BYTES.get(table)
+        if previous is not None:
+            self.size -= size or entry_bytes(table, previous)
         entries[name] = stored
         self.size += size or entry_bytes(table, stored)
         if table == "recent" and (self.settled or len(stored) > UNSETTLED):
@@ -175,7 +175,7 @@ class Remembered:
 
     def values_of_gates(self, cut_ms: int) -> Mapping[str, Any]:
         """What gates remember, by the gate's name, without what is over."""
-        return {name: kept[1] for name, kept in self.gates.items() if kept[0] > cut_ms}
+        return {name: memory[1] for name, memory in self.gates.items() if memory[0] > cut_ms}
 
     def list_expired(self, cut_ms: int) -> Iterator[tuple[str, Table]]:
         """The names of the entries of this time or before, with their tables."""
@@ -184,17 +184,17 @@ class Remembered:
                 if stored[2] > cut_ms:
                     break
                 yield name, table
-        for name, kept in self.gates.items():
-            if kept[0] <= cut_ms:
+        for name, memory in self.gates.items():
+            if memory[0] <= cut_ms:
                 yield name, "gates"
 
     def is_over(self, cut_ms: int) -> bool:
         """Whether there is something of this time or before, or nothing, and nothing later. What it knows of
         sources, untrusted content and values has no time; what gates remember has a later one of its own."""
         timed = False
-        for kept in (self.recent, self.writes, self.retrievals, self.flagged, self.lessons):
-            if kept:
-                if kept[next(reversed(kept))][2] > cut_ms:
+        for table in (self.recent, self.writes, self.retrievals, self.flagged, self.lessons):
+            if table:
+                if table[next(reversed(table))][2] > cut_ms:
                     return False
                 timed = True
         for until_ms, *_ in self.gates.values():
@@ -293,9 +293,9 @@ class Pages:
         agents: dict[tuple[str, str], int] = {}
         entries = []
         for slot in range(page * PAGE, min((page + 1) * PAGE, len(self._slots))):
-            held = self._slots[slot]
-            if held is not None:
-                order, (tenant, agent, table, name), stored = held
+            entry = self._slots[slot]
+            if entry is not None:
+                order, (tenant, agent, table, name), stored = entry
                 whose = agents.setdefault((tenant, agent), len(agents))
                 entries.append([slot, order, whose, PLACES.index(table), name, stored])
         if not entries:
@@ -312,11 +312,13 @@ class Pages:
         for agents, entries in pages:
             for slot, order, whose, table, name, stored in entries:
                 self._slots[slot] = order, (*agents[whose], PLACES[table], name), stored
-        found = sorted((one for one in self._slots if one is not None), key=itemgetter(0))
-        self._where = {one[1]: slot for slot, one in enumerate(self._slots) if one is not None}
-        self._free = [slot for slot, one in enumerate(self._slots) if one is None]
-        self._next = found[-1][0] if found else 0
-        return [(name, stored) for _, name, stored in found]
+        filled = sorted((entry for entry in self._slots if entry is not None), key=itemgetter(0))
+        self._where = {
+            slot_entry[1]: slot for slot, slot_entry in enumerate(self._slots) if slot_entry is not None
+        }
+        self._free = [slot for slot, entry in enumerate(self._slots) if entry is None]
+        self._next = filled[-1][0] if filled else 0
+        return [(name, stored) for _, name, stored in filled]
 
 
 @dataclass(slots=True)
@@ -363,8 +365,8 @@ class Account:
     def size(self) -> int:
         """Bytes that it takes at most in the stored form."""
         size = ACTION_BYTES * len(self.disputed)
-        for one in self.agents.values():
-            size += one.size
+        for agent in self.agents.values():
+            size += agent.size
         return size
 
     @classmethod
@@ -424,9 +426,9 @@ class SessionState:
     def _head(self) -> bytes:
         """`{"due":<13 digits of ms>,`, times and totals, how many pages there are, and the first page."""
         accounts = {}
-        for name, one in self.accounts.items():
-            rows = one.rows if one.rows <= MAX_SAFE_INTEGER else str(one.rows)
-            accounts[name] = [rows, one.actions, [*one.agents]]
+        for name, account in self.accounts.items():
+            rows = account.rows if account.rows <= MAX_SAFE_INTEGER else str(account.rows)
+            accounts[name] = [rows, account.actions, [*account.agents]]
         rest = {"o": self.opened_at, "t": self.last_at, "a": accounts, "n": self.pages.count}
         first = self.pages.encode(0) or b"null"
         return b'%b%013d,%b,"p":%b}' % (_DUE_PREFIX, self.due_ms, orjson.dumps(rest)[1:-1], first)
@@ -439,8 +441,8 @@ class SessionState:
             return state
         rest = orjson.loads(b"{" + head[_DUE_END + 1 :])
         state.due_ms, state.opened_at, state.last_at = due_ms(head), rest["o"], rest["t"]
-        state.accounts = {name: Account.decode(one) for name, one in rest["a"].items()}
-        pages = [table[one] for number in range(1, rest["n"]) if (one := page_key(key, number)) in table]
+        state.accounts = {name: Account.decode(account) for name, account in rest["a"].items()}
+        pages = [table[page] for number in range(1, rest["n"]) if (page := page_key(key, number)) in table]
         first = [] if rest["p"] is None else [rest["p"]]
         for name, stored in state.pages.restore(rest["n"], [*first, *map(orjson.loads, pages)]):
             state.put(name, stored)
@@ -641,5 +643,7 @@ SessionChange = (
 
 
 def _early(stored: list[Any]) -> EarlyOutcome:
-    one = EarlyOutcome(*stored)
-    return one._replace(rows=int(one.rows), offset=None if one.offset is None else int(one.offset))
+    report = EarlyOutcome(*stored)
+    return report._replace(
+        rows=int(report.rows), offset=None if report.offset is None else int(report.offset)
+    )

@@ -177,11 +177,11 @@ class SessionView:
         self._opened_at = self.now if fresh else state.opened_at
 
     def _refuse_early(self) -> None:
-        for one in self.state.early.values():
-            if one.at_ms > self._cut_ms:
+        for report in self.state.early.values():
+            if report.at_ms > self._cut_ms:
                 break
-            self.refused.append(one)
-            self.answer(one)
+            self.refused.append(report)
+            self.answer(report)
 
     def is_in_window(self, at_ms: int) -> bool:
         """Whether an input of this time is still remembered."""
@@ -213,7 +213,7 @@ class SessionView:
         if not self.state.early and not self._waits:
             return []
         every = (*self.state.early.values(), *self._waits)
-        return [one for one in every if one.place not in self._answered]
+        return [report for report in every if report.place not in self._answered]
 
     def wait(self, outcome: EarlyOutcome) -> None:
         """Let an outcome wait for its action."""
@@ -244,7 +244,7 @@ class SessionView:
         last_at = self.now if touched else self.state.last_at
         due = min(last_at + self._limits.idle_timeout_ms, NEVER_DUE_MS)
         if self.state.early or self._waits:
-            due = min([due, *(one.at_ms + self._limits.action_window_ms for one in self.early[:1])])
+            due = min([due, *(report.at_ms + self._limits.action_window_ms for report in self.early[:1])])
         changes: list[SessionChange] = [Restarted()] if self.restarted else []
         for tenant, totals in self._totals.items():
             account = self._base.get(tenant)
@@ -269,10 +269,10 @@ class SessionView:
             return
         self._expired.add(tenant)
         cut_ms = self._cut_ms
-        for agent, one in self._base[tenant].agents.items():
-            recent = one.recent
-            if not (recent and recent[next(reversed(recent))][2] > cut_ms) and one.is_over(cut_ms):
-                self._left[Who(tenant, agent)] = one.drop_timed()
+        for agent, memory in self._base[tenant].agents.items():
+            recent = memory.recent
+            if not (recent and recent[next(reversed(recent))][2] > cut_ms) and memory.is_over(cut_ms):
+                self._left[Who(tenant, agent)] = memory.drop_timed()
                 self._changes.append(AgentExpired(tenant, agent))
 
     def _read_stored(self, owner: Who) -> Remembered:
@@ -338,12 +338,12 @@ class SessionView:
     def remember(self, owner: Who, action_id: str, action: RecentAction) -> None:
         """Keep an action for its window, or replace what is kept of it."""
         self._open(owner.tenant)
-        kept, stored = shorten_id(action_id), action.encode()
+        short_id, stored = shorten_id(action_id), action.encode()
         if self.is_in_window(action.at_ms):
-            self._memory(owner).table("recent").put(kept, stored)
+            self._memory(owner).table("recent").put(short_id, stored)
         disputed = owner.tenant, str(action.offset)
         if action.disputed:
-            self._changes.append(DisputeOpened(*disputed, (kept, owner.agent, *stored)))
+            self._changes.append(DisputeOpened(*disputed, (short_id, owner.agent, *stored)))
         elif self._is_disputed(*disputed):
             self._changes.append(DisputeEnded(*disputed))
         self._disputed[disputed] = action.disputed
@@ -381,8 +381,10 @@ class SessionView:
 
     def writes(self, tenant: str) -> list[RecentWrite]:
         """All that is remembered of writes of a tenant's agents."""
-        found = [RecentWrite(*kept) for one in self._list_tenant(tenant) for kept in one.writes.values()]
-        return [one for one in found if self.is_in_window(one.at_ms)]
+        writes = [
+            RecentWrite(*write) for agent in self._list_tenant(tenant) for write in agent.writes.values()
+        ]
+        return [write for write in writes if self.is_in_window(write.at_ms)]
 
     def remember_write(self, owner: Who, write_id: str, write: RecentWrite) -> None:
         """Keep a memory write for its window, or replace what is kept of it."""
@@ -391,9 +393,11 @@ class SessionView:
     def source(self, tenant: str, source_id: str) -> tuple[str | None, int | None]:
         """The type of a memory source and the time of its last write in this session, ms, by any agent of the
         tenant; None if nothing is kept."""
-        kept = shorten_id(source_id)
-        entries = [one.sources[kept] for one in self._list_tenant(tenant) if kept in one.sources]
-        return (entries[0][0], max(one[1] for one in entries)) if entries else (None, None)
+        short_id = shorten_id(source_id)
+        entries = [
+            agent.sources[short_id] for agent in self._list_tenant(tenant) if short_id in agent.sources
+        ]
+        return (entries[0][0], max(entry[1] for entry in entries)) if entries else (None, None)
 
     def has_room_for_write(self, owner: Who) -> bool:
         """Whether one more memory write of this agent can be remembered; see `has_room`."""
@@ -404,19 +408,21 @@ class SessionView:
 
     def remember_source(self, owner: Who, source_id: str, source_type: str, at_ms: int) -> None:
         """Keep a source's last write; if the agent's room is full, it replaces the agent's oldest source."""
-        memory, kept = self._memory(owner), shorten_id(source_id)
+        memory, short_id = self._memory(owner), shorten_id(source_id)
         sources, most = memory.table("sources"), self._limits.max_known_sources
-        sources.drop(kept)
+        sources.drop(short_id)
         while len(sources) and (len(sources) >= most or not self.fits(owner, SOURCE_BYTES)):
             sources.drop(next(iter(sources)))
         if most > 0 and self.fits(owner, SOURCE_BYTES):
-            sources.put(kept, (source_type, at_ms))
+            sources.put(short_id, (source_type, at_ms))
 
     def retrieval(self, tenant: str, request_id: str) -> RecentRetrieval | None:
         """What is remembered under a request's id, for all agents of the tenant, with the tier of the last
         request; None outside its window."""
         every = (memory.retrieval(request_id) for memory in self._list_tenant(tenant))
-        return join_all([one for one in every if one is not None and self.is_in_window(one.at_ms)])
+        return join_all(
+            [retrieval for retrieval in every if retrieval is not None and self.is_in_window(retrieval.at_ms)]
+        )
 
     def remember_retrieval(self, owner: Who, request_id: str, retrieval: RecentRetrieval) -> None:
         """Keep the decided items of a retrieval, together with what is kept under its id; of those for which
@@ -424,12 +430,12 @@ class SessionView:
         that is not enough, it is not kept."""
         if owner.tenant == UNREGISTERED:
             return
-        memory, kept, limits = self._memory(owner), shorten_id(request_id), self._limits
+        memory, short_id, limits = self._memory(owner), shorten_id(request_id), self._limits
         table = memory.table("retrievals")
-        known = table.get(kept)
-        table.drop(kept)
-        if known is not None:
-            retrieval = RecentRetrieval(*known).join(retrieval, limits.max_recent_items)
+        previous = table.get(short_id)
+        table.drop(short_id)
+        if previous is not None:
+            retrieval = RecentRetrieval(*previous).join(retrieval, limits.max_recent_items)
         size, items = RETRIEVAL_BYTES + len(retrieval.items), memory.marks() + retrieval.size
 
         def has_room() -> bool:
@@ -441,7 +447,7 @@ class SessionView:
             items -= RecentRetrieval(*table.get(oldest)).size
             table.drop(oldest)
         if has_room():
-            table.put(kept, tuple(retrieval))
+            table.put(short_id, tuple(retrieval))
 
     def remember_flags(self, owner: Who, items: Mapping[str, Iterable[str]]) -> None:
         """Keep the flags of served items; without room for them, keep that there were some."""
@@ -463,7 +469,9 @@ class SessionView:
     def look_up_values(self, owner: Who, fingerprints: Mapping[str, bytes]) -> ValuesSeen:
         """What the session has seen of an action's values, whichever agent of the tenant it came to.
         `fingerprints`: by the argument's path."""
-        return look_up([one.values for one in self._list_tenant(owner.tenant) if one.values], fingerprints)
+        return look_up(
+            [agent.values for agent in self._list_tenant(owner.tenant) if agent.values], fingerprints
+        )
 
     def expect_values(self, owner: Who, name: str, tool: str, own: Sequence[bytes], *, trusted: bool) -> None:
         """Keep that a call whose results count is carried out, and that its values are not known yet. `own`:
@@ -485,7 +493,7 @@ class SessionView:
         enforcement point; then they complete the entry of an expected call, and are trusted where that says
         so. Others stand beside it, and what was expected stays incomplete."""
         expected, state = self.entry(owner, "values", name), WHOLE if complete else CUT
-        prints = [one[:FINGERPRINT_BYTES] for one in fingerprints]
+        prints = [print_[:FINGERPRINT_BYTES] for print_ in fingerprints]
         if expected is None or not signed:
             source = source if expected is None else expected[2]
             name = f"{name}{UNEXPECTED}"
@@ -493,17 +501,17 @@ class SessionView:
         trusted = False
         if expected is not None:
             trusted, source = bool(expected[0]) and signed, expected[2]
-            known = unpack_fingerprints(expected[4])
+            expected_prints = unpack_fingerprints(expected[4])
             if expected[3] == EXPECTED:
-                echoed = [one for one in prints if one in known]
+                echoed = [one for one in prints if one in expected_prints]
                 if trusted and echoed:
-                    prints = [one for one in prints if one not in known]
+                    prints = [one for one in prints if one not in expected_prints]
                     entry = SeenEntry(
                         False, self._at_ms, shorten_id(source), WHOLE, pack_fingerprints(echoed)
                     )
                     self._put_values(owner, f"{name}{ECHO}", entry)
             else:
-                prints = [*known, *prints]
+                prints = [*expected_prints, *prints]
                 state = max(state, expected[3])
         entry = SeenEntry(trusted, self._at_ms, shorten_id(source), state, pack_fingerprints(prints))
         self._put_values(owner, name, entry)
@@ -513,10 +521,10 @@ class SessionView:
         `master`: the key of fingerprints."""
         if owner.tenant == UNREGISTERED:
             return
-        key, found = find_tenant_key(master, owner.tenant), collect_values(content)
-        if found.values or found.truncated:
-            state = CUT if found.truncated else WHOLE
-            packed = pack_fingerprints(fingerprint(key, one) for one in found.values)
+        key, values = find_tenant_key(master, owner.tenant), collect_values(content)
+        if values.values or values.truncated:
+            state = CUT if values.truncated else WHOLE
+            packed = pack_fingerprints(fingerprint(key, value) for value in values.values)
             self._put_values(owner, name, SeenEntry(False, self._at_ms, shorten_id(source), state, packed))
         else:
             self.remember_strangers(owner, source)
@@ -533,16 +541,16 @@ class SessionView:
         later may only repeat what the call wrote. `key`: the tenant's, of fingerprints."""
         if owner.tenant == UNREGISTERED:
             return
-        tables = [one.values for one in self._list_tenant(owner.tenant) if one.values]
+        tables = [agent.values for agent in self._list_tenant(owner.tenant) if agent.values]
         collected = collect_values(content)
-        prints = {one.text: fingerprint(key, one) for one in collected.values}
-        seen = look_up(tables, prints).values
-        new = [one for text, one in prints.items() if text not in seen or not seen[text].trusted]
+        prints = {value.text: fingerprint(key, value) for value in collected.values}
+        values = look_up(tables, prints).values
+        new = [value for text, value in prints.items() if text not in values or not values[text].trusted]
         before = self.entry(owner, "values", WRITTEN_ENTRY)
-        kept = [] if before is None else unpack_fingerprints(before[4])
-        every = [*dict.fromkeys([*kept, *(one[:FINGERPRINT_BYTES] for one in new)])]
+        stored = [] if before is None else unpack_fingerprints(before[4])
+        every = [*dict.fromkeys([*stored, *(one[:FINGERPRINT_BYTES] for one in new)])]
         cut = collected.truncated or len(every) > MOST_WRITTEN or (before is not None and before[3] == CUT)
-        if len(every) > len(kept) or cut:
+        if len(every) > len(stored) or cut:
             state, packed = CUT if cut else WHOLE, pack_fingerprints(every[:MOST_WRITTEN])
             entry = SeenEntry(False, self._at_ms, WRITTEN_ENTRY, state, packed)
             self._put_values(owner, WRITTEN_ENTRY, entry)
@@ -573,18 +581,22 @@ class SessionView:
             return
         table = self._memory(owner).table("values")
         table.drop(name)
-        others = {one: ENTRY_BYTES + len(table.get(one)[4]) for one in table if one != LOST_ENTRY}
+        others = {
+            entry_name: ENTRY_BYTES + len(table.get(entry_name)[4])
+            for entry_name in table
+            if entry_name != LOST_ENTRY
+        }
         stays, lost = others.pop(WRITTEN_ENTRY, 0), False
-        while not (room := self._takes_values(owner, others, entry, stays)) and others:
+        while not (has_room := self._takes_values(owner, others, entry, stays)) and others:
             oldest = next(iter(others))
             del others[oldest]
             table.drop(oldest)
             lost = True
-        if room:
+        if has_room:
             table.put(name, tuple(entry))
         elif name == WRITTEN_ENTRY:
             table.put(name, tuple(entry._replace(state=CUT, prints="")))
-        if (lost or not room) and table.get(LOST_ENTRY) is None:
+        if (lost or not has_room) and table.get(LOST_ENTRY) is None:
             table.put(LOST_ENTRY, tuple(SeenEntry(False, self._at_ms, LOST_ENTRY, CUT, "")))
 
     def _takes_values(self, owner: Who, others: Mapping[str, int], entry: SeenEntry, stays: int) -> bool:
@@ -602,18 +614,18 @@ class SessionView:
             return ActionSeen(0, 0, None, self.has_room(owner), {}, None)
         flagged: dict[str, dict[str, Any]] = {}
         read: list[Mapping[str, Any]] = []
-        for agent, one in account.agents.items():
-            if one.flagged:
-                flagged[agent] = one.flagged
-            if one.read:
-                read.append(one.read)
+        for agent, remembered in account.agents.items():
+            if remembered.flagged:
+                flagged[agent] = remembered.flagged
+            if remembered.read:
+                read.append(remembered.read)
         memory = account.agents.get(owner.agent, NOTHING)
-        known = self.action(owner, action_id) if memory.recent else None
+        action = self.action(owner, action_id) if memory.recent else None
         return ActionSeen(
             account.rows,
             account.actions,
-            known,
-            known is not None or self.has_room(owner),
+            action,
+            action is not None or self.has_room(owner),
             join_flags(flagged.pop(owner.agent, {}), flagged.values(), self._cut_ms) if flagged else {},
             account.dispute if account.disputed else None,
             memory.values_of_gates(self._cut_ms) if memory.gates else NOTHING_REMEMBERED,
@@ -627,7 +639,11 @@ class SessionView:
         mandate = find_mandate(account.agents[owner.agent].gates, digest)
         if mandate is None or len(account.agents) == 1:
             return mandate
-        others = (one.gates for agent, one in account.agents.items() if agent != owner.agent and one.gates)
+        others = (
+            remembered.gates
+            for agent, remembered in account.agents.items()
+            if agent != owner.agent and remembered.gates
+        )
         return add_others_uses(mandate, others, self.now)
 
     @property
@@ -640,20 +656,20 @@ class SessionView:
         memory = account.agents.get(owner.agent, NOTHING)
         return memory.values_of_gates(self._cut_ms) if memory.gates else {}
 
-    def remember_for_gate(self, owner: Who, gate: str, kept: GateMemory | None) -> None:
+    def remember_for_gate(self, owner: Who, gate: str, gate_memory: GateMemory | None) -> None:
         """Keep what a gate remembers of an agent from here on, in place of what it did; None: nothing."""
-        if kept is None and self.entry(owner, "gates", gate) is None:
+        if gate_memory is None and self.entry(owner, "gates", gate) is None:
             return
         gates = self._memory(owner).table("gates")
         gates.drop(gate)
-        if kept is not None:
-            gates.put(gate, kept.encode())
+        if gate_memory is not None:
+            gates.put(gate, gate_memory.encode())
 
     def remember_mandate(self, owner: Who, mandate: Mapping[str, Any]) -> str | None:
         """Keep a mandate (MandateSeen) whose time is not over, in place of the same one. Returns why there is
         no room for it, else None."""
-        name, kept = name_mandate(mandate["digest"]), GateMemory(mandate["until_ms"], mandate)
-        size, gates = kept.encode()[2], self._read_stored(owner).gates
+        name, gate_memory = name_mandate(mandate["digest"]), GateMemory(mandate["until_ms"], mandate)
+        size, gates = gate_memory.encode()[2], self._read_stored(owner).gates
         if size > LARGEST_MANDATE:
             return f"it takes {size} bytes with the mandates above it, {LARGEST_MANDATE} is the most"
         for past in list_past(gates, self.now):
@@ -663,7 +679,7 @@ class SessionView:
                 return f"the agent has {MOST_MANDATES} mandates in the session already"
             if not self.fits(owner, GATE_BYTES + size):
                 return "the session has no room for more of this agent"
-        self.remember_for_gate(owner, name, kept)
+        self.remember_for_gate(owner, name, gate_memory)
         return None
 
     def _list_tenant(self, tenant: str) -> list[Remembered]:

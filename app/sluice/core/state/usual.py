@@ -175,7 +175,7 @@ def record_use(owner: AgentName, lesson: Lesson, action_id: str, at_ms: int) -> 
     return OutRecord(DESTINATION_USES, "DestinationUsed", body, owner.key())
 
 
-def record_usual(name: UsualName, known: UseCount, now_ms: int) -> OutRecord:
+def record_usual(name: UsualName, count: UseCount, now_ms: int) -> OutRecord:
     """The count as all workers read it."""
     body: dict[str, Any] = {
         "schema": SCHEMA_USUAL,
@@ -184,15 +184,15 @@ def record_usual(name: UsualName, known: UseCount, now_ms: int) -> OutRecord:
         "tool": name.tool,
         "role": name.role,
         "fingerprint": name.fingerprint,
-        "first_at": known.first_ms,
-        "last_at": known.last_ms,
-        "times": known.times,
-        "days": known.days,
-        "revision": known.revision,
+        "first_at": count.first_ms,
+        "last_at": count.last_ms,
+        "times": count.times,
+        "days": count.days,
+        "revision": count.revision,
         "decided_at": rfc3339(now_ms),
     }
-    if known.until_ms:
-        body |= {"answered_at": known.answered_ms, "known_until": known.until_ms}
+    if count.until_ms:
+        body |= {"answered_at": count.answered_ms, "known_until": count.until_ms}
     return OutRecord(USUAL_DESTINATIONS, "UsualDestination", body, name.key())
 
 
@@ -229,19 +229,19 @@ class UseCounts:
         """The count of this name."""
         return self._counts.get(name, NEVER_USED)
 
-    def put(self, name: UsualName, known: UseCount) -> None:
+    def put(self, name: UsualName, count: UseCount) -> None:
         """Keep a count, or with a forgotten one forget it."""
         before = self._counts.pop(name, None)
         for bound in name.bounds:
             order = self._orders.setdefault(bound, _LastUses())
             if before is not None:
                 order.remove(name, before.newest_ms)
-            if not known.is_forgotten:
-                order.add(name, known.newest_ms)
+            if not count.is_forgotten:
+                order.add(name, count.newest_ms)
             elif not len(order):
                 del self._orders[bound]
-        if not known.is_forgotten:
-            self._counts[name] = known
+        if not count.is_forgotten:
+            self._counts[name] = count
 
     def list_oldest(self, bound: tuple[str, ...]) -> _LastUses:
         """The names that one bound is about, the one first that was not used for longest."""
@@ -278,11 +278,11 @@ class UseChanges:
         the tool's role where that is full, else of the agent; None: there is room."""
         for bound, most in zip(name.bounds, (MOST_OF_ROLE, MOST_OF_AGENT), strict=True):
             order = self._counts.list_oldest(bound)
-            mine = [one for one in self._changed if bound in one.bounds]
-            held = [one for one in mine if not self._changed[one].is_forgotten]
-            before = sum(not self._counts.get(one).is_forgotten for one in mine)
-            if len(order) + len(held) - before >= most:
-                oldest = next((one for one in order if one not in self._changed), None)
-                held += [] if oldest is None else [oldest]
-                return min(held, key=lambda one: (self._get(one).newest_ms, one))
+            mine = [usual for usual in self._changed if bound in usual.bounds]
+            names = [usual for usual in mine if not self._changed[usual].is_forgotten]
+            before = sum(not self._counts.get(usual).is_forgotten for usual in mine)
+            if len(order) + len(names) - before >= most:
+                oldest = next((usual for usual in order if usual not in self._changed), None)
+                names += [] if oldest is None else [oldest]
+                return min(names, key=lambda usual: (self._get(usual).newest_ms, usual))
         return None

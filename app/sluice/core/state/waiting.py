@@ -51,10 +51,10 @@ class WaitingRoom(Generic[W]):
 
     def __init__(self, entries: Iterable[W]) -> None:
         """Names are unique."""
-        self._waits = {one.name: one for one in entries}
+        self._waits = {entry.name: entry for entry in entries}
         self._by_agent: dict[Whose, dict[str, W]] = {}
-        for one in self._waits.values():
-            self._by_agent.setdefault(_whose(one), {})[one.name] = one
+        for wait in self._waits.values():
+            self._by_agent.setdefault(_whose(wait), {})[wait.name] = wait
         self._queue()
 
     def __len__(self) -> int:
@@ -76,10 +76,10 @@ class WaitingRoom(Generic[W]):
     def select_crowding(self, count: int) -> list[W]:
         """Up to `count` entries that must make room: each is the oldest, by its input's offset, of the agent
         that holds the most at that point. So an agent cannot evict another agent's."""
-        by_agent = {whose: sorted(held.values(), key=_offset) for whose, held in self._by_agent.items()}
+        by_agent = {whose: sorted(entries.values(), key=_offset) for whose, entries in self._by_agent.items()}
         chosen: list[W] = []
         while by_agent and len(chosen) < count:
-            whose = max(by_agent, key=lambda one: (len(by_agent[one]), -by_agent[one][0].offset))
+            whose = max(by_agent, key=lambda owner: (len(by_agent[owner]), -by_agent[owner][0].offset))
             chosen.append(by_agent[whose].pop(0))
             if not by_agent[whose]:
                 del by_agent[whose]
@@ -93,20 +93,20 @@ class WaitingRoom(Generic[W]):
 
     def due(self, now_ms: int, limit: int) -> list[W]:
         """Up to `limit` entries that are due, the earliest first. They stay."""
-        kept: list[tuple[int, str]] = []
+        live: list[tuple[int, str]] = []
         until = min(now_ms, NEVER_DUE_MS)
-        while self._due and self._due[0][0] <= until and len(kept) < limit:
+        while self._due and self._due[0][0] <= until and len(live) < limit:
             entry = heapq.heappop(self._due)
-            if self._counts(entry) and kept[-1:] != [entry]:
-                kept.append(entry)
-        for entry in kept:
+            if self._counts(entry) and live[-1:] != [entry]:
+                live.append(entry)
+        for entry in live:
             heapq.heappush(self._due, entry)
-        return [self._waits[name] for _, name in kept]
+        return [self._waits[name] for _, name in live]
 
     def put(self, entry: W) -> None:
         """Let it wait; or, where its name waits already, replace what is kept of it."""
-        known = self._waits.get(entry.name)
-        if known is None or known.due_ms != entry.due_ms:
+        previous = self._waits.get(entry.name)
+        if previous is None or previous.due_ms != entry.due_ms:
             heapq.heappush(self._due, (entry.due_ms, entry.name))
         self._waits[entry.name] = entry
         self._by_agent.setdefault(_whose(entry), {})[entry.name] = entry
@@ -125,18 +125,18 @@ class WaitingRoom(Generic[W]):
 
     def _counts(self, entry: tuple[int, str]) -> bool:
         """Whether an entry of the queue is that of something that still waits and is due then."""
-        one = self._waits.get(entry[1])
-        return one is not None and one.due_ms == entry[0]
+        wait = self._waits.get(entry[1])
+        return wait is not None and wait.due_ms == entry[0]
 
     def _queue(self) -> None:
         """Build the queue again, without those that have left."""
-        self._due = [(one.due_ms, one.name) for one in self._waits.values()]
+        self._due = [(wait.due_ms, wait.name) for wait in self._waits.values()]
         heapq.heapify(self._due)
 
 
-def _whose(one: Waits) -> Whose:
-    return Whose(one.tenant, one.agent_id)
+def _whose(wait: Waits) -> Whose:
+    return Whose(wait.tenant, wait.agent_id)
 
 
-def _offset(one: Waits) -> int:
-    return one.offset
+def _offset(wait: Waits) -> int:
+    return wait.offset

@@ -56,60 +56,69 @@ def build_change_log(
     reduced: ReducedPolicy, named: str | None = None, topic: str = BUNDLES
 ) -> tuple[LogLine, ...]:
     """The lines in the topic's order, for one id if it is given. Repeats are left out."""
-    counted = [one for one in reduced.entries.values() if one.input_record.topic == topic]
-    refused = [one for one in reduced.refused if one.input_record.topic == topic]
-    in_force = {one.hash for one in list_entries_in_force(reduced, topic)}
+    counted = [entry for entry in reduced.entries.values() if entry.input_record.topic == topic]
+    refused = [refusal for refusal in reduced.refused if refusal.input_record.topic == topic]
+    in_force = {entry.hash for entry in list_entries_in_force(reduced, topic)}
     lines = [
-        *(_describe_accepted(one, one.hash in in_force) for one in counted),
+        *(_describe_accepted(entry, entry.hash in in_force) for entry in counted),
         *map(_describe_refused, refused),
     ]
-    wanted = (one for one in lines if named is None or one.id == named)
-    return tuple(sorted(wanted, key=lambda one: one.offset))
+    wanted = (line for line in lines if named is None or line.id == named)
+    return tuple(sorted(wanted, key=lambda line: line.offset))
 
 
 def list_entries_in_force(reduced: ReducedPolicy, *topics: str) -> list[Accepted]:
     """The bundles or entries of topics that count now, topic by topic, in its order: the newest revision of
     each, and all revisions of a fact, because each counts for its time."""
     newest: dict[tuple[str, ...], Accepted] = {}
-    for one in reduced.entries.values():
-        if one.input_record.topic in topics:
-            name = (one.input_record.topic, one.kind, one.said.id, *([one.key] if one.kind == FACT else []))
-            if name not in newest or newest[name].said.revision < one.said.revision:
-                newest[name] = one
+    for entry in reduced.entries.values():
+        if entry.input_record.topic in topics:
+            name = (
+                entry.input_record.topic,
+                entry.kind,
+                entry.said.id,
+                *([entry.key] if entry.kind == FACT else []),
+            )
+            if name not in newest or newest[name].said.revision < entry.said.revision:
+                newest[name] = entry
     return sorted(
-        newest.values(), key=lambda one: (topics.index(one.input_record.topic), one.input_record.offset)
+        newest.values(),
+        key=lambda accepted_entry: (
+            topics.index(accepted_entry.input_record.topic),
+            accepted_entry.input_record.offset,
+        ),
     )
 
 
-def _describe_accepted(one: Accepted, is_in_force: bool) -> LogLine:
+def _describe_accepted(entry: Accepted, is_in_force: bool) -> LogLine:
     return LogLine(
-        one.at_ms,
-        one.input_record.offset,
-        one.kind,
-        one.key,
+        entry.at_ms,
+        entry.input_record.offset,
+        entry.kind,
+        entry.key,
         "in force" if is_in_force else "replaced",
-        one.hash,
-        tuple(sorted(one.approvers)),
-        _get_rationale(one.said),
-        one.relaxations,
+        entry.hash,
+        tuple(sorted(entry.approvers)),
+        _get_rationale(entry.said),
+        entry.relaxations,
     )
 
 
-def _describe_refused(one: Refused) -> LogLine:
-    said = _read_claim(one.input_record)
-    key = (one.input_record.key or b"").decode(errors="replace")
+def _describe_refused(refusal: Refused) -> LogLine:
+    statement = _read_claim(refusal.input_record)
+    key = (refusal.input_record.key or b"").decode(errors="replace")
     return LogLine(
-        one.input_record.timestamp_ms,
-        one.input_record.offset,
-        None if said is None else said.kind,
-        said.key if said else key,
+        refusal.input_record.timestamp_ms,
+        refusal.input_record.offset,
+        None if statement is None else statement.kind,
+        statement.key if statement else key,
         "refused",
-        None if said is None else said.hash,
-        tuple(sorted(one.approvers)),
-        None if said is None else _get_rationale(said),
+        None if statement is None else statement.hash,
+        tuple(sorted(refusal.approvers)),
+        None if statement is None else _get_rationale(statement),
         (),
-        one.code,
-        one.message,
+        refusal.code,
+        refusal.message,
     )
 
 
@@ -119,7 +128,7 @@ def _read_claim(input_record: InputRecord) -> Statement | None:
     return None if isinstance(said, Reason) else said
 
 
-def _get_rationale(said: Statement) -> str | None:
+def _get_rationale(statement: Statement) -> str | None:
     """The rationale of a document. A policy bundle has none, and a refused document may have any value."""
-    rationale = said.document.get("rationale")
+    rationale = statement.document.get("rationale")
     return rationale if isinstance(rationale, str) else None

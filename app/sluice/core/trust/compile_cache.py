@@ -69,12 +69,12 @@ class CompileCache:
         return self._envelopes[at]
 
     def find_signers(
-        self, input_record: InputRecord, envelope: Envelope, known: Mapping[str, PublicKey]
+        self, input_record: InputRecord, envelope: Envelope, keys: Mapping[str, PublicKey]
     ) -> frozenset[str]:
         """The ids of the known keys that signed, among those that the signatures name."""
-        named = {one.keyid for one in envelope.signatures} & known.keys()
+        named = {signature.keyid for signature in envelope.signatures} & keys.keys()
         at = {keyid: (input_record.topic, input_record.digest, keyid) for keyid in named}
-        unseen = [known[keyid] for keyid in named if at[keyid] not in self._signed]
+        unseen = [keys[keyid] for keyid in named if at[keyid] not in self._signed]
         if unseen:
             signed = find_valid_keys(envelope, unseen)
             self._signed.update({at[key.keyid]: key.keyid in signed for key in unseen})
@@ -87,17 +87,21 @@ class CompileCache:
             self._statements[at] = read_statement(input_record.topic, envelope)
         return self._statements[at]
 
-    def load_bundle(self, said: Statement) -> Bundle | Reason:
+    def load_bundle(self, statement: Statement) -> Bundle | Reason:
         """The compiled bundle, if it validates and passes its own cases."""
-        if said.hash not in self._bundles:
-            self._bundles[said.hash] = _run_check("invalid_bundle", partial(self._check_bundle, said))
-        return self._bundles[said.hash]
+        if statement.hash not in self._bundles:
+            self._bundles[statement.hash] = _run_check(
+                "invalid_bundle", partial(self._check_bundle, statement)
+            )
+        return self._bundles[statement.hash]
 
-    def load_quality_bundle(self, said: Statement) -> QualityBundle | Reason:
+    def load_quality_bundle(self, statement: Statement) -> QualityBundle | Reason:
         """The loaded quality bundle, if it validates and passes its own cases."""
-        if said.hash not in self._quality:
-            self._quality[said.hash] = _run_check("invalid_bundle", partial(_check_quality_bundle, said))
-        return self._quality[said.hash]
+        if statement.hash not in self._quality:
+            self._quality[statement.hash] = _run_check(
+                "invalid_bundle", partial(_check_quality_bundle, statement)
+            )
+        return self._quality[statement.hash]
 
     def find_relaxations(self, before: AnyBundle, after: AnyBundle) -> tuple[str, ...]:
         """Where the second is less strict than the first, in sentences; if they cannot be compared, it is."""
@@ -109,24 +113,24 @@ class CompileCache:
             )
         return self._relaxations[pair]
 
-    def check_entry(self, said: Statement) -> Registry | Reason:
+    def check_entry(self, statement: Statement) -> Registry | Reason:
         """A registry of this one entry, if it validates."""
-        if said.hash not in self._entries:
-            self._entries[said.hash] = _run_check("invalid_entry", partial(_check_entry, said))
-        return self._entries[said.hash]
+        if statement.hash not in self._entries:
+            self._entries[statement.hash] = _run_check("invalid_entry", partial(_check_entry, statement))
+        return self._entries[statement.hash]
 
     def merge_registry(self, accepted: Mapping[str, dict[str, Any]]) -> Registry:
         """The registry of accepted entries by hash; the same object for the same entries as last time."""
         hashes = tuple(accepted)
         if self._registry is None or self._registry[0] != hashes:
-            parts = [self._entries[one] for one in _select_in_force(accepted)]
-            read = (one for one in parts if not isinstance(one, Reason))
+            parts = [self._entries[entry_hash] for entry_hash in _select_in_force(accepted)]
+            read = (part for part in parts if not isinstance(part, Reason))
             self._registry = (hashes, merge_registries(read, self.audience))
         return self._registry[1]
 
-    def _check_bundle(self, said: Statement) -> Bundle | Reason:
+    def _check_bundle(self, statement: Statement) -> Bundle | Reason:
         try:
-            bundle = load_bundle(canonical(said.document))
+            bundle = load_bundle(canonical(statement.document))
             failures = self._run_cases(bundle)
         except (BundleError, UnknownStageError) as error:
             path, message = _split_path(str(error))
@@ -135,9 +139,9 @@ class CompileCache:
         return _describe_failures(failures, len(bundle.cases)) or bundle
 
 
-def _check_quality_bundle(said: Statement) -> QualityBundle | Reason:
+def _check_quality_bundle(statement: Statement) -> QualityBundle | Reason:
     try:
-        bundle = load_quality_bundle(canonical(said.document))
+        bundle = load_quality_bundle(canonical(statement.document))
     except BundleError as error:
         path, message = _split_path(str(error))
         return Reason("invalid_bundle", path, message)
@@ -147,8 +151,8 @@ def _check_quality_bundle(said: Statement) -> QualityBundle | Reason:
 def _describe_failures(failures: Sequence[CaseFailure], cases: int) -> Reason | None:
     if not failures:
         return None
-    told = f"{count_cases(failures)} of its {cases} cases fail, first: {failures[0]}"
-    return Reason("cases_failed", "$.cases", told)
+    description = f"{count_cases(failures)} of its {cases} cases fail, first: {failures[0]}"
+    return Reason("cases_failed", "$.cases", description)
 
 
 def _select_in_force(accepted: Mapping[str, dict[str, Any]]) -> Iterable[str]:
@@ -170,15 +174,15 @@ def _run_check(code: Code, check: Callable[[], Checked | Reason]) -> Checked | R
     return run_guarded(check, lambda fault: Reason(code, "$", f"checking it failed: {fault}"))
 
 
-def _check_entry(said: Statement) -> Registry | Reason:
+def _check_entry(statement: Statement) -> Registry | Reason:
     try:
-        return build_registry([EntryFile.model_validate(said.document)])
+        return build_registry([EntryFile.model_validate(statement.document)])
     except RegistryError as error:
         path, message = _split_path(str(error))
         return Reason("invalid_entry", path.replace(_ONE_ENTRY, "$", 1), message)
 
 
-def _split_path(told: str) -> tuple[str, str]:
+def _split_path(description: str) -> tuple[str, str]:
     """Path and sentence of an error of the core; an error without a path concerns the whole document."""
-    path, _, message = told.partition(": ")
-    return (path, message) if path.startswith("$") else ("$", told)
+    path, _, message = description.partition(": ")
+    return (path, message) if path.startswith("$") else ("$", description)

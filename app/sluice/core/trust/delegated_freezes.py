@@ -36,12 +36,12 @@ def object_to_freeze(
     `newest` entries by kind and id. An approver signs for nobody else: `by` would name the wrong person."""
     spec = FreezeSpec.model_validate(entry.document["spec"])
     if approvers:
-        told = "only a delegate signs a freeze for a person; this one has an approver's own signature"
-        return None if spec.by is None else Reason("invalid_entry", "$.spec.by", told)
+        description = "only a delegate signs a freeze for a person; this one has an approver's own signature"
+        return None if spec.by is None else Reason("invalid_entry", "$.spec.by", description)
     tenant = _find_tenant(spec, newest)
     if not spec.active or spec.by is None or tenant is None:
-        told = "a delegate freezes an agent, or a session of a tenant, for a person; it thaws nothing"
-        return Reason("key_not_allowed", "$.signatures", told)
+        description = "a delegate freezes an agent, or a session of a tenant, for a person; it thaws nothing"
+        return Reason("key_not_allowed", "$.signatures", description)
     objection = _object_to_delegate(entry, spec.by, tenant, newest) or _object_to_place(entry, newest)
     return None if objection is None else Reason("key_not_allowed", "$.signatures", objection)
 
@@ -60,7 +60,7 @@ def _object_to_delegate(
     """Why this delegate did not sign it, or not for this person and tenant."""
     named, signed_for = newest.get((DELEGATE, by.delegate_id)), newest.get((APPROVER, by.approver_id))
     delegate = None if named is None else named.delegate
-    if delegate is None or not any(_is_key(delegate, one, entry.at_ms) for one in entry.signers):
+    if delegate is None or not any(_is_key(delegate, signer, entry.at_ms) for signer in entry.signers):
         return f"no valid key of a delegate {by.delegate_id} signed it"
     if tenant not in delegate.tenants:
         return f"delegate {delegate.id} does not sign for people of {tenant}"

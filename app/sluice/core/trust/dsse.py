@@ -63,7 +63,9 @@ class Envelope:
 
     def encode(self) -> bytes:
         """The envelope as JSON on one line."""
-        signatures = [{"keyid": one.keyid, "sig": _encode(one.value)} for one in self.signatures]
+        signatures = [
+            {"keyid": signature.keyid, "sig": _encode(signature.value)} for signature in self.signatures
+        ]
         body = {"payload": _encode(self.payload), "payloadType": self.payload_type, "signatures": signatures}
         return canonical(body)
 
@@ -78,7 +80,9 @@ def sign(payload_type: str, payload: bytes, signers: Iterable[Signer]) -> Envelo
     """The envelope with a signature of each signer."""
     message = pae(payload_type, payload)
     return Envelope(
-        payload_type, payload, tuple(EnvelopeSignature(one.keyid, one.sign(message)) for one in signers)
+        payload_type,
+        payload,
+        tuple(EnvelopeSignature(signer.keyid, signer.sign(message)) for signer in signers),
     )
 
 
@@ -92,7 +96,8 @@ def find_valid_keys(envelope: Envelope, keys: Iterable[SignatureVerifier]) -> fr
         key.keyid
         for key in keys
         if any(
-            one.keyid in ("", key.keyid) and key.verifies(one.value, message) for one in envelope.signatures
+            signature.keyid in ("", key.keyid) and key.verifies(signature.value, message)
+            for signature in envelope.signatures
         )
     )
 
@@ -128,22 +133,24 @@ def _read_signatures(document: dict[str, Any]) -> tuple[EnvelopeSignature, ...]:
         raise _EnvelopeFlaw(Unreadable("wrong_type", "$.signatures", "Input should be a list"))
     if len(listed) > MAX_SIGNATURES:
         raise _EnvelopeFlaw(Unreadable("invalid_value", "$.signatures", f"over {MAX_SIGNATURES} signatures"))
-    return tuple(_read_signature(one, f"$.signatures[{place}]") for place, one in enumerate(listed))
+    return tuple(
+        _read_signature(signature, f"$.signatures[{index}]") for index, signature in enumerate(listed)
+    )
 
 
-def _read_signature(given: Any, path: str) -> EnvelopeSignature:
-    if not isinstance(given, dict):
+def _read_signature(value: Any, path: str) -> EnvelopeSignature:
+    if not isinstance(value, dict):
         raise _EnvelopeFlaw(Unreadable("wrong_type", path, "Input should be an object"))
-    keyid = "" if given.get("keyid") is None else _read_text(given, "keyid", path)
-    return EnvelopeSignature(keyid, _decode(_read_text(given, "sig", path), f"{path}.sig"))
+    keyid = "" if value.get("keyid") is None else _read_text(value, "keyid", path)
+    return EnvelopeSignature(keyid, _decode(_read_text(value, "sig", path), f"{path}.sig"))
 
 
-def _read_text(given: dict[str, Any], name: str, above: str) -> str:
-    if name not in given:
+def _read_text(fields: dict[str, Any], name: str, above: str) -> str:
+    if name not in fields:
         raise _EnvelopeFlaw(Unreadable("missing_field", f"{above}.{name}", "the field is required"))
-    if not isinstance(given[name], str):
+    if not isinstance(fields[name], str):
         raise _EnvelopeFlaw(Unreadable("wrong_type", f"{above}.{name}", "Input should be a string"))
-    return str(given[name])
+    return str(fields[name])
 
 
 def _decode(text: str, path: str) -> bytes:

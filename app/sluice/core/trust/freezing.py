@@ -57,30 +57,32 @@ def read_subject(text: str) -> FreezeSubject | None:
     if text == ALL:
         return FreezeSubject(ALL, ALL)
     kind, _, name = text.partition("/")
-    return next((FreezeSubject(one, name) for one in SUBJECTS if one == kind != ALL and name), None)
+    return next(
+        (FreezeSubject(subject, name) for subject in SUBJECTS if subject == kind != ALL and name), None
+    )
 
 
 def list_frozen_subjects(entries: Iterable[dict[str, Any]]) -> Iterator[FreezeSubject]:
     """The subjects that entries (kind, id, revision, spec) freeze."""
-    for one in entries:
-        spec = one["spec"]
-        if one["kind"] == FREEZE and spec.get("active", True):
+    for entry in entries:
+        spec = entry["spec"]
+        if entry["kind"] == FREEZE and spec.get("active", True):
             yield FreezeSubject(spec["subject"], spec["subject_id"])
 
 
 def describe_unknown(registry: Registry, subject: FreezeSubject, sessions: Collection[str]) -> str | None:
     """Why nobody knows a subject, with names that are near it; None for a known one. `sessions`: those of
     which it is known that they live."""
-    known: Collection[str]
+    agents: Collection[str]
     if subject.kind == "agent":
-        known = registry.agents
+        agents = registry.agents
     elif subject.kind == "tenant":
-        known = registry.orgs.keys() | {one.tenant for one in registry.agents.values()}
+        agents = registry.orgs.keys() | {agent.tenant for agent in registry.agents.values()}
     else:
-        known = sessions
-    if subject.kind == ALL or subject.id in known:
+        agents = sessions
+    if subject.kind == ALL or subject.id in agents:
         return None
-    near = difflib.get_close_matches(subject.id, known, n=3, cutoff=_NEAR)
+    near = difflib.get_close_matches(subject.id, agents, n=3, cutoff=_NEAR)
     meant = f": did you mean {', '.join(near)}?" if near else ""
     where = "has no live session" if subject.kind == "session" else f"knows no {subject.kind}"
     return f"this installation {where} {subject.id}{meant}"
@@ -105,9 +107,9 @@ def make_freeze_entry(
 def make_thaw_entries(reduced: ReducedPolicy, subject: FreezeSubject, reason: str) -> list[EntryFile]:
     """The entries, to be signed, that end every freeze of a subject; empty where it is not frozen."""
     return [
-        _make_entry(name, one.said.revision + 1, subject, reason, active=False)
-        for name, one in _find_newest(reduced).items()
-        if [subject] == list(list_frozen_subjects([one.document]))
+        _make_entry(name, entry.said.revision + 1, subject, reason, active=False)
+        for name, entry in _find_newest(reduced).items()
+        if [subject] == list(list_frozen_subjects([entry.document]))
     ]
 
 
@@ -120,12 +122,12 @@ def _make_entry_id(subject: FreezeSubject, tenant: str | None) -> str:
 
 
 def _find_newest(reduced: ReducedPolicy) -> dict[str, Accepted]:
-    found: dict[str, Accepted] = {}
-    for one in reduced.entries.values():
-        before = found.get(one.said.id)
-        if one.kind == FREEZE and (before is None or before.said.revision < one.said.revision):
-            found[one.said.id] = one
-    return found
+    newest: dict[str, Accepted] = {}
+    for entry in reduced.entries.values():
+        before = newest.get(entry.said.id)
+        if entry.kind == FREEZE and (before is None or before.said.revision < entry.said.revision):
+            newest[entry.said.id] = entry
+    return newest
 
 
 def _make_entry(

@@ -36,11 +36,11 @@ class Changes:
     def __init__(self) -> None:
         self._begun: dict[str, _BegunChange] = {}
 
-    def repeats(self, change: EntryChange, said: Statement) -> bool:
+    def repeats(self, change: EntryChange, statement: Statement) -> bool:
         """Whether exactly this is a member already."""
         begun = self._begun.get(change.id)
-        first = None if begun is None or begun.refused else begun.members.get(said.key)
-        return first is not None and first.hash == said.hash
+        first = None if begun is None or begun.refused else begun.members.get(statement.key)
+        return first is not None and first.hash == statement.hash
 
     def object_to(self, change: EntryChange) -> Reason | None:
         """Why an entry may not become a member of this change."""
@@ -68,6 +68,6 @@ class Changes:
         """Every member that still waits, with what it waits for."""
         for begun in self._begun.values():
             if begun.missing:
-                told = f"the change lacks {', '.join(begun.missing)}"
+                description = f"the change lacks {', '.join(begun.missing)}"
                 for member in begun.members.values():
-                    yield member, Reason("incomplete_change", "$.change", told)
+                    yield member, Reason("incomplete_change", "$.change", description)

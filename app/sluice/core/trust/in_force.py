@@ -88,7 +88,7 @@ class PolicyReducer:
         """The point to start with. Raises PolicyError with everything that was refused."""
         ruling = self(records)
         if ruling.point is None:
-            refused = "".join(f"\n  refused: {one}" for one in ruling.refused)
+            refused = "".join(f"\n  refused: {refusal}" for refusal in ruling.refused)
             missing = f"the bundle {self._default_bundle!r} is not in force"
             raise PolicyError(f"{missing}: `sluice bundle publish` publishes it{refused}")
         return ruling.point
@@ -115,9 +115,9 @@ def rehearse(
     written. `most_bytes`: what the policy in force may take in each partition's state."""
     reduced = reduce_policy([*records, *new], roots, compiled)
     refused = select_refused(reduced, new) or _refuse_too_many(reduced, new, most_bytes)
-    repeated = {one.decision_id for one in reduced.repeats}
-    repeats = tuple(one for one in new if one.decision_id in repeated)
-    writes = () if refused else tuple(one for one in new if one.decision_id not in repeated)
+    repeated = {record.decision_id for record in reduced.repeats}
+    repeats = tuple(record for record in new if record.decision_id in repeated)
+    writes = () if refused else tuple(record for record in new if record.decision_id not in repeated)
     return Rehearsal(writes, repeats, refused)
 
 
@@ -130,28 +130,28 @@ def _refuse_too_many(
     size = len(contents.encode())
     if size <= most_bytes:
         return ()
-    told = (
+    description = (
         f"{len(contents.editions)} entries would be in force, {size} bytes in the state of each partition, "
         f"and {most_bytes} fit: only newer revisions, freezes and accepted losses have room"
     )
-    asked = {one.decision_id for one in new}
-    often = Counter((one.kind, one.said.id) for one in reduced.entries.values())
+    asked = {record.decision_id for record in new}
+    often = Counter((entry.kind, entry.said.id) for entry in reduced.entries.values())
     return tuple(
         Refused(
-            one.input_record,
-            Reason("too_large", "$", told),
-            one.input_record.offset,
-            frozenset(one.approvers),
+            entry.input_record,
+            Reason("too_large", "$", description),
+            entry.input_record.offset,
+            frozenset(entry.approvers),
         )
-        for one in reduced.entries.values()
-        if one.input_record.decision_id in asked and one.kind not in (FREEZE, POLICY_LOSS)
-        if one.kind == FACT or often[(one.kind, one.said.id)] == 1
+        for entry in reduced.entries.values()
+        if entry.input_record.decision_id in asked and entry.kind not in (FREEZE, POLICY_LOSS)
+        if entry.kind == FACT or often[(entry.kind, entry.said.id)] == 1
     )
 
 
 def select_refused(reduced: ReducedPolicy, records: Iterable[InputRecord]) -> tuple[Refused, ...]:
     """The refusals that concern one of the records."""
-    asked = {one.decision_id for one in records}
+    asked = {record.decision_id for record in records}
     return tuple(refused for refused in reduced.refused if refused.input_record.decision_id in asked)
 
 
@@ -159,10 +159,10 @@ def make_input_records(
     topic: str, values: Iterable[bytes], records: Iterable[InputRecord], now_ms: int
 ) -> list[InputRecord]:
     """Envelopes as they would arrive in `topic` now, after its present records."""
-    behind = max((one.offset + 1 for one in records if one.topic == topic), default=0)
+    behind = max((record.offset + 1 for record in records if record.topic == topic), default=0)
     return [
-        InputRecord(topic, 0, behind + place, now_ms, make_record_key(topic, value), value)
-        for place, value in enumerate(values)
+        InputRecord(topic, 0, behind + index, now_ms, make_record_key(topic, value), value)
+        for index, value in enumerate(values)
     ]
 
 
@@ -171,5 +171,5 @@ def make_record_key(topic: str, value: bytes) -> bytes | None:
     envelope = read_envelope(value)
     if not isinstance(envelope, Envelope):
         return None
-    said = read_statement(topic, envelope)
-    return None if isinstance(said, Reason) else said.key.encode()
+    statement = read_statement(topic, envelope)
+    return None if isinstance(statement, Reason) else statement.key.encode()

@@ -103,7 +103,7 @@ class PolicyContents:
         return orjson.dumps(
             {
                 "digest": self.digest,
-                "editions": {name: [*one] for name, one in self.editions.items()},
+                "editions": {name: [*edition] for name, edition in self.editions.items()},
                 "used": dict(self.used),
             }
         )
@@ -112,23 +112,23 @@ class PolicyContents:
     def decode(cls, value: bytes) -> PolicyContents:
         """The contents that were encoded."""
         tree = orjson.loads(value)
-        editions = {name: Edition(*one) for name, one in tree["editions"].items()}
+        editions = {name: Edition(*edition) for name, edition in tree["editions"].items()}
         return cls(editions, tree["digest"], used=tree["used"])
 
 
 def collect_contents(entries: Collection[Accepted]) -> PolicyContents:
     """The contents that the entries in force make."""
-    named = sorted((make_name(one.said), one.said.revision, one.hash) for one in entries)
-    whole = digest({name: [revision, one] for name, revision, one in named})
-    people = {one.said.id: one.approver for one in entries if one.approver is not None}
-    accepted = tuple(_read_accepted_loss(one, people) for one in entries if one.kind == POLICY_LOSS)
-    editions = {name: Edition(at, one[_HASH_DIGITS]) for name, at, one in named}
-    return PolicyContents(editions, whole, accepted, {one.name: one.revision for one in accepted})
+    named = sorted((make_name(entry.said), entry.said.revision, entry.hash) for entry in entries)
+    whole = digest({name: [revision, entry_hash] for name, revision, entry_hash in named})
+    people = {entry.said.id: entry.approver for entry in entries if entry.approver is not None}
+    accepted = tuple(_read_accepted_loss(entry, people) for entry in entries if entry.kind == POLICY_LOSS)
+    editions = {name: Edition(at, entry_hash[_HASH_DIGITS]) for name, at, entry_hash in named}
+    return PolicyContents(editions, whole, accepted, {loss.name: loss.revision for loss in accepted})
 
 
-def _read_accepted_loss(one: Accepted, people: Mapping[str, Approver]) -> AcceptedLoss:
+def _read_accepted_loss(accepted_entry: Accepted, people: Mapping[str, Approver]) -> AcceptedLoss:
     """`people`: the approvers by their entries in force."""
-    spec = PolicyLossSpec.model_validate(one.document["spec"])
+    spec = PolicyLossSpec.model_validate(accepted_entry.document["spec"])
     lost = frozenset(
         EditionDifference(
             entry.entry,
@@ -137,15 +137,24 @@ def _read_accepted_loss(one: Accepted, people: Mapping[str, Approver]) -> Accept
         )
         for entry in spec.lost
     )
-    approvers = frozenset(name for name in one.approvers if _may_still_accept(one, people.get(name)))
-    return AcceptedLoss(make_name(one.said), one.key, one.said.revision, one.hash, approvers, lost)
+    approvers = frozenset(
+        name for name in accepted_entry.approvers if _may_still_accept(accepted_entry, people.get(name))
+    )
+    return AcceptedLoss(
+        make_name(accepted_entry.said),
+        accepted_entry.key,
+        accepted_entry.said.revision,
+        accepted_entry.hash,
+        approvers,
+        lost,
+    )
 
 
-def _may_still_accept(one: Accepted, person: Approver | None) -> bool:
+def _may_still_accept(entry: Accepted, person: Approver | None) -> bool:
     """Whether the approver may sign it by the entry in force: whoever writes the topics again can put a
     revocation last, behind what the revoked key signs."""
     return person is not None and any(
-        object_to_approver(person, keyid, POLICY_LOSS, one.at_ms) is None for keyid in one.signers
+        object_to_approver(person, keyid, POLICY_LOSS, entry.at_ms) is None for keyid in entry.signers
     )
 
 
@@ -177,9 +186,13 @@ def compare_contents(before: PolicyContents | None, now: PolicyContents) -> Poli
         if was.get(name) != edition
     ]
     return PolicyDifferences(
-        tuple(one for one in changed if one.before is None),
-        tuple(one for one in changed if _is_newer(one)),
-        tuple(one for one in changed if one.before is not None and not _is_newer(one)),
+        tuple(difference for difference in changed if difference.before is None),
+        tuple(difference for difference in changed if _is_newer(difference)),
+        tuple(
+            difference
+            for difference in changed
+            if difference.before is not None and not _is_newer(difference)
+        ),
         tuple(
             EditionDifference(name, edition, None)
             for name, edition in was.items()
@@ -188,20 +201,24 @@ def compare_contents(before: PolicyContents | None, now: PolicyContents) -> Poli
     )
 
 
-def _is_newer(one: EditionDifference) -> bool:
-    return one.before is not None and one.now is not None and one.now.revision > one.before.revision
+def _is_newer(difference: EditionDifference) -> bool:
+    return (
+        difference.before is not None
+        and difference.now is not None
+        and difference.now.revision > difference.before.revision
+    )
 
 
-def make_name(one: Statement) -> str:
+def make_name(statement: Statement) -> str:
     """The name by which a revision replaces another. Every revision of a fact counts for its time and
     replaces none."""
-    name = f"{one.kind}/{one.id}"
-    return f"{name}@{one.revision}" if one.kind == FACT else name
+    name = f"{statement.kind}/{statement.id}"
+    return f"{name}@{statement.revision}" if statement.kind == FACT else name
 
 
-def make_edition(one: Statement) -> tuple[str, Edition]:
+def make_edition(statement: Statement) -> tuple[str, Edition]:
     """What a statement is by name where it is in force, as a partition keeps it."""
-    return make_name(one), Edition(one.revision, one.hash[_HASH_DIGITS])
+    return make_name(statement), Edition(statement.revision, statement.hash[_HASH_DIGITS])
 
 
 def _select_counting(
@@ -213,12 +230,12 @@ def _select_counting(
     count: otherwise two revoked ones could accept that their revocation is gone.
     """
     used = {} if before is None else before.used
-    lost = {one.name for one in missing}
+    lost = {difference.name for difference in missing}
     return tuple(
-        one
-        for one in now.accepted
-        if used.get(one.name, 0) < one.revision
-        and sum(f"{APPROVER}/{approver}" not in lost for approver in one.approvers) >= ENOUGH
+        loss
+        for loss in now.accepted
+        if used.get(loss.name, 0) < loss.revision
+        and sum(f"{APPROVER}/{approver}" not in lost for approver in loss.approvers) >= ENOUGH
     )
 
 
@@ -227,8 +244,8 @@ def find_loss(before: PolicyContents | None, now: PolicyContents) -> tuple[Editi
     lost = compare_contents(before, now).lost
     if not lost:
         return ()
-    accepted = {entry for one in _select_counting(before, now, lost) for entry in one.lost}
-    return tuple(one for one in lost if one not in accepted)
+    accepted = {entry for loss in _select_counting(before, now, lost) for entry in loss.lost}
+    return tuple(difference for difference in lost if difference not in accepted)
 
 
 def make_policy_record(
@@ -253,9 +270,9 @@ def make_policy_record(
         "lowered": _list_differences(changed.lowered),
         "gone": _list_differences(changed.gone),
         "accepted": [
-            {"entry": one.key, "hash": one.hash, "approvers": sorted(one.approvers)}
-            for one in _select_counting(before, now, lost)
-            if one.lost.intersection(lost)
+            {"entry": loss.key, "hash": loss.hash, "approvers": sorted(loss.approvers)}
+            for loss in _select_counting(before, now, lost)
+            if loss.lost.intersection(lost)
         ][:MOST_NAMED],
         "decided_at": rfc3339(now_ms),
         "input": None,
@@ -265,8 +282,12 @@ def make_policy_record(
 
 def _list_differences(changed: tuple[EditionDifference, ...]) -> dict[str, Any]:
     named = [
-        {"entry": one.name, "before": _get_revision(one.before), "now": _get_revision(one.now)}
-        for one in changed[:MOST_NAMED]
+        {
+            "entry": difference.name,
+            "before": _get_revision(difference.before),
+            "now": _get_revision(difference.now),
+        }
+        for difference in changed[:MOST_NAMED]
     ]
     return {"total": len(changed), "named": named}
 

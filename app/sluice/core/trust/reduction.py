@@ -65,8 +65,8 @@ def object_to_start(bundle: QualityBundle, published_ms: int) -> Reason | None:
     latest = published_ms + GRACE_MS
     for name, since_ms in sorted(bundle.rollout_since_ms.items()):
         if since_ms > latest and bundle.rollout_of(name) == "flag_only":
-            told = f"flag-only published now begins by {rfc3339(latest)}"
-            return Reason("invalid_bundle", f"$.rollout.{name}.since", told)
+            description = f"flag-only published now begins by {rfc3339(latest)}"
+            return Reason("invalid_bundle", f"$.rollout.{name}.since", description)
     return None
 
 
@@ -106,13 +106,13 @@ def order_records(records: Iterable[InputRecord]) -> Iterator[tuple[int, InputRe
     for record in records:
         by_topic[record.topic].append(record)
     lines = (_order_topic(_ORDER[topic], input_records) for topic, input_records in by_topic.items())
-    for at_ms, _, _, input_record in merge(*lines, key=lambda one: one[:3]):
+    for at_ms, _, _, input_record in merge(*lines, key=lambda line: line[:3]):
         yield at_ms, input_record
 
 
 def _order_topic(rank: int, input_records: list[InputRecord]) -> Iterator[tuple[int, int, int, InputRecord]]:
     reached = 0
-    for input_record in sorted(input_records, key=lambda one: one.offset):
+    for input_record in sorted(input_records, key=lambda record: record.offset):
         reached = max(reached, input_record.timestamp_ms)
         yield reached, rank, input_record.offset, input_record
 
@@ -140,18 +140,20 @@ class _Reduction:
 
     def build_result(self) -> ReducedPolicy:
         waiting = [
-            Refused(one.input_record, reason, one.input_record.offset, frozenset(one.approvers))
-            for one, reason in self._changes.list_incomplete()
+            Refused(entry.input_record, reason, entry.input_record.offset, frozenset(entry.approvers))
+            for entry, reason in self._changes.list_incomplete()
         ]
         newest = self._revisions.newest
-        bundles = {one.said.id: one.bundle for one in newest.values() if one.bundle is not None}
-        quality = {one.said.id: one.quality for one in newest.values() if one.quality is not None}
+        bundles = {entry.said.id: entry.bundle for entry in newest.values() if entry.bundle is not None}
+        quality = {entry.said.id: entry.quality for entry in newest.values() if entry.quality is not None}
         entries = self._revisions.by_hash
-        documents = {one.hash: one.document for one in entries.values() if one.input_record.topic == REGISTRY}
+        documents = {
+            entry.hash: entry.document for entry in entries.values() if entry.input_record.topic == REGISTRY
+        }
         registry = self._compiled.merge_registry(documents)
         refused = (*self._refused, *waiting)
-        repeats, known = tuple(self._repeats), tuple(self._known)
-        return ReducedPolicy(bundles, registry, refused, entries, repeats, known, quality)
+        repeats, records = tuple(self._repeats), tuple(self._known)
+        return ReducedPolicy(bundles, registry, refused, entries, repeats, records, quality)
 
     def _check_signatures(self, input_record: InputRecord, at_ms: int) -> Accepted | Reason:
         """Rules 1 to 3."""
@@ -161,27 +163,27 @@ class _Reduction:
         signers = self._compiled.find_signers(input_record, envelope, self._authority.keys)
         if not signers:
             return self._explain_no_signer(envelope)
-        said = self._compiled.read_statement(input_record, envelope)
-        if isinstance(said, Reason):
-            return said
-        if input_record.key != said.key.encode():
-            return Reason("key_mismatch", "$", f"the record's key is not {said.key}")
-        allowed = self._authority.select_allowed(signers, said.kind, at_ms)
+        statement = self._compiled.read_statement(input_record, envelope)
+        if isinstance(statement, Reason):
+            return statement
+        if input_record.key != statement.key.encode():
+            return Reason("key_mismatch", "$", f"the record's key is not {statement.key}")
+        allowed = self._authority.select_allowed(signers, statement.kind, at_ms)
         if isinstance(allowed, Reason):
             return allowed
-        elsewhere = said.object_to_installation(self._compiled.audience.installation)
-        return elsewhere or Accepted(said, input_record, at_ms, signers, allowed)
+        elsewhere = statement.object_to_installation(self._compiled.audience.installation)
+        return elsewhere or Accepted(statement, input_record, at_ms, signers, allowed)
 
     def _explain_no_signer(self, envelope: Envelope) -> Reason:
-        hints = {one.keyid for one in envelope.signatures}
+        hints = {signature.keyid for signature in envelope.signatures}
         if hints & self._authority.keys.keys():
             return Reason("wrong_signature", "$.signatures", "no signature holds for this payload and type")
         return Reason("unknown_key", "$.signatures", "no signature of a root's or an approver's key")
 
-    def _is_repeat(self, said: Statement) -> bool:
-        if said.change is None:
-            return self._revisions.repeats(said)
-        return self._changes.repeats(said.change, said)
+    def _is_repeat(self, statement: Statement) -> bool:
+        if statement.change is None:
+            return self._revisions.repeats(statement)
+        return self._changes.repeats(statement.change, statement)
 
     def _consider(self, member: Accepted) -> None:
         """Rules 4 to 7."""
@@ -196,17 +198,17 @@ class _Reduction:
             self._apply_change(change, self._changes.join(change, checked), member.at_ms)
 
     def _check_content(self, member: Accepted) -> Accepted | Reason:
-        said = member.said
-        if self._revisions.repeats(said):
+        statement = member.said
+        if self._revisions.repeats(statement):
             return member
-        refusal = self._revisions.object_to(said)
+        refusal = self._revisions.object_to(statement)
         if refusal is not None:
             return refusal
-        if said.kind == BUNDLE:
+        if statement.kind == BUNDLE:
             return self._check_policy_bundle(member)
-        if said.kind == QUALITY_BUNDLE:
+        if statement.kind == QUALITY_BUNDLE:
             return self._check_quality_bundle(member)
-        return self._check_entry(member, said)
+        return self._check_entry(member, statement)
 
     def _check_policy_bundle(self, member: Accepted) -> Accepted | Reason:
         """Compare a policy bundle with the one in force: a relaxed one needs two approvers, and so does one
@@ -236,14 +238,14 @@ class _Reduction:
         refusal = object_to_relaxation(relaxed, before.key, member.approvers)
         return refusal or replace(member, quality=bundle, relaxations=relaxed)
 
-    def _check_entry(self, member: Accepted, said: Statement) -> Accepted | Reason:
-        entry = self._compiled.check_entry(said)
+    def _check_entry(self, member: Accepted, statement: Statement) -> Accepted | Reason:
+        entry = self._compiled.check_entry(statement)
         if isinstance(entry, Reason):
             return entry
-        if said.kind != APPROVER:
-            member = replace(member, delegate=entry.delegates.get(said.id))
+        if statement.kind != APPROVER:
+            member = replace(member, delegate=entry.delegates.get(statement.id))
             return self._object(member, member.approvers) or member
-        approver = entry.approvers[said.id]
+        approver = entry.approvers[statement.id]
         unusable = self._authority.object_to_key(approver)
         return replace(member, approver=approver) if unusable is None else unusable
 
@@ -264,13 +266,13 @@ class _Reduction:
 
     def _object_now(self, member: Accepted, at_ms: int) -> Reason | None:
         """Why a member that waited may not take effect now; a member that already counts has no reason."""
-        said = member.said
-        if self._revisions.repeats(said):
+        statement = member.said
+        if self._revisions.repeats(statement):
             return None
-        allowed = self._authority.select_allowed(member.signers, said.kind, at_ms)
+        allowed = self._authority.select_allowed(member.signers, statement.kind, at_ms)
         if isinstance(allowed, Reason):
             return allowed
-        return self._revisions.object_to(said) or self._object(member, allowed)
+        return self._revisions.object_to(statement) or self._object(member, allowed)
 
     def _object(self, member: Accepted, approvers: Mapping[str, Approver]) -> Reason | None:
         if member.kind == AGENT:

@@ -74,27 +74,27 @@ class Revisions:
         self.by_hash: dict[str, Accepted] = {}
         self._by_key: dict[tuple[str, str], Accepted] = {}
 
-    def repeats(self, said: Statement) -> bool:
+    def repeats(self, statement: Statement) -> bool:
         """Whether exactly this counts already."""
-        return said.hash in self.by_hash
+        return statement.hash in self.by_hash
 
-    def object_to(self, said: Statement) -> Reason | None:
+    def object_to(self, statement: Statement) -> Reason | None:
         """Why a revision that is not a repeat may not follow the present ones."""
-        same = self._by_key.get((said.kind, said.key))
+        same = self._by_key.get((statement.kind, statement.key))
         if same is not None:
-            told = f"revision {said.revision} is there with other content ({same.hash})"
-            return Reason("revision_conflict", "$.revision", told)
-        newest = self.newest.get((said.kind, said.id))
-        if newest is not None and newest.said.revision > said.revision:
-            told = f"revision {newest.said.revision} is in force"
-            return Reason("older_revision", "$.revision", told)
+            description = f"revision {statement.revision} is there with other content ({same.hash})"
+            return Reason("revision_conflict", "$.revision", description)
+        newest = self.newest.get((statement.kind, statement.id))
+        if newest is not None and newest.said.revision > statement.revision:
+            description = f"revision {newest.said.revision} is in force"
+            return Reason("older_revision", "$.revision", description)
         return None
 
     def put(self, accepted: Accepted) -> None:
         """Add a revision that is not refused."""
-        said = accepted.said
-        self.newest[(said.kind, said.id)] = accepted
+        statement = accepted.said
+        self.newest[(statement.kind, statement.id)] = accepted
         if accepted.bundle is not None or accepted.quality is not None:
-            self.bundles[(said.kind, said.id)] = accepted
-        self._by_key[(said.kind, said.key)] = accepted
-        self.by_hash[said.hash] = accepted
+            self.bundles[(statement.kind, statement.id)] = accepted
+        self._by_key[(statement.kind, statement.key)] = accepted
+        self.by_hash[statement.hash] = accepted

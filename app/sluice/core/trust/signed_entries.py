@@ -105,8 +105,8 @@ class Statement:
         """Why it does not count in an installation: it names others."""
         if self.installations is None or installation in self.installations:
             return None
-        told = f"it is for {', '.join(self.installations)}, and this installation is {installation!r}"
-        return Reason("other_installation", "$.installations", told)
+        description = f"it is for {', '.join(self.installations)}, and this installation is {installation!r}"
+        return Reason("other_installation", "$.installations", description)
 
     @property
     def key(self) -> str:
@@ -128,8 +128,8 @@ def open_record(input_record: InputRecord) -> Envelope | Reason:
         return Reason("unsigned", envelope.path, f"not a DSSE envelope: {envelope.message}")
     carried = CARRIED[input_record.topic]
     if envelope.payload_type not in carried:
-        told = f"{input_record.topic} carries {' and '.join(carried)}"
-        return Reason("wrong_payload_type", "$.payloadType", told)
+        description = f"{input_record.topic} carries {' and '.join(carried)}"
+        return Reason("wrong_payload_type", "$.payloadType", description)
     if not envelope.signatures:
         return Reason("stripped", "$.signatures", "an envelope without a signature")
     return _check_hints(envelope)
@@ -138,9 +138,9 @@ def open_record(input_record: InputRecord) -> Envelope | Reason:
 def _check_hints(envelope: Envelope) -> Envelope | Reason:
     """The envelope if each signature names its key, else the reason. So a forged record costs at most one
     check per signature."""
-    for place, one in enumerate(envelope.signatures):
-        if not one.keyid:
-            return Reason("unsigned", f"$.signatures[{place}].keyid", "the signature does not name its key")
+    for index, signature in enumerate(envelope.signatures):
+        if not signature.keyid:
+            return Reason("unsigned", f"$.signatures[{index}].keyid", "the signature does not name its key")
     return envelope
 
 
@@ -174,7 +174,7 @@ def _read_entry(document: dict[str, Any]) -> Statement:
     entry = SignedEntry.model_validate(document)
     body = entry.model_dump(exclude={"change"})
     where = _copy_installations(entry.installations)
-    said = Statement(entry.kind, entry.id, entry.revision, digest(body), body, entry.change, where)
-    if said.change is not None and said.change.entries[said.key] != said.hash:
+    statement = Statement(entry.kind, entry.id, entry.revision, digest(body), body, entry.change, where)
+    if statement.change is not None and statement.change.entries[statement.key] != statement.hash:
         raise ValueError("the change has other content for this entry")
-    return said
+    return statement

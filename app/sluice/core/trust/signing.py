@@ -59,8 +59,8 @@ def cosign(value: bytes, signers: Iterable[Signer]) -> Envelope:
     if isinstance(envelope, Unreadable):
         raise EnvelopeError(f"{envelope.path}: not a DSSE envelope: {envelope.message}")
     added = sign(envelope.payload_type, envelope.payload, signers).signatures
-    ours = {one.keyid for one in added}
-    together = (*(one for one in envelope.signatures if one.keyid not in ours), *added)
+    ours = {signature.keyid for signature in added}
+    together = (*(signature for signature in envelope.signatures if signature.keyid not in ours), *added)
     if len(together) > MAX_SIGNATURES:
         raise EnvelopeError(f"$.signatures: {len(together)}, at most {MAX_SIGNATURES} are read")
     return replace(envelope, signatures=together)
@@ -88,17 +88,20 @@ def sign_entries(entries: Sequence[EntryFile], signers: Sequence[Signer], *, sep
     All other entries take effect together, as one change, unless `separately`. Raises
     RegistryError if they cannot: one change cannot have two revisions of one entry.
     """
-    alone = [one for one in entries if separately or one.kind == APPROVER]
-    rest = [one for one in entries if not separately and one.kind != APPROVER]
-    bodies = [one.model_dump() for one in sorted(alone, key=lambda one: (one.kind != APPROVER, one.revision))]
-    bodies += _join_change([one.model_dump() for one in rest])
+    alone = [entry for entry in entries if separately or entry.kind == APPROVER]
+    rest = [entry for entry in entries if not separately and entry.kind != APPROVER]
+    bodies = [
+        entry.model_dump()
+        for entry in sorted(alone, key=lambda entry: (entry.kind != APPROVER, entry.revision))
+    ]
+    bodies += _join_change([entry.model_dump() for entry in rest])
     return [sign(PAYLOAD_TYPES[REGISTRY], canonical(body), signers).encode() for body in bodies]
 
 
 def _join_change(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(bodies) <= 1:
         return bodies
-    hashes = {f"{one['kind']}/{one['id']}@{one['revision']}": digest(one) for one in bodies}
+    hashes = {f"{body['kind']}/{body['id']}@{body['revision']}": digest(body) for body in bodies}
     try:
         change = EntryChange(id=digest(bodies), entries=hashes).model_dump()
     except ValidationError as error:

@@ -88,8 +88,8 @@ class Authority:
     def admit_delegate(self, delegate: Delegate) -> None:
         """Take the keys of a delegate's newest entry, if it signs for people."""
         if delegate.roles:
-            keys = (PublicKey(one.public_key.public_bytes_raw()) for one in delegate.keys)
-            self._delegates |= {one.keyid: one for one in keys}
+            keys = (PublicKey(key.public_key.public_bytes_raw()) for key in delegate.keys)
+            self._delegates |= {key.keyid: key for key in keys}
 
     def select_allowed(self, signers: Iterable[str], kind: str, at_ms: int) -> dict[str, Approver] | Reason:
         """The approvers who signed and may sign this kind at this moment, by id: people, not keys; empty if
@@ -97,8 +97,8 @@ class Authority:
         reasons = {keyid: self._object_to_signer(keyid, kind, at_ms) for keyid in sorted(signers)}
         may = [keyid for keyid, reason in reasons.items() if reason is None]
         if not may:
-            told = "; ".join(reason or "" for reason in reasons.values())
-            return Reason("key_not_allowed", "$.signatures", told)
+            description = "; ".join(reason or "" for reason in reasons.values())
+            return Reason("key_not_allowed", "$.signatures", description)
         owners = [self._owners[keyid] for keyid in may if keyid in self._owners]
         return {owner: self._approvers[owner] for owner in owners}
 
@@ -162,9 +162,9 @@ def object_to_first_revision(
     if len(approvers) >= ENOUGH:
         return None
     led = (
-        one.said.id
-        for one in newest.values()
-        if one.kind == ORG and _get_quality_bundle_id(one) == quality_bundle_id
+        entry.said.id
+        for entry in newest.values()
+        if entry.kind == ORG and _get_quality_bundle_id(entry) == quality_bundle_id
     )
     tenant = next(led, None)
     return None if tenant is None else demand_second(approvers, f"tenant {tenant} names it already")
@@ -205,10 +205,10 @@ def _object_to_org(
 ) -> Reason | None:
     if len(approvers) >= ENOUGH:
         return None
-    known = newest.get((ORG, tenant))
-    before = OrgSpec() if known is None else OrgSpec.model_validate(known.document["spec"])
+    entry = newest.get((ORG, tenant))
+    before = OrgSpec() if entry is None else OrgSpec.model_validate(entry.document["spec"])
     after = OrgSpec.model_validate(spec)
-    if known is not None and after.enforcement == SHADOW != before.enforcement:
+    if entry is not None and after.enforcement == SHADOW != before.enforcement:
         return demand_second(approvers, f"tenant {tenant} goes from {before.enforcement} to {SHADOW}")
     led = (before.quality_bundle_id, after.quality_bundle_id)
     if led[0] == led[1]:
@@ -226,14 +226,14 @@ def _object_to_override(
     approver."""
     approver = approvers.get(override.approver_id)
     if approver is None:
-        told = f"approver {override.approver_id}, whose word it is, did not sign it"
-        return Reason("key_not_allowed", "$.spec.approver_id", told)
+        description = f"approver {override.approver_id}, whose word it is, did not sign it"
+        return Reason("key_not_allowed", "$.spec.approver_id", description)
     if not approver.roles & DECIDES:
-        told = f"approver {approver.id} has no role that decides: {' or '.join(sorted(DECIDES))}"
-        return Reason("key_not_allowed", "$.spec.approver_id", told)
+        description = f"approver {approver.id} has no role that decides: {' or '.join(sorted(DECIDES))}"
+        return Reason("key_not_allowed", "$.spec.approver_id", description)
     if approver.tenants is not None and override.tenant_id not in approver.tenants:
-        told = f"approver {approver.id} does not decide on items of {override.tenant_id}"
-        return Reason("key_not_allowed", "$.spec.tenant_id", told)
+        description = f"approver {approver.id} does not decide on items of {override.tenant_id}"
+        return Reason("key_not_allowed", "$.spec.tenant_id", description)
     if read_milliseconds(override.expires_at) > published_ms + LONGEST_OVERRIDE_MS:
         latest = rfc3339(published_ms + LONGEST_OVERRIDE_MS)
         return Reason("invalid_entry", "$.spec.expires_at", f"an override of now ends by {latest}")
@@ -244,12 +244,12 @@ def _object_to_grant(
     grant: AgentGrantSpec, published_ms: int, approvers: Mapping[str, Approver]
 ) -> Reason | None:
     """Why a grant for an agent does not count. Any approver of the tenant and the tool may end it."""
-    given = approvers.get(grant.approver_id)
-    deciding = [given] if grant.active else list(approvers.values())
+    approver = approvers.get(grant.approver_id)
+    deciding = [approver] if grant.active else list(approvers.values())
     if not any(one is not None and _decides_on(one, grant) for one in deciding):
         who = grant.approver_id if grant.active else "of the tenant and the tool"
-        told = f"approver {who} did not sign it, or has no role that decides on this tenant and tool"
-        return Reason("key_not_allowed", "$.spec.approver_id", told)
+        description = f"approver {who} did not sign it, or has no role that decides on this tenant and tool"
+        return Reason("key_not_allowed", "$.spec.approver_id", description)
     if grant.active and read_milliseconds(grant.expires_at) > published_ms + LONGEST_GRANT_MS:
         latest = rfc3339(published_ms + LONGEST_GRANT_MS)
         return Reason("invalid_entry", "$.spec.expires_at", f"a grant of now ends by {latest}")
@@ -263,10 +263,10 @@ def _object_to_delegate(
     approvers: Collection[str],
 ) -> Reason | None:
     """Why a delegate that signs for people may not count: one approver may only narrow what it signs."""
-    after, known = DelegateSpec.model_validate(spec), newest.get((DELEGATE, name))
+    after, entry = DelegateSpec.model_validate(spec), newest.get((DELEGATE, name))
     if not after.roles or len(approvers) >= ENOUGH:
         return None
-    before = None if known is None else DelegateSpec.model_validate(known.document["spec"])
+    before = None if entry is None else DelegateSpec.model_validate(entry.document["spec"])
     if before is None or not _is_narrower(after, before):
         return demand_second(approvers, f"delegate {name} may sign more for people")
     return None
@@ -276,8 +276,8 @@ def _object_to_loss(entry: Accepted, approvers: Collection[str]) -> Reason | Non
     """Why an accepted loss does not count. It names its installation: what is lost in one is not in another,
     and whoever deletes topics may also write them."""
     if not entry.said.installations:
-        told = "an accepted loss names the installation that it is for"
-        return Reason("invalid_entry", "$.installations", told)
+        description = "an accepted loss names the installation that it is for"
+        return Reason("invalid_entry", "$.installations", description)
     return (
         None
         if len(approvers) >= ENOUGH
@@ -287,11 +287,11 @@ def _object_to_loss(entry: Accepted, approvers: Collection[str]) -> Reason | Non
 
 def _is_narrower(after: DelegateSpec, before: DelegateSpec) -> bool:
     """Whether a delegate may sign no more than before: a key may at most be revoked."""
-    keys = [one.model_copy(update={"revoked_at": None}) for one in before.keys if one.revoked_at is None]
+    keys = [key.model_copy(update={"revoked_at": None}) for key in before.keys if key.revoked_at is None]
     keys += before.keys
-    now = [one if one in before.keys else one.model_copy(update={"revoked_at": None}) for one in after.keys]
+    now = [key if key in before.keys else key.model_copy(update={"revoked_at": None}) for key in after.keys]
     fewer = set(after.roles) <= set(before.roles) and set(after.tenants) <= set(before.tenants)
-    return fewer and all(one in keys for one in now)
+    return fewer and all(key in keys for key in now)
 
 
 def _decides_on(approver: Approver, grant: AgentGrantSpec) -> bool:
@@ -307,8 +307,8 @@ def _get_quality_bundle_id(org: Accepted) -> str | None:
 
 def demand_second(approvers: Collection[str], why: str) -> Reason:
     """The refusal of what these approvers signed and another one must."""
-    told = f"{' and '.join(sorted(approvers))} alone signed it, a second approver must, for {why}"
-    return Reason("second_approver_missing", "$.signatures", told)
+    description = f"{' and '.join(sorted(approvers))} alone signed it, a second approver must, for {why}"
+    return Reason("second_approver_missing", "$.signatures", description)
 
 
 def _describe_quality_bundle(quality_bundle_id: str | None) -> str:
