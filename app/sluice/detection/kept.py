@@ -57,12 +57,12 @@ def keep_in(open_store: Callable[[], Store | None]) -> None:
 def find_compilation(library: bytes) -> Compilation | None:
     """What was kept of a library, written as JSON."""
     store = _Process.get()
-    found = None if store is None else store.get(library)
-    if found is None:
+    stored = None if store is None else store.get(library)
+    if stored is None:
         return None
-    expressions, looked_for = orjson.loads(found)
+    expressions, looked_for = orjson.loads(stored)
     return Compilation(
-        {one: (searched, requirement) for one, searched, requirement in expressions}, looked_for
+        {expression: (searched, requirement) for expression, searched, requirement in expressions}, looked_for
     )
 
 
@@ -70,7 +70,7 @@ def keep_compilation(library: bytes, compilation: Compilation) -> None:
     """Keep what a library came to."""
     store = _Process.get()
     if store is not None:
-        rows = [[one, *of_one] for one, of_one in compilation.expressions.items()]
+        rows = [[expression, *of_one] for expression, of_one in compilation.expressions.items()]
         store.put(library, orjson.dumps([rows, compilation.looked_for]))
 
 
@@ -92,9 +92,9 @@ class RememberedTexts(OrderedDict[str, Answer]):
         super().__init__()
         self._characters = 0
 
-    def put(self, text: str, found: Answer) -> None:
+    def put(self, text: str, answer: Answer) -> None:
         """Remember one more, and forget the oldest beyond the bounds."""
-        self[text] = found
+        self[text] = answer
         self._characters += len(text)
         while len(self) > ANSWERS or self._characters > CHARACTERS:
             self._characters -= len(self.popitem(last=False)[0])

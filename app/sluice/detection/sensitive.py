@@ -40,8 +40,8 @@ class SensitiveDetector:
 
 def has_luhn(text: str) -> bool:
     """Whether the digits pass the check of payment cards (ISO/IEC 7812, annex B)."""
-    digits = [int(one) for one in text if one.isdigit()]
-    doubled = [one * 2 - 9 * (one > 4) for one in digits[-2::-2]]  # noqa: PLR2004 - 5 and above give two digits
+    digits = [int(character) for character in text if character.isdigit()]
+    doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]  # noqa: PLR2004 - 5 and above give two digits
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
@@ -84,13 +84,13 @@ _IBAN_LENGTHS = {
 
 def iban_length(text: str) -> int:
     """The country's length and the remainder of 97 (ISO 13616, ISO/IEC 7064 MOD 97-10). Words may follow."""
-    places = [place for place, one in enumerate(text) if one not in " -"]
+    places = [index for index, character in enumerate(text) if character not in " -"]
     length = _IBAN_LENGTHS.get(text[:2].upper(), len(places) + 1)
     if length > len(places):
         return 0
     end = places[length - 1] + 1
     plain = re.sub(r"[ -]", "", text[:end]).upper()
-    number = "".join(str(int(one, 36)) for one in plain[4:] + plain[:4])
+    number = "".join(str(int(character, 36)) for character in plain[4:] + plain[:4])
     return end if int(number) % 97 == 1 and not text[end : end + 1].isalnum() else 0
 
 
@@ -148,7 +148,7 @@ DETECTORS = (
     SensitiveDetector("phone", r"\+[1-9][0-9]{0,2}[ ()./-]*(?:[0-9][ ()./-]{0,2}){6,13}[0-9]\b"),
 )
 """In the order in which they are told; where two overlap the first one counts."""
-KINDS = tuple(one.kind for one in DETECTORS)
+KINDS = tuple(detector.kind for detector in DETECTORS)
 COMMON = frozenset(("email", "phone"))
 """Kinds that are in most messages for a good reason: the recipient's own address."""
 
@@ -160,26 +160,26 @@ class SensitiveScan:
 
     def __init__(self, kinds: frozenset[str]) -> None:
         """`kinds`: of KINDS."""
-        wanted = [one for one in DETECTORS if one.kind in kinds]
-        self._any = PatternSet([(place, one.pattern) for place, one in enumerate(wanted)])
-        self._detectors = [(one, re2.compile(one.pattern)) for one in wanted]
+        wanted = [detector for detector in DETECTORS if detector.kind in kinds]
+        self._any = PatternSet([(index, detector.pattern) for index, detector in enumerate(wanted)])
+        self._detectors = [(detector, re2.compile(detector.pattern)) for detector in wanted]
 
     def find(self, text: str) -> list[Sensitive]:
         """Every finding, in the order of the text, none of which overlaps another."""
-        found: list[Sensitive] = []
-        for place in self._any.matches(text):
-            detector, expression = self._detectors[place]
-            for one in _find_all(detector, expression, text):
-                if all(one.end <= other.start or other.end <= one.start for other in found):
-                    found.append(one)
-        return sorted(found, key=lambda one: one.start)
+        matches: list[Sensitive] = []
+        for index in self._any.matches(text):
+            detector, expression = self._detectors[index]
+            for match in _find_all(detector, expression, text):
+                if all(match.end <= other.start or other.end <= match.start for other in matches):
+                    matches.append(match)
+        return sorted(matches, key=lambda one: one.start)
 
     def redact(self, text: str) -> str:
         """The text with every finding replaced by its kind in brackets."""
         parts, at = [], 0
-        for one in self.find(text):
-            parts += [text[at : one.start], f"[{one.kind}]"]
-            at = one.end
+        for match in self.find(text):
+            parts += [text[at : match.start], f"[{match.kind}]"]
+            at = match.end
         return "".join([*parts, text[at:]])
 
 

@@ -125,11 +125,11 @@ class SluiceApp(faust.App):  # type: ignore[misc]
 
     def _group_by_number(self, offsets: Mapping[Any, int | None]) -> dict[int, dict[str, int]]:
         """Offsets of input topics by partition number and base name; those of other topics are left out."""
-        found: dict[int, dict[str, int]] = defaultdict(dict)
+        by_number: dict[int, dict[str, int]] = defaultdict(dict)
         for tp, offset in offsets.items():
             if tp.topic in self.input_names:
-                found[tp.partition][self.input_names[tp.topic]] = offset or 0
-        return found
+                by_number[tp.partition][self.input_names[tp.topic]] = offset or 0
+        return by_number
 
     def list_written_offsets(self) -> list[tuple[TP, int]]:
         """Per changelog partition, the last offset that this worker wrote itself."""
@@ -204,14 +204,14 @@ def build_application(
 
 def _build_credentials(cluster: KafkaCluster) -> Credentials | None:
     """How Faust's own clients log in; None: the connection is plain."""
-    given = build_client_arguments(cluster)
-    context, mechanism = given.get("ssl_context"), given.get("sasl_mechanism")
-    if "sasl_oauth_token_provider" in given:
-        return OAuthCredentials(oauth_cb=given["sasl_oauth_token_provider"], ssl_context=context)
+    arguments = build_client_arguments(cluster)
+    context, mechanism = arguments.get("ssl_context"), arguments.get("sasl_mechanism")
+    if "sasl_oauth_token_provider" in arguments:
+        return OAuthCredentials(oauth_cb=arguments["sasl_oauth_token_provider"], ssl_context=context)
     if mechanism is not None:
         return SASLCredentials(
-            username=given["sasl_plain_username"],
-            password=given["sasl_plain_password"],
+            username=arguments["sasl_plain_username"],
+            password=arguments["sasl_plain_password"],
             ssl_context=context,
             mechanism=mechanism,
         )

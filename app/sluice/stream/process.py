@@ -135,8 +135,8 @@ def choose_ending(fault: BaseException) -> Ending:
     has already aborted for its time-out or for another owner (KAFKA-20785). Nothing of it was written.
     """
     if isinstance(fault, ProducerFenced) or _is_caused_by(fault, InvalidTxnState):
-        told = "another worker has taken over a partition of this one"
-        return Ending(EXIT_FENCED, f"the worker stops with status {EXIT_FENCED}: {told}", traced=False)
+        description = "another worker has taken over a partition of this one"
+        return Ending(EXIT_FENCED, f"the worker stops with status {EXIT_FENCED}: {description}", traced=False)
     expected = isinstance(fault, Explained | KafkaError | OSError)  # time-outs are OSErrors
     status = fault.status if isinstance(fault, Explained) else EXIT_FAULT
     return Ending(status, f"the worker stops with status {status}: {reasons(fault)}", not expected)
@@ -150,9 +150,9 @@ def _is_caused_by(fault: BaseException | None, kind: type[BaseException]) -> boo
 
 def fail_stop(fault: BaseException) -> None:
     """Log why and end the process."""
-    found = choose_ending(fault)
-    log.error(found.line, exc_info=fault if found.traced else None, extra={"status": found.status})
-    end_process(found.status)
+    ending = choose_ending(fault)
+    log.error(ending.line, exc_info=fault if ending.traced else None, extra={"status": ending.status})
+    end_process(ending.status)
 
 
 def end_stopped(what_is_left: str) -> None:

@@ -41,9 +41,9 @@ class TransactionalRecovery(Recovery):  # type: ignore[misc]
         store = self.app.sessions.data
         for tp, batch in records.items():
             if tp in self.active_tps:
-                seen = self.active_offsets.get(tp)
-                if seen is not None and batch[0].offset <= seen:  # a fetch from before the seek
-                    batch = [record for record in batch if record.offset > seen]  # noqa: PLW2901
+                observed = self.active_offsets.get(tp)
+                if observed is not None and batch[0].offset <= observed:  # a fetch from before the seek
+                    batch = [record for record in batch if record.offset > observed]  # noqa: PLW2901
                 if batch:
                     store.absorb(tp.partition, batch)
                     self.active_offsets[tp] = batch[-1].offset

@@ -46,8 +46,8 @@ class PatternSet(Generic[Named]):
 
     def matches(self, text: str) -> list[Named]:
         """The names of all expressions found in the text, in the order of the list."""
-        found = self.search(text.encode())
-        return [self.names[index] for index in sorted(found)] if found else []
+        match = self.search(text.encode())
+        return [self.names[index] for index in sorted(match)] if match else []
 
 
 def _find_nothing(text: bytes) -> Sequence[int]:

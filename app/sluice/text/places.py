@@ -98,17 +98,17 @@ def host_of(uri: str) -> str | None:
 def places_above(uri: str, longest: int) -> tuple[str, ...]:
     """The place itself, without its query, and all that it lies below up to scheme and host; the longest
     first. None is longer than `longest`."""
-    place = place_of(uri)
-    if place is None:
+    location = place_of(uri)
+    if location is None:
         return ()
-    path, _, query = place.partition("?")
-    found = [place] if query else []
+    path, _, query = location.partition("?")
+    locations = [location] if query else []
     start = path.find("//") + 2 if "://" in path else path.find(":") + 1
     end = len(path) if len(path) <= longest else path.rfind("/", start, longest + 1)
     while end > start:
-        found.append(path[:end])
+        locations.append(path[:end])
         end = path.rfind("/", start, end)
-    return tuple(one for one in found if len(one) <= longest)
+    return tuple(one for one in locations if len(one) <= longest)
 
 
 def _cut_above(scheme: str, authority: str | None) -> str:
@@ -124,16 +124,16 @@ def _authority(scheme: str, authority: str) -> str:
 
 def _remove_dots(path: str) -> str:
     """RFC 3986, section 5.2.4, of a path behind an authority: empty segments stay."""
-    kept: list[str] = []
+    segments: list[str] = []
     *above, last = path.split("/")[1:] or [""]
     for segment in above:
         if segment == "..":
-            del kept[-1:]
+            del segments[-1:]
         elif segment != ".":
-            kept.append(segment)
+            segments.append(segment)
     if last == "..":
-        del kept[-1:]
-    return "/" + "".join(f"{one}/" for one in kept) + ("" if last in (".", "..") else last)
+        del segments[-1:]
+    return "/" + "".join(f"{part}/" for part in segments) + ("" if last in (".", "..") else last)
 
 
 def _host(authority: str, scheme: str) -> str:
@@ -147,13 +147,13 @@ def _host(authority: str, scheme: str) -> str:
 
 def _segments(path: str) -> str:
     """Dot segments and empty ones taken out, as a server reads them."""
-    kept: list[str] = []
+    segments: list[str] = []
     for segment in path.split("/"):
         if segment == "..":
-            del kept[-1:]
+            del segments[-1:]
         elif segment not in ("", "."):
-            kept.append(segment)
-    return ("/" if path.startswith("/") and kept else "") + "/".join(kept)
+            segments.append(segment)
+    return ("/" if path.startswith("/") and segments else "") + "/".join(segments)
 
 
 def _decode(text: str) -> str:

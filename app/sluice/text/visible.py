@@ -21,9 +21,11 @@ def is_seen(character: str) -> bool:
 
 def number(characters: str) -> str:
     """Each of the code points by its number: <U+202E>."""
-    return "".join(f"<U+{ord(one):04X}>" for one in characters)
+    return "".join(f"<U+{ord(character):04X}>" for character in characters)
 
 
 def visible_text(text: str) -> str:
     """The text, in which each code point that cannot be seen stands by its number; line feeds stay."""
-    return "".join(one if one == "\n" or is_seen(one) else number(one) for one in text)
+    return "".join(
+        character if character == "\n" or is_seen(character) else number(character) for character in text
+    )

@@ -162,7 +162,9 @@ class CallReader:
         if not forms.CHANGING_VERBS.isdisjoint(words_of(tool_name)):
             self._doubt()
         for key in keys:
-            texts = any(language_of(tool_name, one, key) in ("shell", "sql") for one in action_types)
+            texts = any(
+                language_of(tool_name, action_type, key) in ("shell", "sql") for action_type in action_types
+            )
             inert = key.lower() in forms.INERT_KEYS or forms.INERT_WORDS.issuperset(words_of(key))
             if not (texts or inert or is_prose_key(key)):
                 self._doubt()
@@ -332,11 +334,11 @@ class CallReader:
             doubtful = reading.inconclusive is not None or reading.nested or not reading.statements
             if doubtful or forms.CLIENT_COMMANDS.search(text):
                 self._doubt()
-            self.effects += (_judge_statement(one, database) for one in reading.statements)
+            self.effects += (_judge_statement(statement, database) for statement in reading.statements)
 
     def _read_request(self, call: Call) -> None:
-        told = (call.host, call.path, call.thing, *call.words)
-        if any(map(forms.SECRET.search, told)) or forms.CLOSED_HOSTS.fullmatch(call.host.partition(":")[0]):
+        words = (call.host, call.path, call.thing, *call.words)
+        if any(map(forms.SECRET.search, words)) or forms.CLOSED_HOSTS.fullmatch(call.host.partition(":")[0]):
             self._doubt()
         else:
             self.effects.append(READS if _only_asks(call) else Effect("sends", call.host, "host"))
@@ -393,11 +395,11 @@ def _read_edit(tool_name: str, parameters: dict[str, Any]) -> Effect | None:
     is_edit = not words.isdisjoint(forms.FILES) and isinstance(command, str)
     if not is_edit or len(paths) != 1 or not set(keys.values()) <= forms.FILE_KEYS | forms.TEXT_KEYS:
         return None
-    said = (words | frozenset(words_of(command))) - forms.FILE_TOOLS
-    if not said or not said <= forms.FILE_VERBS.keys():
+    named = (words | frozenset(words_of(command))) - forms.FILE_TOOLS
+    if not named or not named <= forms.FILE_VERBS.keys():
         return None
     path = _normalize(paths[0], "") if isinstance(paths[0], str) else "?"
-    kinds = {forms.FILE_VERBS[word] for word in said}
+    kinds = {forms.FILE_VERBS[word] for word in named}
     if path == "?" or forms.GLOB.search(path):
         return UNKNOWN
     if kinds == {"reads"}:
@@ -516,9 +518,9 @@ def _has_demanded(program: str, words: Words) -> bool:
 
 def _is_question(program: str, args: Sequence[str]) -> bool:
     """Whether a program with verbs is asked for something, or for its version."""
-    known = program in forms.ANSWERS or program in forms.VERBS or program in forms.CLIS
+    is_known = program in forms.ANSWERS or program in forms.VERBS or program in forms.CLIS
     if len(args) == 1 and args[0] in forms.ASKS_VERSION:
-        return known or program == "aws"
+        return is_known or program == "aws"
     if args == ("version",):
         return program in forms.VERSION_VERBS
     if any(map(forms.SECRET.search, args)):
@@ -529,13 +531,13 @@ def _is_question(program: str, args: Sequence[str]) -> bool:
 def _only_tries(program: str, args: Sequence[str]) -> bool:
     """Whether a command that changes something is told to say only what it would do."""
     for length in () if "--" in args else (1, 2):
-        known = forms.TRIES.get((program, *args[:length]))
-        words = None if known is None else parse_words(args[length:], known[0])
-        if known is None or words is None:
+        tried = forms.TRIES.get((program, *args[:length]))
+        words = None if tried is None else parse_words(args[length:], tried[0])
+        if tried is None or words is None:
             continue
-        dry = next((value for option, value in words.options if option in known[1]), None)
+        dry = next((value for option, value in words.options if option in tried[1]), None)
         certain = dry == "" or dry in forms.TRIES_WITH
-        once = sum(option in known[1] for option, _ in words.options) == 1
+        once = sum(option in tried[1] for option, _ in words.options) == 1
         return certain and once and all(map(forms.TRIED_NAME.fullmatch, words.names))
     return False
 

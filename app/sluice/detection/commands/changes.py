@@ -109,8 +109,8 @@ _TWO_WORDS = re.compile(r"\W*(?!TRUNCATE )\w+(?:\s+[\w-]+)?[.!?\s]*")
 
 def first_word(text: str) -> str:
     """The text's first word, "" where it begins with none."""
-    found = _FIRST_WORD.match(text[:HEAD_CHARS])
-    return found[1] if found else ""
+    match = _FIRST_WORD.match(text[:HEAD_CHARS])
+    return match[1] if match else ""
 
 
 _ALSO_ENGLISH = vocabulary(
@@ -126,8 +126,8 @@ _COMMAND_MARK = re.compile(r"(?:^|\s)(?:-{1,2}[A-Za-z]|[~.]?/|\*)|[|;&<>`$]|\b[a
 
 def begins_command(word: str, text: str, programs: frozenset[str]) -> bool:
     """Whether a text of that first word begins with a program; a word of English too needs a sign more."""
-    known = word in programs or word.partition(".")[0] in programs
-    return known and (word not in _ALSO_ENGLISH or _COMMAND_MARK.search(text) is not None)
+    is_known = word in programs or word.partition(".")[0] in programs
+    return is_known and (word not in _ALSO_ENGLISH or _COMMAND_MARK.search(text) is not None)
 
 
 def begins_change(word: str) -> bool:
@@ -145,7 +145,7 @@ def is_sql(text: str) -> bool:
         parsed = sqlglot.parse(text, read=BackslashSql)
     except (SqlglotError, RecursionError):
         return False
-    return any(_is_change(one) for one in parsed)
+    return any(_is_change(statement) for statement in parsed)
 
 
 def _is_change(node: exp.Expr | None) -> bool:

@@ -48,7 +48,7 @@ def form(words: str, names: int = ANY) -> Form:
         elif word.startswith("--"):
             flags.add(word)
         else:
-            flags.update(f"-{letter}" for letter in word[1:])
+            flags.update(f"-{character}" for character in word[1:])
     return Form(frozenset(flags), frozenset(values), names)
 
 
@@ -61,10 +61,10 @@ def parse_words(args: Sequence[str], form: Form) -> Words | None:
         if word == "--":
             names += left
         elif word.startswith("--"):
-            name, given, value = word.partition("=")
+            name, sign, value = word.partition("=")
             if name in form.values:
-                options.append((name, value if given else next(left, "")))
-            elif name in form.flags and not given:
+                options.append((name, value if sign else next(left, "")))
+            elif name in form.flags and not sign:
                 options.append((name, ""))
             else:
                 return None
@@ -80,8 +80,8 @@ def _parse_letters(word: str, form: Form, left: Iterator[str], options: list[tup
     if word in form.values:
         options.append((word, next(left, "")))
         return True
-    for at, letter in enumerate(word[1:], 1):
-        option = f"-{letter}"
+    for at, character in enumerate(word[1:], 1):
+        option = f"-{character}"
         if option in form.values:
             options.append((option, word[at + 1 :] or next(left, "")))
             return True

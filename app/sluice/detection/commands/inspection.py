@@ -57,10 +57,10 @@ class Inspection(NamedTuple):
 
 def together(read: Sequence[Inspection]) -> Inspection:
     """What several readings of the same action found, each hit of a place once."""
-    hits = {(hit.id, hit.path): hit for one in read for hit in one.hits}
+    hits = {(hit.id, hit.path): hit for inspection in read for hit in inspection.hits}
     return Inspection(
         tuple(hits.values()),
-        next((one.inconclusive for one in read if one.inconclusive is not None), None),
-        tuple(dict.fromkeys(text for one in read for text in one.texts)),
-        any(one.changes for one in read),
+        next((inspection.inconclusive for inspection in read if inspection.inconclusive is not None), None),
+        tuple(dict.fromkeys(text for inspection in read for text in inspection.texts)),
+        any(inspection.changes for inspection in read),
     )

@@ -140,62 +140,62 @@ class Inspector:
             self._doubt(f"more than {LEAVES} texts to read")
         else:
             named = self._matchers.cues.search_names([self._tool_name, *walk.keys])
-            told, place = named & REQUESTS, "place" in named
+            requests, wants_location = named & REQUESTS, "place" in named
             for start in range(0, len(texts), PORTION):
                 self._cues = find_cues(texts[start : start + PORTION], self._matchers)
-                told |= self._cues.requests
-                place = place or self._cues.place
+                requests |= self._cues.requests
+                wants_location = wants_location or self._cues.place
                 for leaf in walk.leaves[start : start + PORTION]:
                     self._leaf(leaf)
-            if place:
+            if wants_location:
                 self._files(walk)
-            if told or find_program(self._tool_name, self._matchers.programs) is not None:
-                self._structure(parameters, told)
+            if requests or find_program(self._tool_name, self._matchers.programs) is not None:
+                self._structure(parameters, requests)
         changes = self._changes or bool(self._hits) or self._inconclusive is not None
         return Inspection(tuple(self._hits.values()), self._inconclusive, tuple(self._texts), changes)
 
     def _files(self, walk: Walk) -> None:
         """The files that the call writes, where it names one whose content runs by itself."""
-        for one in find_written_files(self._tool_name, walk, self._matchers.files):
+        for file in find_written_files(self._tool_name, walk, self._matchers.files):
             try:
-                for how, content in meant(one.content):
-                    self._judge_file(one.path, content, LeafPlace(one.trail, how))
+                for how, content in meant(file.content):
+                    self._judge_file(file.path, content, LeafPlace(file.trail, how))
             except TooManyForms as error:
                 self._doubt(str(error))
 
-    def _judge_file(self, path: str, content: str | None, place: LeafPlace) -> None:
+    def _judge_file(self, path: str, content: str | None, location: LeafPlace) -> None:
         """A file at that place: what its pattern says, and what it runs."""
         placed = self._matchers.files.judge(path, content)
-        self._add_all(placed.found, place)
-        if placed.reads and place.depth >= NESTED:
+        self._add_all(placed.found, location)
+        if placed.reads and location.depth >= NESTED:
             self._doubt("languages are nested too deep to follow")
             return
         for reads in placed.reads:
             for text in run_by_itself(content or "", reads):
-                inner = place.nest(reads)
+                inner = location.nest(reads)
                 if reads == "python":
                     self._python(text, inner)
                 else:
                     self._add_all(self._matchers.text.matches(text, "shell"), inner)
                     self._shell(text, inner)
 
-    def _structure(self, parameters: dict[str, Any], told: frozenset[str]) -> None:
+    def _structure(self, parameters: dict[str, Any], requests: frozenset[str]) -> None:
         """The parameters together: the command line or the requests that they stand for.
 
-        `told`: what of a request may stand in the texts, the keys and the tool's name.
+        `requests`: what of a request may stand in the texts, the keys and the tool's name.
         """
         named_after = find_program(self._tool_name, self._matchers.programs)
         if named_after is not None:
             for line in lines_of(named_after, parameters):
                 self._shell(line, LeafPlace(None, named_after.name))
-        if not told:
+        if not requests:
             return
-        reading = read_calls(self._tool_name, parameters, self._matchers.calls.verbs, told)
+        reading = read_calls(self._tool_name, parameters, self._matchers.calls.verbs, requests)
         self._doubt(reading.inconclusive)
         self._changes = self._changes or any(may_change(call) for call, _ in reading.calls)
         for call, trail in reading.calls:
-            for one in self._matchers.calls.matches(call):
-                self._hit(one, milder(one.severity, call.trial), LeafPlace(trail, call.protocol))
+            for pattern in self._matchers.calls.matches(call):
+                self._hit(pattern, milder(pattern.severity, call.trial), LeafPlace(trail, call.protocol))
         for program, text, trail in reading.lines:
             self._shell(text, LeafPlace(trail, program))
         for name, value, trail in reading.fields:
@@ -206,9 +206,9 @@ class Inspector:
         language = language_of(self._tool_name, self._action_type, leaf.key) if leaf.whole else None
         self._text(leaf.text, language, LeafPlace(leaf.trail))
         if self._cues.disguise and len(leaf.text) <= UNFOLDED_CHARS and may_be_disguised(leaf.text):
-            told, self._cues = self._cues, ANYTHING
+            cues, self._cues = self._cues, ANYTHING
             self._forms(leaf, language)
-            self._cues = told
+            self._cues = cues
 
     def _forms(self, leaf: Leaf, language: Language | None) -> None:
         if self._allowance.all_unfolded:
@@ -221,7 +221,7 @@ class Inspector:
         except TooManyForms as error:
             self._doubt(str(error))
 
-    def _text(self, text: str, language: Language | None, place: LeafPlace) -> None:
+    def _text(self, text: str, language: Language | None, location: LeafPlace) -> None:
         """A leaf in one form: targets may be named in it; with a language it is also read."""
         spelled: list[str] = []
         if self._cues.spelling and len(text) <= UNFOLDED_CHARS:
@@ -230,40 +230,40 @@ class Inspector:
         if language is None:
             return
         if self._cues.text:
-            self._add_all(self._matchers.text.matches(text, language), place)
+            self._add_all(self._matchers.text.matches(text, language), location)
         if language in ("code", "value"):
-            self._targets(text, spelled, place)
+            self._targets(text, spelled, location)
         if language != "prose":
-            self._READERS[language](self, text, place)
+            self._READERS[language](self, text, location)
 
-    def _targets(self, text: str, spelled: list[str], place: LeafPlace) -> None:
+    def _targets(self, text: str, spelled: list[str], location: LeafPlace) -> None:
         if self._cues.target:
-            self._add_all(self._matchers.targets.matches(text), place)
+            self._add_all(self._matchers.targets.matches(text), location)
         if spelled:
-            self._add_all(self._matchers.targets.matches(JOINT.join(spelled)), place)
+            self._add_all(self._matchers.targets.matches(JOINT.join(spelled)), location)
 
-    def _shell(self, text: str, place: LeafPlace) -> None:
+    def _shell(self, text: str, location: LeafPlace) -> None:
         if not self._may_parse(text):
             return
         reading = self._shell_reading(text)
         self._doubt(reading.inconclusive)
-        self._commands(reading, place)
+        self._commands(reading, location)
         if begins_change(first_word(text)) and is_sql(text):
-            self._sql(text, place)
+            self._sql(text, location)
 
     def _shell_reading(self, text: str) -> ShellReading:
         reading = read_shell(text, self._allowance.shell_work)
         self._allowance.shell_work -= reading.work
         return reading
 
-    def _commands(self, reading: ShellReading, place: LeafPlace) -> None:
-        self._add_all(self._matchers.commands.matches(reading), place)
+    def _commands(self, reading: ShellReading, location: LeafPlace) -> None:
+        self._add_all(self._matchers.commands.matches(reading), location)
         for command in reading.commands:
             self._texts += command.args
             self._changes = self._changes or may_write(command)
             for path, content in files_of(command):
-                self._judge_file(path, content, place)
-        for nested, inner in self._go_within(reading.nested, place):
+                self._judge_file(path, content, location)
+        for nested, inner in self._go_within(reading.nested, location):
             if nested.language == "sql":
                 self._sql(nested.text, inner)
             elif nested.language == "python":
@@ -273,45 +273,45 @@ class Inspector:
                 language: Language = "shell" if nested.language in _COMMAND_LANGUAGES else "code"
                 self._add_all(self._matchers.text.matches(nested.text, language), inner)
 
-    def _sql(self, text: str, place: LeafPlace) -> None:
+    def _sql(self, text: str, location: LeafPlace) -> None:
         if not self._may_parse(text):
             return
         if self._matchers.sql.excuse(text):
             if text.partition(" ")[0].upper() not in STATEMENT_WORDS:
-                self._add_all(self._matchers.injection.matches(text), place)
+                self._add_all(self._matchers.injection.matches(text), location)
             return
         reading = read_sql(text)
         self._doubt(reading.inconclusive)
         for statement in reading.statements:
-            self._add_all(self._matchers.sql.matches(statement), place)
+            self._add_all(self._matchers.sql.matches(statement), location)
             self._changes = self._changes or changes_data(statement)
         if first_word(text).upper() not in STATEMENT_WORDS:
-            self._add_all(self._matchers.injection.matches(text), place)
-        for nested, inner in self._go_within(reading.nested, place):
+            self._add_all(self._matchers.injection.matches(text), location)
+        for nested, inner in self._go_within(reading.nested, location):
             if nested.language == "sql":
                 self._sql(nested.text, inner)
             else:
                 self._shell(nested.text, inner)
 
-    def _go_within(self, every: Iterable[Inner], place: LeafPlace) -> Iterator[tuple[Inner, LeafPlace]]:
+    def _go_within(self, every: Iterable[Inner], location: LeafPlace) -> Iterator[tuple[Inner, LeafPlace]]:
         """Texts in another language with their places, as deep as languages are followed."""
         for nested in every:
-            inner = place.nest(nested.how)
+            inner = location.nest(nested.how)
             if inner.depth > NESTED:
                 self._doubt("languages are nested too deep to follow")
             else:
                 yield nested, inner
 
-    def _code(self, text: str, place: LeafPlace) -> None:
+    def _code(self, text: str, location: LeafPlace) -> None:
         if len(text) > CODE_CHARS:
             self._doubt(f"{len(text)} characters of code are too many to read")
             return
-        if self._python(text, place):
+        if self._python(text, location):
             return
         for statement in sql_in_code(text):
-            self._sql(statement, place.nest("code"))
+            self._sql(statement, location.nest("code"))
 
-    def _python(self, text: str, place: LeafPlace) -> bool:
+    def _python(self, text: str, location: LeafPlace) -> bool:
         """Whether it is Python, and then it is read as such, up to a bound on all of an action's code."""
         if len(text) > self._code_left:
             self._doubt("too much code to read with its grammar")
@@ -319,19 +319,19 @@ class Inspector:
         self._code_left -= len(text)
         reading = read_python(text)
         self._doubt(reading.inconclusive)
-        self._commands(ShellReading(*reading[:3]), place.nest("python"))
+        self._commands(ShellReading(*reading[:3]), location.nest("python"))
         return reading.parsed
 
-    def _value(self, text: str, place: LeafPlace) -> None:
+    def _value(self, text: str, location: LeafPlace) -> None:
         if self._allowance.spent:
             return
         if self._cues.breakout and may_break_out(text) and self._may_parse(text):
-            self._add_all(self._matchers.injection.matches(text), place)
+            self._add_all(self._matchers.injection.matches(text), location)
         word = first_word(text)
         if begins_command(word, text, self._matchers.programs) and self._may_parse(text):
-            self._commands(self._shell_reading(text), place)
+            self._commands(self._shell_reading(text), location)
         if begins_change(word) and self._may_parse(text) and is_sql(text):
-            self._sql(text, place)
+            self._sql(text, location)
 
     def _may_parse(self, text: str) -> bool:
         if self._allowance.spent:
@@ -345,13 +345,13 @@ class Inspector:
     def _doubt(self, reason: str | None) -> None:
         self._inconclusive = self._inconclusive or reason
 
-    def _add_all(self, patterns: Iterable[Described], place: LeafPlace) -> None:
-        for one in patterns:
-            self._hit(one, one.severity, place)
+    def _add_all(self, patterns: Iterable[Described], location: LeafPlace) -> None:
+        for pattern in patterns:
+            self._hit(pattern, pattern.severity, location)
 
-    def _hit(self, one: Described, severity: Severity | None, place: LeafPlace) -> None:
-        key = (one.id, place.path)
+    def _hit(self, pattern: Described, severity: Severity | None, location: LeafPlace) -> None:
+        key = (pattern.id, location.path)
         if severity is not None and key not in self._hits:
-            self._hits[key] = Hit(one.id, one.reason, severity, key[1], place.how)
+            self._hits[key] = Hit(pattern.id, pattern.reason, severity, key[1], location.how)
 
     _READERS: ClassVar = {"shell": _shell, "sql": _sql, "code": _code, "value": _value}

@@ -38,7 +38,7 @@ class TextPatterns:
     def __init__(self, patterns: list[TextPattern]) -> None:
         """Raises LibraryError with the path of the expression that does not compile."""
         try:
-            self.anywhere = PatternSet([(one.id, f"(?m){one.pattern}") for one in patterns])
+            self.anywhere = PatternSet([(pattern.id, f"(?m){pattern.pattern}") for pattern in patterns])
         except PatternError as error:
             name = patterns[error.index].id
             raise LibraryError(
@@ -51,12 +51,12 @@ class TextPatterns:
 
     def matches(self, text: str, language: Language) -> list[TextPattern]:
         """The patterns of that language which are found in the text."""
-        found: list[TextPattern] = self._by_language[language].matches(text)
-        return found
+        patterns: list[TextPattern] = self._by_language[language].matches(text)
+        return patterns
 
 
 def _compile_language(patterns: list[TextPattern], language: Language) -> PatternSet[TextPattern]:
-    return PatternSet([(one, one.pattern) for one in patterns if language in one.languages])
+    return PatternSet([(pattern, pattern.pattern) for pattern in patterns if language in pattern.languages])
 
 
 REMEMBERED_KEYS = 8192

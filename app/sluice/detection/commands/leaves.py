@@ -144,9 +144,9 @@ class Walk:
         vector = _is_vector(key, value)
         if vector:
             self.leaves.append(Leaf(key, trail, shlex.join(value)))
-        for place, inner in enumerate(value):
+        for index, inner in enumerate(value):
             if isinstance(inner, (str, dict, list)):
-                self._child(key, inner, (trail, place), whole=not vector)
+                self._child(key, inner, (trail, index), whole=not vector)
 
 
 def leaves(parameters: dict[str, Any]) -> list[Leaf]:
@@ -161,23 +161,23 @@ def _is_vector(key: str, value: list[Any]) -> bool:
         and isinstance(value[0], str)
         and bool(value[0])
         and (_is_program(key) or _is_argument(key))
-        and not any(letter.isspace() for letter in value[0])
-        and all(isinstance(one, str) for one in value)
+        and not any(character.isspace() for character in value[0])
+        and all(isinstance(part, str) for part in value)
     )
 
 
 def _command_line(value: dict[str, Any], trail: Trail) -> Iterator[Leaf]:
     """`{"command": "rm", "args": ["-rf", "/"]}` as the line that it is."""
-    texts = [(key, one) for key, one in value.items() if isinstance(one, (str, list)) and one]
+    texts = [(key, content) for key, content in value.items() if isinstance(content, (str, list)) and content]
     if len(texts) < PROGRAM_AND_ARGUMENTS:
         return
-    program = next((one for key, one in texts if isinstance(one, str) and _is_program(key)), None)
+    program = next((content for key, content in texts if isinstance(content, str) and _is_program(key)), None)
     if program is None:
         return
-    arguments = next((one for key, one in texts if _is_argument(key)), None)
+    arguments = next((content for key, content in texts if _is_argument(key)), None)
     if isinstance(arguments, str):
         yield Leaf("command", trail, f"{program} {arguments}")
-    elif arguments is not None and all(isinstance(one, str) for one in arguments):
+    elif arguments is not None and all(isinstance(argument, str) for argument in arguments):
         yield Leaf("command", trail, f"{program} {shlex.join(arguments)}")
 
 

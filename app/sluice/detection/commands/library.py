@@ -51,8 +51,8 @@ class PatternSets(LibraryModel):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        seen: set[str] = set()
-        for one in (
+        ids: set[str] = set()
+        for pattern in (
             *self.text,
             *self.commands,
             *self.sql,
@@ -61,9 +61,9 @@ class PatternSets(LibraryModel):
             *self.files,
             *self.calls,
         ):
-            if one.id in seen:
-                raise ValueError(f"two patterns have the same id: {one.id}")
-            seen.add(one.id)
+            if pattern.id in ids:
+                raise ValueError(f"two patterns have the same id: {pattern.id}")
+            ids.add(pattern.id)
         return self
 
 
@@ -72,7 +72,9 @@ class PatternLibrary:
 
     def __init__(self, sets: PatternSets) -> None:
         """Raises LibraryError with the path of what does not compile."""
-        programs = {name for one in sets.commands for name in one.program if name and not _GLOB & set(name)}
+        programs = {
+            name for command in sets.commands for name in command.program if name and not _GLOB & set(name)
+        }
         calls, files = CallPatterns(sets.calls), FilePatterns(sets.files)
         self.matchers = Matchers(
             TextPatterns(sets.text),
@@ -107,6 +109,6 @@ def inspect_call(
 ) -> Inspection:
     """Everything found in a call's parameters, read as an action of each of these types (at least one)."""
     if len(action_types) > 1:
-        return together([library.inspect(tool_name, one, parameters) for one in action_types])
+        return together([library.inspect(tool_name, action_type, parameters) for action_type in action_types])
     walk = Walk(parameters, tool_name)
     return Inspector(library.matchers, tool_name, action_types[0]).inspect(walk, parameters)

@@ -66,11 +66,11 @@ class CuePatterns:
 
     __slots__ = ("_long", "_of_names", "signs", "words")
 
-    def __init__(self, call: str | None, place: str | None) -> None:
+    def __init__(self, call: str | None, location: str | None) -> None:
         """Expressions for a request and for a place of files; None where no pattern asks for one."""
         signs = [("breakout", BREAKOUT_CUES), ("encoding", ENCODING_CUES), ("spelling", SPELLING_CUES)]
         requests = [] if call is None else [("call", call), *_REQUEST_CUES]
-        places = [] if place is None else [("place", place)]
+        places = [] if location is None else [("place", location)]
         self.signs, self.words = PatternSet(signs), PatternSet([*requests, *places])
         self._long = PatternSet([*requests, ("place", _PATCH)])
         self._of_names = lru_cache(maxsize=REMEMBERED_KEYS)(self._search_names)
@@ -81,8 +81,8 @@ class CuePatterns:
         signs = self.signs.matches(joined)
         if len(joined) <= LONGEST_PATH:
             return frozenset([*signs, *self.words.matches(joined)])
-        short = JOINT.join([one for one in texts if len(one) <= LONGEST_PATH])
-        long = JOINT.join([one for one in texts if len(one) > LONGEST_PATH])
+        short = JOINT.join([text for text in texts if len(text) <= LONGEST_PATH])
+        long = JOINT.join([text for text in texts if len(text) > LONGEST_PATH])
         return frozenset([*signs, *self.words.matches(short), *self._long.matches(long)])
 
     def search_names(self, names: Iterable[str]) -> frozenset[str]:
@@ -124,13 +124,13 @@ def find_cues(texts: Sequence[str], matchers: Matchers) -> Cues:
     written = joined.encode()
     cues = matchers.cues
     plain = len(joined) <= LONGEST_PATH and not (cues.signs.search(written) or cues.words.search(written))
-    found = _NO_CUES if plain else cues.search_texts(texts, joined)
+    cues_met = _NO_CUES if plain else cues.search_texts(texts, joined)
     return Cues(
         bool(matchers.text.anywhere.search(written)),
         bool(matchers.targets.expressions.search(written)),
-        "breakout" in found,
-        "encoding" in found or not joined.isascii(),
-        "spelling" in found,
-        "place" in found,
-        REQUESTS.intersection(found),
+        "breakout" in cues_met,
+        "encoding" in cues_met or not joined.isascii(),
+        "spelling" in cues_met,
+        "place" in cues_met,
+        REQUESTS.intersection(cues_met),
     )

@@ -106,18 +106,18 @@ def lines_of(program: Program, parameters: dict[str, Any]) -> tuple[str, ...]:
     Where a parameter holds the arguments, a second line is of them alone: a tool may look at nothing else,
     so that `{"args": ["delete", "ns", "prod"], "dry_run": true}` only tries for those that read both.
     """
-    given = _unwrap(parameters)
+    arguments = _unwrap(parameters)
     if program.name in SHELLS:
-        given = {key: one for key, one in given.items() if isinstance(one, list)}
-    if not (program.certain or any(speaks_of_line(key) for key in given)):
+        arguments = {key: value for key, value in arguments.items() if isinstance(value, list)}
+    if not (program.certain or any(speaks_of_line(key) for key in arguments)):
         return ()
-    alone = {key: one for key, one in given.items() if _role(key) == "words"}
-    read = [_line(program, one) for one in (given, alone) if one or one is given]
+    alone = {key: value for key, value in arguments.items() if _role(key) == "words"}
+    read = [_line(program, some) for some in (arguments, alone) if some or some is arguments]
     return tuple(dict.fromkeys(read))
 
 
-def _line(program: Program, given: dict[str, Any]) -> str:
-    said = _write_words(given, program.name)
+def _line(program: Program, arguments: dict[str, Any]) -> str:
+    said = _write_words(arguments, program.name)
     if said[:1] == [program.name]:
         del said[0]
     words = [program.name, *program.commands, *said]
@@ -136,11 +136,11 @@ def find_program(tool_name: str, programs: frozenset[str]) -> Program | None:
     for name in (tool_name.lower(), _OTHER_NAMES.get(whole, whole), "".join(words)):
         if name in programs or name in _COMMAND_LINES:
             return Program(_OTHER_NAMES.get(name, name), certain=name in _COMMAND_LINES - _RUN_TEXTS)
-    place = next((at for at, word in enumerate(words) if word in _COMMAND_LINES), None)
-    if place is None:
+    index = next((at for at, word in enumerate(words) if word in _COMMAND_LINES), None)
+    if index is None:
         return None
-    name = _OTHER_NAMES.get(words[place], words[place])
-    commands = tuple(words[place + 1 :]) if name in _HAVE_COMMANDS else ()
+    name = _OTHER_NAMES.get(words[index], words[index])
+    commands = tuple(words[index + 1 :]) if name in _HAVE_COMMANDS else ()
     return Program(name, commands, certain=bool(commands))
 
 
@@ -164,12 +164,12 @@ def _unwrap(parameters: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def _write_words(given: dict[str, Any], program: str) -> list[str]:
+def _write_words(arguments: dict[str, Any], program: str) -> list[str]:
     """Shell text word by word: commands first, then what they are given, in the order of the document."""
     groups: list[str] = []
     commands: list[str] = []
     words: list[str] = []
-    for key, value in given.items():
+    for key, value in arguments.items():
         role = _role(key)
         if program in _GROUPED and "".join(words_of(key)) in _GROUPS and isinstance(value, str):
             groups += [_quote(value)]
@@ -178,7 +178,7 @@ def _write_words(given: dict[str, Any], program: str) -> list[str]:
         elif role == "words":
             words += _line_words(value, program)
         elif role == "inner" and isinstance(value, dict):
-            words += _write_words(value, program) if len(given) <= MOST_WORDS else []
+            words += _write_words(value, program) if len(arguments) <= MOST_WORDS else []
         elif role == "program" and value == program:
             continue
         else:
@@ -191,7 +191,7 @@ def _line_words(value: Any, program: str) -> list[str]:
     if isinstance(value, str):
         return [word for word in [value.strip().removeprefix(f"{program} ")] if word]
     if isinstance(value, list):
-        return [_quote(str(one)) for one in value[:MOST_WORDS] if isinstance(one, (str, int, float))]
+        return [_quote(str(item)) for item in value[:MOST_WORDS] if isinstance(item, (str, int, float))]
     if isinstance(value, dict):
         return [_quote(word) for word in flags_of(value, program)]
     return []
@@ -215,7 +215,9 @@ def _flag(key: str, value: Any, program: str) -> list[str]:
     if value is True:
         return [flag]
     if isinstance(value, list):
-        each = [str(one)[:LONGEST_VALUE] for one in value[:MOST_WORDS] if isinstance(one, (str, int, float))]
+        each = [
+            str(item)[:LONGEST_VALUE] for item in value[:MOST_WORDS] if isinstance(item, (str, int, float))
+        ]
         return each if role == "word" and program else [flag, *each]
     if isinstance(value, dict):
         return [

@@ -50,7 +50,7 @@ class TargetPatterns:
 
     def __init__(self, patterns: list[TargetPattern]) -> None:
         """Raises nothing: a glob always compiles."""
-        self.expressions = PatternSet([(one, _expression(one.targets)) for one in patterns])
+        self.expressions = PatternSet([(pattern, _expression(pattern.targets)) for pattern in patterns])
 
     def matches(self, text: str) -> list[TargetPattern]:
         """The patterns of which a target stands in the text, each once."""
@@ -59,7 +59,7 @@ class TargetPatterns:
 
 def _expression(targets: list[str]) -> str:
     """Any of the globs, whole words: one expression for a pattern, since each costs its compilation."""
-    globs = (_GLOB_STAR.join(re2.escape(part) for part in re.split(r"\*+", one)) for one in targets)
+    globs = (_GLOB_STAR.join(re2.escape(part) for part in re.split(r"\*+", target)) for target in targets)
     return rf"(?:^|\W)(?:{'|'.join(globs)})(?:$|\W)"
 
 
@@ -67,10 +67,10 @@ def spellings(text: str) -> Iterator[str]:
     """The paths, hosts and URLs in a text, each in its plain spelling where it is written in another."""
     if _CUES.search(text) is None:
         return
-    for found in islice(_URL.finditer(text), SPELLED):
-        yield from _url(found[1], found[2], found[3])
-    for found in islice(_FILE_URL.finditer(text), SPELLED):
-        yield normpath("/" + found[1].lstrip("/"))
+    for match in islice(_URL.finditer(text), SPELLED):
+        yield from _url(match[1], match[2], match[3])
+    for match in islice(_FILE_URL.finditer(text), SPELLED):
+        yield normpath("/" + match[1].lstrip("/"))
     words = [word for word in _BETWEEN_PATHS.split(text) if "//" in word or "/." in word]
     for word in words[:SPELLED]:
         if "://" not in word and _CROOKED.search(word):
@@ -103,13 +103,13 @@ def _url(scheme: str, authority: str, rest: str) -> Iterator[str]:
 def _host(name: str) -> str:
     """A host written as one number, or with hexadecimal or octal parts, as the address that it is."""
     parts = name.split(".")
-    if len(parts) > _PARTS_OF_IPV4 or not all(_NUMBER_PART.fullmatch(one) for one in parts):
+    if len(parts) > _PARTS_OF_IPV4 or not all(_NUMBER_PART.fullmatch(part) for part in parts):
         return name.lower()
-    numbers = [_number(one) for one in parts]
+    numbers = [_number(part) for part in parts]
     last = _BYTE ** (_PARTS_OF_IPV4 + 1 - len(numbers))
-    if any(one >= _BYTE for one in numbers[:-1]) or numbers[-1] >= last:
+    if any(number >= _BYTE for number in numbers[:-1]) or numbers[-1] >= last:
         return name.lower()
-    address = sum(one * _BYTE ** (_PARTS_OF_IPV4 - 1 - place) for place, one in enumerate(numbers[:-1]))
+    address = sum(number * _BYTE ** (_PARTS_OF_IPV4 - 1 - index) for index, number in enumerate(numbers[:-1]))
     return str(IPv4Address(address + numbers[-1]))
 
 

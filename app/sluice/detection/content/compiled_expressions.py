@@ -85,7 +85,8 @@ class Lexicon:
     def _expand(self, expression: str, *, edges: bool) -> Expanded:
         plain = plain_letters(expression if edges else _BOUNDARY.sub(r"\1", expression))
         searched = _NAME.sub(
-            lambda one: self._class(one[1], edges=edges).searched if one[1] else one[0], widen_words(plain)
+            lambda match: self._class(match[1], edges=edges).searched if match[1] else match[0],
+            widen_words(plain),
         )
         return Expanded(searched, requirement(plain, lambda name: self._class(name, edges=edges).requirement))
 
@@ -107,9 +108,9 @@ class Expressions:
     __slots__ = ("_compile", "_lexicon", "_places", "_requirements", "_searched", "written")
 
     def __init__(
-        self, classes: Mapping[str, list[str]], kept: Mapping[str, tuple[str, str]] | None = None
+        self, classes: Mapping[str, list[str]], stored: Mapping[str, tuple[str, str]] | None = None
     ) -> None:
-        """`kept`: what RE2 takes and what a text must hold, by the expression.
+        """`stored`: what RE2 takes and what a text must hold, by the expression.
 
         Raises LibraryError with the path of the class that cannot be expanded.
         """
@@ -118,39 +119,41 @@ class Expressions:
         self._searched: list[str] = []
         self._compile: dict[int, Any] = {}
         self._requirements: list[str] = []
-        self.written: dict[str, tuple[str, str]] = {} if kept is None else dict(kept)
+        self.written: dict[str, tuple[str, str]] = {} if stored is None else dict(stored)
         """What RE2 takes and what a text must hold, by the expression as it is written."""
-        for name in classes if kept is None else ():
+        for name in classes if stored is None else ():
             self._expand(f"${name}", f"lexicon.{name}")
 
     def add(self, expressions: list[str], path: str) -> tuple[int, ...]:
         """The places of these expressions. Raises LibraryError with the path of one that does not compile."""
-        return tuple(self._add(one, f"{path}[{index}]") for index, one in enumerate(expressions))
+        return tuple(
+            self._add(expression, f"{path}[{index}]") for index, expression in enumerate(expressions)
+        )
 
     def requirements(self, places: Iterable[int]) -> list[str]:
         """What a text must hold for the expressions at these places to be found in it."""
-        return [self._requirements[place] for place in places]
+        return [self._requirements[index] for index in places]
 
-    def search(self, place: int, raw: bytes, start: int, end: int) -> tuple[int, int] | None:
+    def search(self, index: int, raw: bytes, start: int, end: int) -> tuple[int, int] | None:
         """Where in these bytes of a text, which have a line's begin and end, an expression is found first."""
-        compiled = self._compile.get(place)
+        compiled = self._compile.get(index)
         if compiled is None:
-            compiled = self._compile[place] = _compile(self._searched[place], "")
-        found = compiled.search(raw[start:end])
-        if not found:
+            compiled = self._compile[index] = _compile(self._searched[index], "")
+        match = compiled.search(raw[start:end])
+        if not match:
             return None
-        first, last = found.span()
+        first, last = match.span()
         return start + first, start + last
 
     def _add(self, expression: str, path: str) -> int:
-        kept = self.written.get(expression)
-        searched, requirement = kept or self._new(expression, path)
+        stored = self.written.get(expression)
+        searched, requirement = stored or self._new(expression, path)
         if searched not in self._places:
-            place = self._places[searched] = len(self._places)
+            index = self._places[searched] = len(self._places)
             self._searched.append(searched)
             self._requirements.append(requirement)
-            if kept is None:
-                self._compile[place] = _compile(searched, path)
+            if stored is None:
+                self._compile[index] = _compile(searched, path)
         return self._places[searched]
 
     def _new(self, expression: str, path: str) -> tuple[str, str]:
@@ -172,6 +175,6 @@ def _compile(expression: str, path: str) -> Any:
     try:
         return re2.compile(f"(?m){expression}", options)
     except re2.error as error:
-        said = error.args[0] if error.args else error
-        why = said.decode(errors="replace") if isinstance(said, bytes) else said
+        message = error.args[0] if error.args else error
+        why = message.decode(errors="replace") if isinstance(message, bytes) else message
         raise LibraryError(f"$.memory.content.{path}: does not compile: {why}") from None

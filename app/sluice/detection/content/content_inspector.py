@@ -64,14 +64,14 @@ def sought(ranked: Iterable[str], requirements: Iterable[str]) -> list[str]:
     begins = set[str]()
     for requirement in set(requirements):
         text = _FIRST_SET.sub(" (?:", _NEXT_SET.sub("|", requirement)).replace("))", ")")
-        for found in _PIECES.finditer(text):
-            named = {word for spelling in _list_spellings(found[0]) for word in spelling.split()}
+        for match in _PIECES.finditer(text):
+            named = {word for spelling in _list_spellings(match[0]) for word in spelling.split()}
             begins |= named
-            start, end = found.span()
+            start, end = match.span()
             if text[start - 1 : start] not in _JOINED_BEFORE and text[end : end + 1] not in _JOINED_AFTER:
                 words |= named
-    known = (word for word in ranked if _begins(word, begins))
-    return sorted({*words, *known})
+    beginning = (word for word in ranked if _begins(word, begins))
+    return sorted({*words, *beginning})
 
 
 def _begins(word: str, begins: set[str]) -> bool:
@@ -80,7 +80,7 @@ def _begins(word: str, begins: set[str]) -> bool:
 
 def _list_spellings(piece: str) -> Iterator[str]:
     """Every word of a few letters and choices."""
-    parts = [one[1].split("|") if one[1] else [one[2]] for one in _PIECE.finditer(piece)]
+    parts = [match[1].split("|") if match[1] else [match[2]] for match in _PIECE.finditer(piece)]
     return ("".join(spelling) for spelling in islice(product(*parts), _MOST_SPELLINGS))
 
 
@@ -89,27 +89,34 @@ class Detector:
 
     __slots__ = ("_frames", "_patterns", "compilation", "vocabulary")
 
-    def __init__(self, sets: ContentSets, kept: Compilation | None = None) -> None:
-        """`kept`: what the library came to. Raises LibraryError with the path of what does not compile."""
-        expressions = Expressions(sets.lexicon, kept and kept.expressions)
+    def __init__(self, sets: ContentSets, compilation: Compilation | None = None) -> None:
+        """`compilation`: of the library. Raises LibraryError with the path of what does not compile."""
+        expressions = Expressions(sets.lexicon, compilation and compilation.expressions)
         self._patterns = Patterns(sets.findings, expressions)
         self._frames = FrameReader(sets.frames, expressions)
-        ranked = [word.casefold() for one in sets.vocabulary for line in one.words for word in line.split()]
+        ranked = [
+            word.casefold()
+            for word_list in sets.vocabulary
+            for line in word_list.words
+            for word in line.split()
+        ]
         looked_for = (
-            kept.looked_for if kept else sought(ranked, expressions.requirements(self._patterns.places))
+            compilation.looked_for
+            if compilation
+            else sought(ranked, expressions.requirements(self._patterns.places))
         )
         self.compilation = Compilation(expressions.written, looked_for)
         self.vocabulary = Vocabulary(ranked, looked_for)
 
-    def findings(self, form: UnfoldedText, seen: set[bytes]) -> Iterator[Finding]:
+    def findings(self, form: UnfoldedText, searched: set[bytes]) -> Iterator[Finding]:
         """One of each pattern, an unframed one where there is any.
 
-        `seen`: the sentences that the text had in other forms, which are not read again; these are added.
+        `searched`: the sentences that the text had in other forms, which are not read again; these are added.
         """
         text = Text(form.text)
         best: dict[str, tuple[PatternPlace, bool]] = {}
         frames = _Lazy(self._frames, text)
-        for hit in self._patterns.hits(text, seen):
+        for hit in self._patterns.hits(text, searched):
             name = hit.pattern.id
             if name not in best or best[name][1]:
                 framed = hit.pattern.framed and frames.is_framed(hit)
@@ -136,14 +143,14 @@ class _Lazy:
 
 
 def _make_finding(hit: PatternPlace, how: str, text: Text, *, framed: bool) -> Finding:
-    one = hit.pattern
+    pattern = hit.pattern
     return Finding(
-        one.id,
-        one.kind,
-        "weak" if framed else one.weight,
+        pattern.id,
+        pattern.kind,
+        "weak" if framed else pattern.weight,
         how,
-        one.reason,
-        one.source,
+        pattern.reason,
+        pattern.source,
         framed,
         text.character(hit.start),
         text.character(hit.end),
@@ -195,14 +202,14 @@ class ContentInspector:
     def inspect_anew(self, text: str) -> ContentInspection:
         """Everything found in the text, read anew though it is remembered."""
         unfolding = self._forms.of(text)
-        found: dict[str, Finding] = {}
-        seen = set[bytes]()
+        by_id: dict[str, Finding] = {}
+        searched = set[bytes]()
         for form in unfolding.forms:
-            for one in self._detector.findings(form, seen):
-                if one.id not in found or (found[one.id].framed and not one.framed):
-                    found[one.id] = one
+            for finding in self._detector.findings(form, searched):
+                if finding.id not in by_id or (by_id[finding.id].framed and not finding.framed):
+                    by_id[finding.id] = finding
         return ContentInspection(
-            (*found.values(), *self._several(list(found.values()))),
+            (*by_id.values(), *self._several(list(by_id.values()))),
             len(text),
             unfolding.removed / max(1, len(text)),
             special_share(text),
@@ -212,11 +219,11 @@ class ContentInspector:
     def inspect_as_it_stands(self, text: str) -> tuple[Finding, ...]:
         """What is found in the text alone, no disguise taken off."""
         first = plain(text)
-        found = list(self._detector.findings(UnfoldedText(first.how or PLAIN, first.text), set()))
-        return (*found, *self._several(found))
+        findings = list(self._detector.findings(UnfoldedText(first.how or PLAIN, first.text), set()))
+        return (*findings, *self._several(findings))
 
-    def _several(self, found: list[Finding]) -> Iterator[Finding]:
-        weak = [one for one in found if one.weight == "weak" and not one.framed]
+    def _several(self, findings: list[Finding]) -> Iterator[Finding]:
+        weak = [finding for finding in findings if finding.weight == "weak" and not finding.framed]
         if len(weak) >= self._weak_makes_strong:
             first = weak[0]
             reason = f"{len(weak)} weak findings in one text"
@@ -226,10 +233,10 @@ class ContentInspector:
 def inspect_text(inspector: ContentInspector, text: str) -> ContentInspection:
     """Everything found in the text, by a bundle's content library; the same text always gives the same."""
     remembered = inspector.remembered
-    known = remembered.get(text)
-    if known is None:
-        known = inspector.inspect_anew(text)
-        remembered.put(text, known)
+    stored = remembered.get(text)
+    if stored is None:
+        stored = inspector.inspect_anew(text)
+        remembered.put(text, stored)
     else:
         remembered.move_to_end(text)
-    return known
+    return stored

@@ -68,12 +68,14 @@ class _Reading:
             branches.append(self._sequence())
         if len(branches) == 1:
             return branches[0]
-        choices = tuple(dict.fromkeys(text for one in branches for text in one.choices or (one.text,)))
+        choices = tuple(
+            dict.fromkeys(text for branch in branches for text in branch.choices or (branch.text,))
+        )
         return Requirement(
             one_of(choices),
-            frozenset[str]().union(*(one.first for one in branches)),
-            frozenset[str]().union(*(one.last for one in branches)),
-            any(one.empty for one in branches),
+            frozenset[str]().union(*(branch.first for branch in branches)),
+            frozenset[str]().union(*(branch.last for branch in branches)),
+            any(branch.empty for branch in branches),
             choices if sum(map(strings_of, choices)) > EXACT else (),
         )
 
@@ -139,10 +141,10 @@ def _require_class(token: str) -> Requirement | str:
     ):
         return ANYTHING
     of = re.compile(token, re.ASCII)
-    held = {sign.casefold() for sign in _ASCII if of.match(sign)}
+    signs = {sign.casefold() for sign in _ASCII if of.match(sign)}
     others = token[1] == "^" and r"\w" not in token
-    if not any(sign.isalnum() or sign == "_" for sign in held):
-        return ANYTHING if others or not held else SOME_SIGN
-    if others or r"\w" in token or not all(sign.isalnum() or sign == "_" for sign in held):
+    if not any(sign.isalnum() or sign == "_" for sign in signs):
+        return ANYTHING if others or not signs else SOME_SIGN
+    if others or r"\w" in token or not all(sign.isalnum() or sign == "_" for sign in signs):
         return ANYTHING
-    return Requirement(token.casefold() if len(held) <= _FEW else BREAK, AT_WORD, AT_WORD)
+    return Requirement(token.casefold() if len(signs) <= _FEW else BREAK, AT_WORD, AT_WORD)

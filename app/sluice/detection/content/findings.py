@@ -59,17 +59,17 @@ class ContentInspection(NamedTuple):
     inconclusive: str | None
 
 
-def make_finding_fields(one: Finding) -> dict[str, Any]:
+def make_finding_fields(finding: Finding) -> dict[str, Any]:
     """A finding as records carry it; one in the content names no field."""
     fields = {
-        "id": one.id,
-        "kind": one.kind,
-        "weight": one.weight,
-        "form": one.form,
-        "reason": one.reason,
-        "source": one.source,
-        "framed": one.framed,
-        "start": one.start,
-        "end": one.end,
+        "id": finding.id,
+        "kind": finding.kind,
+        "weight": finding.weight,
+        "form": finding.form,
+        "reason": finding.reason,
+        "source": finding.source,
+        "framed": finding.framed,
+        "start": finding.start,
+        "end": finding.end,
     }
-    return fields if one.field is None else {**fields, "field": one.field}
+    return fields if finding.field is None else {**fields, "field": finding.field}

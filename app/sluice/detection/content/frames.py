@@ -50,7 +50,7 @@ def attributes(text: str) -> list[tuple[int, int]]:
 
 def quotations(text: str) -> list[tuple[int, int]]:
     """(start, end) of each quotation with its marks, in characters; none within another."""
-    return [found.span() for found in _QUOTED.finditer(text)]
+    return [match.span() for match in _QUOTED.finditer(text)]
 
 
 _SIGNS = " \t\r\n\"'`.,:;!?()[]{}<>=/\\|*_#-«»"
@@ -72,15 +72,15 @@ class FrameReader:
         self._expressions = expressions
         self._markers = [
             _Marker(
-                one,
-                expressions.add(one.any, f"frames.markers[{index}].any"),
-                expressions.add(one.all, f"frames.markers[{index}].all"),
+                marker,
+                expressions.add(marker.any, f"frames.markers[{index}].any"),
+                expressions.add(marker.all, f"frames.markers[{index}].all"),
             )
-            for index, one in enumerate(frames.markers)
+            for index, marker in enumerate(frames.markers)
         ]
         self._withdrawn = expressions.add(frames.withdrawn, "frames.withdrawn")
         self._unless = expressions.add(frames.unless, "frames.unless")
-        places = {place for one in self._markers for place in (*one.any, *one.all)}
+        places = {index for marker in self._markers for index in (*marker.any, *marker.all)}
         self._places = sorted({*places, *self._withdrawn, *self._unless})
         self._prefilter = Prefilter(expressions.requirements(self._places))
 
@@ -89,9 +89,9 @@ class FrameReader:
         met = (*self._prefilter.candidates(text.encode()), *self._prefilter.always)
         candidates = {self._places[number] for number in met}
         markers = [
-            one._replace(any=self._select_places(one.any, candidates))
-            for one in self._markers
-            if not candidates.isdisjoint(one.any) and candidates.issuperset(one.all)
+            marker._replace(any=self._select_places(marker.any, candidates))
+            for marker in self._markers
+            if not candidates.isdisjoint(marker.any) and candidates.issuperset(marker.all)
         ]
         return FramedText(
             text,
@@ -103,7 +103,7 @@ class FrameReader:
 
     @staticmethod
     def _select_places(places: tuple[int, ...], candidates: set[int]) -> tuple[int, ...]:
-        return tuple(place for place in places if place in candidates)
+        return tuple(index for index in places if index in candidates)
 
 
 class FramedText:
@@ -139,7 +139,7 @@ class FramedText:
         hole = (min(first, quoted[0]), max(last, quoted[1])) if quoted else (first, last)
         scope = text.bytes_of(*text.sentences_of(*hole))
         return any(
-            self._frames(one, text.bytes_of(*hole), scope, quoted=bool(quoted)) for one in self._markers
+            self._frames(marker, text.bytes_of(*hole), scope, quoted=bool(quoted)) for marker in self._markers
         )
 
     def _frames(
@@ -153,33 +153,35 @@ class FramedText:
         before = [(scope[0], hole[0])] if holds != "before" else []
         after = [(hole[1], scope[1])] if holds not in {"after", "adjacent"} else []
         return self._is_in_any(marker.any, before + after) and all(
-            self._is_in_any((one,), before + after) for one in marker.all
+            self._is_in_any((number,), before + after) for number in marker.all
         )
 
     def _is_in_any(self, places: tuple[int, ...], parts: list[tuple[int, int]]) -> bool:
         search = self._expressions.search
-        return any(search(place, self._text.raw, *part) for part in parts for place in places)
+        return any(search(index, self._text.raw, *part) for part in parts for index in places)
 
     def _words_of(self, start: int, end: int) -> tuple[int, int]:
         """The characters without signs around them, which may be the quotation marks."""
-        found = self._text.text[start:end]
-        bare = found.lstrip(_SIGNS)
-        return end - len(bare), end - len(found) + len(found.rstrip(_SIGNS))
+        text = self._text.text[start:end]
+        bare = text.lstrip(_SIGNS)
+        return end - len(bare), end - len(text) + len(text.rstrip(_SIGNS))
 
     def _is_withdrawn(self, withdrawn: tuple[int, ...], unless: tuple[int, ...]) -> bool:
         text = self._text
-        for place in withdrawn:
+        for index in withdrawn:
             at = 0
-            while found := self._expressions.search(place, text.raw, at, len(text.raw)):
-                scope = text.sentence_at(found[0])
-                quoted = _find_holding(self._quoted, text.character(found[0]))
-                if not quoted and not any(self._expressions.search(one, text.raw, *scope) for one in unless):
+            while match := self._expressions.search(index, text.raw, at, len(text.raw)):
+                scope = text.sentence_at(match[0])
+                quoted = _find_holding(self._quoted, text.character(match[0]))
+                if not quoted and not any(
+                    self._expressions.search(number, text.raw, *scope) for number in unless
+                ):
                     return True
-                at = found[1]
+                at = match[1]
         return False
 
 
-def _find_holding(spans: list[tuple[int, int]], place: int) -> tuple[int, int] | None:
+def _find_holding(spans: list[tuple[int, int]], index: int) -> tuple[int, int] | None:
     """The span that holds a character; none of them within another."""
-    before = bisect_right(spans, place, key=itemgetter(0)) - 1
-    return spans[before] if before >= 0 and place < spans[before][1] else None
+    before = bisect_right(spans, index, key=itemgetter(0)) - 1
+    return spans[before] if before >= 0 and index < spans[before][1] else None

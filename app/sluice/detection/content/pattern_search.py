@@ -61,22 +61,26 @@ class Patterns:
         """Adds its expressions to those given. Raises LibraryError."""
         every = [
             _Places(
-                one,
-                expressions.add(one.any, f"findings[{index}].any"),
-                expressions.add(one.all, f"findings[{index}].all"),
-                expressions.add(one.unless, f"findings[{index}].unless"),
+                pattern,
+                expressions.add(pattern.any, f"findings[{index}].any"),
+                expressions.add(pattern.all, f"findings[{index}].all"),
+                expressions.add(pattern.unless, f"findings[{index}].unless"),
             )
-            for index, one in enumerate(patterns)
+            for index, pattern in enumerate(patterns)
         ]
         self._expressions = expressions
-        self._of_sentences = _Begun([one for one in every if one.pattern.scope == "sentence"], expressions)
-        self._of_texts = _Begun([one for one in every if one.pattern.scope == "text"], expressions)
+        self._of_sentences = _Begun(
+            [pattern for pattern in every if pattern.pattern.scope == "sentence"], expressions
+        )
+        self._of_texts = _Begun(
+            [pattern for pattern in every if pattern.pattern.scope == "text"], expressions
+        )
         self._in_any = bool(self._of_sentences.always or self._of_texts.always)
         self._words = RequiredWords([*self._of_sentences.requirements, *self._of_texts.requirements])
-        self.places = {place for one in every for place in (*one.any, *one.all)}
+        self.places = {index for pattern in every for index in (*pattern.any, *pattern.all)}
         """Of the expressions without which there is no pattern."""
 
-    def hits(self, text: Text, seen: set[bytes]) -> Iterator[PatternPlace]:
+    def hits(self, text: Text, searched: set[bytes]) -> Iterator[PatternPlace]:
         """Each place of each pattern, those of sentences first; sentences that were seen are left out."""
         whole = (0, len(text.raw))
         looked_up = whole[1] <= LOOKED_UP_BYTES and text.raw.isascii()
@@ -84,17 +88,19 @@ class Patterns:
         if met == 0 and not self._in_any:
             return
         by_words = (
-            self._search_by_words(text, seen, met) if looked_up else self._search_by_automata(text, seen)
+            self._search_by_words(text, searched, met)
+            if looked_up
+            else self._search_by_automata(text, searched)
         )
         of_text = yield from by_words
-        for one, place in self._of_sentences.always:
-            yield from self._search_sentences(one, place, text, whole)
+        for pattern, index in self._of_sentences.always:
+            yield from self._search_sentences(pattern, index, text, whole)
         if whole[1] <= WHOLE_BYTES:
-            for one, place in (*of_text, *self._of_texts.always):
-                yield from self._search_scope(one, place, text, whole)
+            for pattern, index in (*of_text, *self._of_texts.always):
+                yield from self._search_scope(pattern, index, text, whole)
 
     def _search_by_words(
-        self, text: Text, seen: set[bytes], met: int | None
+        self, text: Text, searched: set[bytes], met: int | None
     ) -> Generator[PatternPlace, None, _Begins]:
         """The places in sentences of a text of ASCII, by its words; which patterns of texts it may hold.
 
@@ -103,63 +109,63 @@ class Patterns:
         words = self._words
         if met is not None and met.bit_count() <= MOST_SEARCHED:
             begun = self._of_sentences.of(met)
-            for start, end, _ in _new(text, seen) if begun else ():
-                for one, place in begun:
-                    yield from self._search_sentences(one, place, text, (start, end))
+            for start, end, _ in _new(text, searched) if begun else ():
+                for pattern, index in begun:
+                    yield from self._search_sentences(pattern, index, text, (start, end))
             return self._of_texts.of(met >> self._of_sentences.count)
         clauses = 0
         for start, end, folded in text.pieces():
             in_piece = words.clauses(folded)
             clauses |= in_piece
-            if folded not in seen:
-                seen.add(folded)
+            if folded not in searched:
+                searched.add(folded)
                 met = words.requirements(in_piece)
-                for one, place in self._of_sentences.begin_by(met, MOST_SEARCHED, folded):
-                    yield from self._search_sentences(one, place, text, (start, end))
+                for pattern, index in self._of_sentences.begin_by(met, MOST_SEARCHED, folded):
+                    yield from self._search_sentences(pattern, index, text, (start, end))
         met = words.requirements(clauses) >> self._of_sentences.count
         return self._of_texts.begin_by(met, MOST_SEARCHED_FOR, text.fold())
 
-    def _search_by_automata(self, text: Text, seen: set[bytes]) -> Generator[PatternPlace, None, _Begins]:
+    def _search_by_automata(self, text: Text, searched: set[bytes]) -> Generator[PatternPlace, None, _Begins]:
         """Search any text; of one that is not read as a whole, yield all places."""
         long = len(text.raw) > WHOLE_BYTES
-        for start, end, folded in _new(text, seen):
+        for start, end, folded in _new(text, searched):
             written = words_and_signs(folded)
-            for one, place in self._of_sentences.begin(written):
-                yield from self._search_sentences(one, place, text, (start, end))
-            for one, place in self._of_texts.begin(written) if long else ():
-                yield from self._search_scope(one, place, text, (start, end))
+            for pattern, index in self._of_sentences.begin(written):
+                yield from self._search_sentences(pattern, index, text, (start, end))
+            for pattern, index in self._of_texts.begin(written) if long else ():
+                yield from self._search_scope(pattern, index, text, (start, end))
         return [] if long else self._of_texts.begin(text.encode())
 
     def _search_sentences(
-        self, one: _Places, place: int, text: Text, part: tuple[int, int]
+        self, pattern: _Places, index: int, text: Text, part: tuple[int, int]
     ) -> Iterator[PatternPlace]:
         at, end = part
-        while at < end and (found := self._expressions.search(place, text.raw, at, end)):
-            sentence = text.sentence_at(found[0])
-            yield from self._search_scope(one, place, text, sentence)
-            at = max(sentence[1], found[0] + 1)
+        while at < end and (match := self._expressions.search(index, text.raw, at, end)):
+            sentence = text.sentence_at(match[0])
+            yield from self._search_scope(pattern, index, text, sentence)
+            at = max(sentence[1], match[0] + 1)
 
     def _search_scope(
-        self, places: _Places, place: int, text: Text, scope: tuple[int, int]
+        self, places: _Places, index: int, text: Text, scope: tuple[int, int]
     ) -> Iterator[PatternPlace]:
         search = self._expressions.search
-        found = search(place, text.raw, *scope)
+        begun = search(index, text.raw, *scope)
         if (
-            not found
-            or not all(search(one, text.raw, *scope) for one in places.all)
-            or any(search(one, text.raw, *scope) for one in places.unless)
+            not begun
+            or not all(search(number, text.raw, *scope) for number in places.all)
+            or any(search(number, text.raw, *scope) for number in places.unless)
         ):
             return
-        while found:
-            yield PatternPlace(places.pattern, *found)
-            found = search(place, text.raw, max(found[1], found[0] + 1), scope[1])
+        while begun:
+            yield PatternPlace(places.pattern, *begun)
+            begun = search(index, text.raw, max(begun[1], begun[0] + 1), scope[1])
 
 
-def _new(text: Text, seen: set[bytes]) -> Iterator[tuple[int, int, bytes]]:
+def _new(text: Text, searched: set[bytes]) -> Iterator[tuple[int, int, bytes]]:
     """The sentences that were not seen, some at a time."""
     for piece in text.pieces():
-        if piece[2] not in seen:
-            seen.add(piece[2])
+        if piece[2] not in searched:
+            searched.add(piece[2])
             yield piece
 
 
@@ -169,10 +175,10 @@ class _Begun:
     __slots__ = ("_begins", "_prefilter", "always", "count", "requirements")
 
     def __init__(self, patterns: Iterable[_Places], expressions: Expressions) -> None:
-        self._begins = [(one, place) for one in patterns for place in one.any]
+        self._begins = [(pattern, index) for pattern in patterns for index in pattern.any]
         self.count = len(self._begins)
         self.requirements = [
-            ".*".join(expressions.requirements((place, *one.all))) for one, place in self._begins
+            ".*".join(expressions.requirements((index, *pattern.all))) for pattern, index in self._begins
         ]
         self._prefilter = Prefilter(self.requirements)
         self.always = [self._begins[number] for number in self._prefilter.always]

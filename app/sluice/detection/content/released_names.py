@@ -113,18 +113,18 @@ class Names:
         return self._read_anew(tuple(said)) if overlong else self._known_read(tuple(said))
 
     def _read_anew(self, wordings: tuple[Name, ...]) -> Read:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         telling: list[str] = []
         said_by = []
         inconclusive = None
         for field, wording_ in wordings:
-            said = self._read_words(wording_)
-            found += [one._replace(field=field) for one in said.findings]
-            if said.inconclusive is not None:
-                inconclusive = inconclusive or f"{field}: {said.inconclusive}"
-            if said.words:
+            reading = self._read_words(wording_)
+            findings += [finding._replace(field=field) for finding in reading.findings]
+            if reading.inconclusive is not None:
+                inconclusive = inconclusive or f"{field}: {reading.inconclusive}"
+            if reading.words:
                 telling.append(wording_)
-                said_by.append((field, said))
+                said_by.append((field, reading))
         words = tuple(
             Spoken(field, said.words, text) for (field, said), text in zip(said_by, telling, strict=True)
         )
@@ -132,39 +132,39 @@ class Names:
             whole = " ".join(said.whole for _, said in said_by)
             for several, text in (*_join_fields(words), (_fields(words), whole)):
                 joint = self._joint(text)
-                found += [one._replace(field=several) for one in _new(joint.findings, found)]
+                findings += [finding._replace(field=several) for finding in _new(joint.findings, findings)]
                 if joint.inconclusive is not None:
                     inconclusive = inconclusive or f"{several}: {joint.inconclusive}"
-        return Read(tuple(found), inconclusive, words) if words or found or inconclusive else NOTHING
+        return Read(tuple(findings), inconclusive, words) if words or findings or inconclusive else NOTHING
 
     def find_after(self, content: str, words: Sequence[Spoken], named: str) -> tuple[Finding, ...]:
         """What is in neither the content nor in what is read on from its end, and is where they meet."""
-        texts = {" ".join(one.words for one in words), " ".join(one.text for one in words)}
+        texts = {" ".join(word.words for word in words), " ".join(word.text for word in words)}
         return self._across([(content, text) for text in sorted(texts)], f"{named} + {_fields(words)}")
 
     def find_before(self, words: Sequence[Spoken], content: str, named: str) -> tuple[Finding, ...]:
         """What is in neither the words nor the content that they stand before, and is where they meet."""
-        texts = {" ".join(one.words for one in words), " ".join(one.text for one in words)}
+        texts = {" ".join(word.words for word in words), " ".join(word.text for word in words)}
         return self._across([(text, content) for text in sorted(texts)], f"{_fields(words)} + {named}")
 
     def _across(self, meetings: Iterable[tuple[str, str]], field: str) -> tuple[Finding, ...]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for first, second in meetings:
             left, right = first[-SEAM:], second[:SEAM]
             if not left.strip() or not right.strip():
                 continue
             together = self._find(f"{left} {right}")
             if together:
-                apart = (*self._find(left), *self._find(right), *found)
-                found += [one._replace(field=field) for one in _new(together, apart)]
-        return tuple(found)
+                apart = (*self._find(left), *self._find(right), *findings)
+                findings += [finding._replace(field=field) for finding in _new(together, apart)]
+        return tuple(findings)
 
     def _find(self, text: str) -> tuple[Finding, ...]:
-        known = self._seams.get(text)
-        if known is None:
-            known = self._find_anew(text)
-            self._seams.put(text, known)
-        return known
+        stored = self._seams.get(text)
+        if stored is None:
+            stored = self._find_anew(text)
+            self._seams.put(text, stored)
+        return stored
 
     def _find_anew(self, text: str) -> tuple[Finding, ...]:
         """Letters beyond ASCII may be in disguise; others are read as they stand, in a fifth of the time."""
@@ -174,48 +174,50 @@ class Names:
         """What is in several words of a column read one after the other, and in none of them alone; with the
         places in the column that it may be in."""
         for places in _windows(column):
-            together = self._as_it_stands(" ".join(column[place] for place in places))
+            together = self._as_it_stands(" ".join(column[index] for index in places))
             if together:
-                apart = [one for place in places for one in self._as_it_stands(column[place])]
+                apart = [finding for index in places for finding in self._as_it_stands(column[index])]
                 for one in _new(together, apart):
                     yield one._replace(field=field), places
 
     def _joint(self, text: str) -> ContentInspection:
-        known = self._joined.get(text)
-        if known is None:
-            known = self._inspect(text)
-            self._joined.put(text, known)
-        return known
+        stored = self._joined.get(text)
+        if stored is None:
+            stored = self._inspect(text)
+            self._joined.put(text, stored)
+        return stored
 
     def _read_words(self, wording_: str) -> _Said:
-        known = self._remembered.get(wording_)
-        if known is None:
-            known = self._read(wording_)
-            self._remembered.put(wording_, known)
-        return known
+        stored = self._remembered.get(wording_)
+        if stored is None:
+            stored = self._read(wording_)
+            self._remembered.put(wording_, stored)
+        return stored
 
     def _read(self, wording_: str) -> _Said:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         inconclusive = None
         for text in readings(wording_):
             inspection = self._inspect(text)
-            found += _new(inspection.findings, found)
+            findings += _new(inspection.findings, findings)
             inconclusive = inconclusive or inspection.inconclusive
         if not says_something(wording_, self._words):
-            return _Said(tuple(found), inconclusive, "", "")
+            return _Said(tuple(findings), inconclusive, "", "")
         below, whole = cut_host(wording_), write_as_words(wording_)
         words = write_as_words(below) if says_something(below, self._words) else whole
-        return _Said(tuple(found), inconclusive, words, whole)
+        return _Said(tuple(findings), inconclusive, words, whole)
 
 
 def _join_fields(words: Sequence[Spoken]) -> Iterator[tuple[str, str]]:
     """Which fields, and their words as one text: all of them, and each two."""
     fields = _fields(words)
-    for text in dict.fromkeys((" ".join(one.text for one in words), " ".join(one.words for one in words))):
+    for text in dict.fromkeys(
+        (" ".join(word.text for word in words), " ".join(word.words for word in words))
+    ):
         yield fields, text
     by_field: dict[str, list[str]] = {}
-    for one in words:
-        by_field.setdefault(one.field, []).append(one.words)
+    for spoken in words:
+        by_field.setdefault(spoken.field, []).append(spoken.words)
     names = list(by_field)
     for first, field in enumerate(names if len(names) > _PAIR else ()):
         for other in names[first + 1 :]:
@@ -223,13 +225,13 @@ def _join_fields(words: Sequence[Spoken]) -> Iterator[tuple[str, str]]:
 
 
 def _fields(words: Sequence[Spoken]) -> str:
-    return " + ".join(dict.fromkeys(one.field for one in words))
+    return " + ".join(dict.fromkeys(word.field for word in words))
 
 
-def _new(found: Iterable[Finding], known: Iterable[Finding]) -> list[Finding]:
+def _new(findings: Iterable[Finding], known_findings: Iterable[Finding]) -> list[Finding]:
     """Those whose pattern was not found before, unless it was only as something quoted."""
-    before = {one.id for one in known if not one.framed}
-    return [one for one in found if one.id not in before]
+    before = {finding.id for finding in known_findings if not finding.framed}
+    return [finding for finding in findings if finding.id not in before]
 
 
 def _windows(column: Sequence[str]) -> Iterator[range]:

@@ -100,9 +100,9 @@ class _RequirementReading:
         if token[0] == "\\":
             return None if token[1].isalnum() else token[1]
         if token[-1] == ")":
-            return _Choice((one,) if one else () for one in token[3:-1].split("|"))
+            return _Choice((choice,) if choice else () for choice in token[3:-1].split("|"))
         if _LETTERS.fullmatch(token):
-            return _Choice((letter,) for letter in token[1:-1])
+            return _Choice((character,) for character in token[1:-1])
         return None if token in {BREAK, "."} or token[0] == "[" else token
 
 
@@ -123,33 +123,33 @@ def _spelt(item: str | _Choice | None) -> list[str] | None:
 def _item_of(spelt: list[str]) -> list[str | _Choice | None]:
     if len(spelt) == 1:
         return [spelt[0]] if spelt[0] else []
-    return [_Choice((one,) if one else () for one in spelt)]
+    return [_Choice((choice,) if choice else () for choice in spelt)]
 
 
 def _clauses(row: _Row, *, left: bool, right: bool) -> list[Clause] | None:
     """`left`, `right`: whether a mark is beside the row."""
-    found = set[Clause]()
+    parts = set[Clause]()
     last = len(row) - 1
-    for place, item in enumerate(row):
-        before = left if place == 0 else _is_marked(row[place - 1], -1)
-        after = right if place == last else _is_marked(row[place + 1], 0)
+    for index, item in enumerate(row):
+        before = left if index == 0 else _is_marked(row[index - 1], -1)
+        after = right if index == last else _is_marked(row[index + 1], 0)
         if isinstance(item, str):
             if not item.isascii():
                 return None
-            found.update(_read_string(item, left=before, right=after))
+            parts.update(_read_string(item, left=before, right=after))
         elif item is not None:
             met = _list_clauses(item, left=before, right=after)
             if met is None:
                 return None
-            found.update(met)
-    return sorted(found, key=_commonness)[:CLAUSES]
+            parts.update(met)
+    return sorted(parts, key=_commonness)[:CLAUSES]
 
 
 @lru_cache(REMEMBERED_WORDS)
 def _list_clauses(item: _Choice, *, left: bool, right: bool) -> tuple[Clause, ...] | None:
     """The clauses of a choice; many requirements have the same ones, the classes of a lexicon."""
-    options = [_clauses(one, left=left, right=right) for one in item]
-    met = [one for one in options if one is not None]
+    options = [_clauses(choice, left=left, right=right) for choice in item]
+    met = [option for option in options if option is not None]
     return tuple(_read_choice(met)) if met else None
 
 
@@ -162,8 +162,8 @@ def _is_marked(item: str | _Choice | None, end: int) -> bool:
 
 def _read_string(text: str, *, left: bool, right: bool) -> Iterator[Clause]:
     words = text.split(MARK)
-    for place, word in enumerate(words):
-        begins, ends = left or place > 0, right or place < len(words) - 1
+    for index, word in enumerate(words):
+        begins, ends = left or index > 0, right or index < len(words) - 1
         if _SIGN.fullmatch(word):
             yield frozenset([Part(word.strip(SIGN_MARK), left=False, right=False)])
         elif word and SIGN_MARK not in word and (len(word) >= SHORTEST or (begins and ends)):
@@ -172,13 +172,13 @@ def _read_string(text: str, *, left: bool, right: bool) -> Iterator[Clause]:
 
 def _read_choice(options: list[list[Clause]]) -> Iterator[Clause]:
     """Clauses of a choice: one of each option, the rarest together, then the next."""
-    for place in range(max(map(len, options)) if all(options) else 0):
-        yield frozenset[Part]().union(*(one[min(place, len(one) - 1)] for one in options))
+    for index in range(max(map(len, options)) if all(options) else 0):
+        yield frozenset[Part]().union(*(option[min(index, len(option) - 1)] for option in options))
 
 
 def _commonness(clause: Clause) -> tuple[float, list[Part]]:
     """An estimate from the lengths of the words; the words themselves, so that the order is certain."""
-    return sum(4.0 ** -len(one.text) * (1 + 3 * (one.left + one.right)) for one in clause), sorted(clause)
+    return sum(4.0 ** -len(part.text) * (1 + 3 * (part.left + part.right)) for part in clause), sorted(clause)
 
 
 class RequiredWords:
@@ -203,16 +203,16 @@ class RequiredWords:
     )
 
     def __init__(self, requirements: Iterable[str]) -> None:
-        every = [clauses(one) for one in requirements]
+        every = [clauses(requirement) for requirement in requirements]
         self._count = len(every)
         self._open = 0
         met: defaultdict[Part, int] = defaultdict(int)
-        for number, found in enumerate(every):
-            for place in range(CLAUSES if found is not None else 0):
-                bit = 1 << (place * self._count + number)
-                if place >= len(found or ()):
+        for number, clauses_found in enumerate(every):
+            for index in range(CLAUSES if clauses_found is not None else 0):
+                bit = 1 << (index * self._count + number)
+                if index >= len(clauses_found or ()):
                     self._open |= bit
-                for part in chain.from_iterable((found or [])[place : place + 1]):
+                for part in chain.from_iterable((clauses_found or [])[index : index + 1]):
                     met[part] |= bit
         self._whole = _select_by_ends(met, left=False, right=False)
         self._prefixes = _select_by_ends(met, left=False, right=True)
@@ -254,18 +254,18 @@ class RequiredWords:
 
     def _learn(self, word: bytes) -> int:
         """The bits of all clauses that a word meets, by their places."""
-        found = [self._whole.get(word, 0)]
+        numbers = [self._whole.get(word, 0)]
         sizes = range(SHORTEST, min(len(word), self._longest) + 1)
         if word[:SHORTEST] in self._first_letters:
-            found += filter(None, [self._prefixes.get(word[:size]) for size in sizes])
+            numbers += filter(None, [self._prefixes.get(word[:size]) for size in sizes])
         if word[-SHORTEST:] in self._last_letters:
-            found += filter(None, [self._suffixes.get(word[-size:]) for size in sizes])
+            numbers += filter(None, [self._suffixes.get(word[-size:]) for size in sizes])
         for size in self._begins:
             for start in range(len(word) - size + 1):
                 for inner, met in self._inner.get(word[start : start + size], ()):
                     if word.startswith(inner, start):
-                        found.append(met)
-        bits = reduce(or_, found)
+                        numbers.append(met)
+        bits = reduce(or_, numbers)
         if len(word) <= LONGEST_WORD:
             if len(self._known) >= REMEMBERED_WORDS:
                 self._known.clear()

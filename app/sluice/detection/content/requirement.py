@@ -61,12 +61,12 @@ def one_of(choices: tuple[str, ...], left: str = "", right: str = "") -> str:
         return f"(?:{'|'.join(choices)})"
     sets: list[list[str]] = []
     room = 0
-    for one in choices:
-        room -= strings_of(one)
+    for choice in choices:
+        room -= strings_of(choice)
         if room < 0 or not sets:
             sets.append([])
-            room = EXACT - strings_of(one)
-        sets[-1].append(one)
+            room = EXACT - strings_of(choice)
+        sets[-1].append(choice)
     written = (_APART[number % 2] + f"{left}(?:{'|'.join(some)}){right}" for number, some in enumerate(sets))
     return f"(?:{'|'.join(written)})"
 
@@ -174,7 +174,7 @@ class _Between:
         left = MARK if not last & _MARKS else ""
         right = MARK if self._forced_last and not first & _MARKS else ""
         if self._broken or self._rare:
-            return f"{left}{''.join(BREAK + one for one in self._rare)}{BREAK}{right}"
+            return f"{left}{''.join(BREAK + word for word in self._rare)}{BREAK}{right}"
         if first & _MARKS:
             serves = left and following and not following.empty and first <= _MARKS | AT_OPEN
             return "" if serves else left + BREAK

@@ -102,9 +102,12 @@ class ContentSets(LibraryModel):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        seen: set[str] = set()
-        for name in [*(one.id for one in self.findings), *(one.id for one in self.frames.markers)]:
-            if name in seen:
+        names: set[str] = set()
+        for name in [
+            *(pattern.id for pattern in self.findings),
+            *(pattern.id for pattern in self.frames.markers),
+        ]:
+            if name in names:
                 raise ValueError(f"two patterns have the same id: {name}")
-            seen.add(name)
+            names.add(name)
         return self

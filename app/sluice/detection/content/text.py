@@ -69,8 +69,8 @@ class Prefilter:
 
     def __init__(self, requirements: list[str]) -> None:
         numbered = list(enumerate(requirements))
-        self._ascii = _Shards([one for one in numbered if not needs_script(one[1])])
-        self._above = _Shards([one for one in numbered if needs_script(one[1])])
+        self._ascii = _Shards([pair for pair in numbered if not needs_script(pair[1])])
+        self._above = _Shards([pair for pair in numbered if needs_script(pair[1])])
         self.always = sorted((*self._ascii.find_met(b""), *self._above.find_met(b"")))
         """Those that any text meets."""
 
@@ -134,8 +134,8 @@ LONGEST_SENTENCE = 1000
 def sentences(text: str) -> list[tuple[int, int]]:
     """(start, end) of each sentence; together they cover the text."""
     bounds = [0]
-    for found in islice(_END.finditer(text), MOST_ENDS):
-        at, end = found.span()
+    for match in islice(_END.finditer(text), MOST_ENDS):
+        at, end = match.span()
         if not (text[at] == "." and text[at - 1].isalpha() and _is_abbreviated(text, end)):
             _extend(bounds, text, end)
     _extend(bounds, text, len(text))
@@ -200,8 +200,8 @@ class Text:
 
     def sentence_at(self, byte: int) -> tuple[int, int]:
         """The bounds in bytes of the sentence that holds this byte."""
-        place = max(0, min(bisect_right(self._bytes, byte), len(self._bytes) - 1) - 1)
-        return self._bytes[place], self._bytes[place + 1]
+        index = max(0, min(bisect_right(self._bytes, byte), len(self._bytes) - 1) - 1)
+        return self._bytes[index], self._bytes[index + 1]
 
     def sentences_of(self, start: int, end: int) -> tuple[int, int]:
         """From where the sentence of one character begins to where that of another ends, in characters."""

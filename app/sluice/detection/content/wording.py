@@ -93,7 +93,7 @@ def readings(a_wording: str) -> list[str]:
     if len(segments) == 1:
         return [a_wording]
     within = dict.fromkeys(map(write_as_words, (cut_host(a_wording), *segments)))
-    return [a_wording, *(one for one in within if len(_ANY_WORD.findall(one)) >= _SENTENCE)]
+    return [a_wording, *(part for part in within if len(_ANY_WORD.findall(part)) >= _SENTENCE)]
 
 
 def says_something(a_wording: str, words: Vocabulary) -> bool:

@@ -154,15 +154,15 @@ _ESCAPES = (
     r"%[0-9a-f]{2}|%u[0-9a-f]{4}|&(?:#x?[0-9a-f]{2}|[a-z]{2,6};)"
     r"|\\(?:x[0-9a-f]{2}|u\{?[0-9a-f]{4}|[0-3][0-7]{2})"
 )
-CUES = [("escapes", _ESCAPES), *((one.how, one.cue) for one in _ENCODINGS)]
+CUES = [("escapes", _ESCAPES), *((encoding.how, encoding.cue) for encoding in _ENCODINGS)]
 """RE2 expressions by what they are a cue to; without one of them in a text it holds nothing of that."""
 
 
 def decodings(text: str, cues: list[str]) -> Iterator[tuple[str, str]]:
     """(encoding, decoded text) of each encoding told of; the text may be decoded again."""
     if "escapes" in cues:
-        yield from takewhile(lambda one: one[0] not in _RUNS, escapes(text))
-    for one in _ENCODINGS:
-        if one.how in cues:
-            pieces = (_text(one.decode, found[0]) for found in one.pieces.finditer(text))
-            yield one.how, "\n".join(filter(None, pieces))
+        yield from takewhile(lambda form: form[0] not in _RUNS, escapes(text))
+    for encoding in _ENCODINGS:
+        if encoding.how in cues:
+            pieces = (_text(encoding.decode, match[0]) for match in encoding.pieces.finditer(text))
+            yield encoding.how, "\n".join(filter(None, pieces))

@@ -66,14 +66,14 @@ def _decode_url(text: str) -> str:
     return unquote_plus(_URL_UTF16.sub(_utf16_unit, text), errors="replace")
 
 
-def _utf16_unit(found: re.Match[str]) -> str:
-    code = int(found[1], 16)
-    return found[0] if _is_half(code) else chr(code)
+def _utf16_unit(match: re.Match[str]) -> str:
+    code = int(match[1], 16)
+    return match[0] if _is_half(code) else chr(code)
 
 
-def _character(found: re.Match[str]) -> str:
-    code = int(found[3], 8) if found[3] else int(found[1] or found[2], 16)
-    return chr(code) if code <= _LARGEST and not _is_half(code) else found[0]
+def _character(match: re.Match[str]) -> str:
+    code = int(match[3], 8) if match[3] else int(match[1] or match[2], 16)
+    return chr(code) if code <= _LARGEST and not _is_half(code) else match[0]
 
 
 def _is_half(code: int) -> bool:
@@ -82,7 +82,7 @@ def _is_half(code: int) -> bool:
 
 
 def _runs(text: str) -> Iterator[tuple[str, str]]:
-    for run in dict.fromkeys(found.group()[:LONGEST_RUN] for found in _RUN.finditer(text)):
+    for run in dict.fromkeys(match.group()[:LONGEST_RUN] for match in _RUN.finditer(text)):
         hexed = _HEX.fullmatch(run)
         decoded = _readable(bytes.fromhex(hexed[1])) if hexed else _decode_base64(run)
         if decoded is not None:

@@ -178,9 +178,9 @@ class Forms:
         if fragments := frozenset(hint.word for hint in hints if hint.fragment):
             yield "split", rejoin(text, tokens, self._words, fragments)
         if sum(hint.reversed for hint in hints) >= _LEAST_HINTS:
-            yield from (("reversed", one) for one in reversals(text))
+            yield from (("reversed", reversal) for reversal in reversals(text))
         shifts = Counter(hint.shift for hint in hints if hint.shift)
-        for shift in sorted(one for one, times in shifts.items() if times >= _LEAST_HINTS):
+        for shift in sorted(shift_ for shift_, times in shifts.items() if times >= _LEAST_HINTS):
             yield "rot13" if shift == _ROT13 else f"shifted-{shift}", shift_letters(text, shift)
 
 
@@ -193,10 +193,10 @@ def _news(before: str, after: str) -> str:
     """The sentences of a text without a disguise that it did not have with it."""
     if len(after) <= _SHORT:
         return after
-    known = set(_PIECE.split(before.casefold())[::2])
+    registered = set(_PIECE.split(before.casefold())[::2])
     pieces = _PIECE.split(after)
     return "".join(
         piece + gap
         for piece, gap in zip_longest(pieces[::2], pieces[1::2], fillvalue="")
-        if piece.casefold() not in known
+        if piece.casefold() not in registered
     )

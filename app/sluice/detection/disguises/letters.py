@@ -103,7 +103,7 @@ def fold_look(text: str) -> str:
 
 
 def _replace_alike(text: str) -> str:
-    return _ANY_ALIKE.sub(lambda found: _PLAIN[found.group()], text)
+    return _ANY_ALIKE.sub(lambda match: _PLAIN[match.group()], text)
 
 
 _INVISIBLE = re.compile(
@@ -139,9 +139,9 @@ _CONTROLS = bytes([*range(9), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])
 _TURNED = dict(zip("ɐɔǝɟƃɓɥᴉɾʞɯɹʇʌʍʎ⅄∀ƎℲ⅁ſ˥ԀΛ", "acefgbhijkmrtvwyYAEFGJLPV", strict=True))
 _SMALL_CAPITALS = dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnopqrstuvwyz", strict=True))
 _EMOJI = {
-    chr(first + place): chr(ord("A") + place)
+    chr(first + index): chr(ord("A") + index)
     for first in (0x1F150, 0x1F170, 0x1F1E6)  # negative circled, negative squared, regional indicators
-    for place in range(26)
+    for index in range(26)
 }
 _CURRENCY = dict(zip("₳฿₵₫€ƒ₲ħłḲ₥₦₱₴₮ʉ₩ɏ", "abcdefghlkmnpstuwy", strict=True))
 _ALIKE = str.maketrans(_TURNED | _SMALL_CAPITALS | _EMOJI | _CURRENCY)

@@ -68,7 +68,7 @@ def remove_leet(text: str, words: Vocabulary) -> str:
     plain = _LEET_TOKEN.sub(read, folded)
     if not any(map(words.is_evidence, found)):
         return text
-    return _NUMBER.sub(lambda one: words.remove_leet(one[0]) or one[0], plain)
+    return _NUMBER.sub(lambda match: words.remove_leet(match[0]) or match[0], plain)
 
 
 def _read_to_the_sign(token: str, words: Vocabulary) -> str:
@@ -79,7 +79,9 @@ def _read_to_the_sign(token: str, words: Vocabulary) -> str:
 
 def ungarble(text: str, words: Vocabulary) -> str:
     """Words with their inner letters in another order, or doubled."""
-    return _keep_unless_changed(text, _TOKEN.sub(lambda one: _ungarble_word(one[0], words), text.casefold()))
+    return _keep_unless_changed(
+        text, _TOKEN.sub(lambda match: _ungarble_word(match[0], words), text.casefold())
+    )
 
 
 def _ungarble_word(word: str, words: Vocabulary) -> str:
@@ -96,17 +98,17 @@ def rejoin(text: str, tokens: list[str], words: Vocabulary, fragments: frozenset
 
     `tokens`: the text's runs of ASCII letters, casefolded; `fragments`: what may be parts of some words.
     """
-    broken = (place for place, token in enumerate(tokens) if token in fragments)
-    if not any(_is_part(tokens, place, words) for place in broken):
+    broken = (index for index, token in enumerate(tokens) if token in fragments)
+    if not any(_is_part(tokens, index, words) for index in broken):
         return text
     return _keep_unless_changed(text, _SPLIT.sub(lambda run: _rejoin_run(run[0], words), text.casefold()))
 
 
-def _is_part(tokens: list[str], place: int, words: Vocabulary) -> bool:
+def _is_part(tokens: list[str], index: int, words: Vocabulary) -> bool:
     """Whether a token makes a word looked for with those before or after it."""
-    for first in range(max(0, place - _MOST_PARTS + 1), place + 1):
-        joined = "".join(tokens[first : place + 1])
-        for last in range(place + 1, min(first + _MOST_PARTS, len(tokens) + 1)):
+    for first in range(max(0, index - _MOST_PARTS + 1), index + 1):
+        joined = "".join(tokens[first : index + 1])
+        for last in range(index + 1, min(first + _MOST_PARTS, len(tokens) + 1)):
             if last - first > 1 and joined in words.looked_for:
                 return True
             joined += tokens[last] if last < len(tokens) else ""
@@ -114,7 +116,7 @@ def _is_part(tokens: list[str], place: int, words: Vocabulary) -> bool:
 
 
 def _rejoin_run(run: str, words: Vocabulary) -> str:
-    parts = [found.span() for found in _TOKEN.finditer(run)]
+    parts = [match.span() for match in _TOKEN.finditer(run)]
     broken = [words.is_fragment(run[start:end]) for start, end in parts]
     out, at, done = [], 0, 0
     while at < len(parts):
@@ -210,7 +212,7 @@ def close_up(text: str, words: Vocabulary) -> str:
 
 def _is_text(run: str, words: Vocabulary) -> bool:
     return len(run) >= _LONG or any(
-        one in words.looked_for or words.remove_leet(one) in words.looked_for for one in run.split()
+        word in words.looked_for or words.remove_leet(word) in words.looked_for for word in run.split()
     )
 
 
@@ -227,7 +229,7 @@ def join_portions(text: str) -> str:
     portions = text.split()
     cut = (
         len(portions) >= _LEAST_PORTIONS
-        and all(len(one) == size for one in portions[:-1])
+        and all(len(portion) == size for portion in portions[:-1])
         and len(portions[-1]) <= size
     )
     return "".join(portions) if cut else text
@@ -239,13 +241,13 @@ def part_words(text: str, words: Vocabulary) -> str:
 
 
 def _part_run(run: str, words: Vocabulary) -> str | None:
-    found = words.places(run)
-    if not found:
+    places = words.places(run)
+    if not places:
         return None
-    windows = [(max(0, found[0] - _WINDOW), found[0] + _WINDOW)]
-    for place in found[1:]:
-        if place - _WINDOW > windows[-1][1]:
-            windows.append((place - _WINDOW, place + _WINDOW))
+    windows = [(max(0, places[0] - _WINDOW), places[0] + _WINDOW)]
+    for index in places[1:]:
+        if index - _WINDOW > windows[-1][1]:
+            windows.append((index - _WINDOW, index + _WINDOW))
         else:
-            windows[-1] = (windows[-1][0], place + _WINDOW)
+            windows[-1] = (windows[-1][0], index + _WINDOW)
     return "\n".join(" ".join(words.part(run[start:end])) for start, end in windows)

@@ -44,20 +44,20 @@ def unfold(first: Iterable[UnfoldedText], undisguise: Undisguise, size: int) -> 
     `size`: of the text, in characters. Raises TooManyForms where there are more.
     """
     layer = [*first]
-    seen = {form.text for form in layer}
+    texts = {form.text for form in layer}
     left = GROWTH * size + SPARE_CHARS
     for _ in range(LAYERS):
-        before, outer, layer = seen.copy(), layer, []
+        before, outer, layer = texts.copy(), layer, []
         for form in outer:
             for disguise, text in undisguise(form.text):
                 if text in before:
                     continue
                 left -= len(text)
-                if text in seen:
+                if text in texts:
                     continue
-                if len(seen) >= FORMS or left < 0:
+                if len(texts) >= FORMS or left < 0:
                     raise TooManyForms("the text unfolds to more forms than are read")
-                seen.add(text)
+                texts.add(text)
                 layer.append(
                     UnfoldedText(disguise if form.how == PLAIN else f"{form.how} > {disguise}", text)
                 )

@@ -103,20 +103,20 @@ class Vocabulary:
         """The word that an unknown one is with its inner letters in another order, or one doubled."""
         if len(word) < _SHORTEST_GARBLED:
             return None
-        found = self._by_shape.get(_shape(word))
-        if found is None and (single := _SAME_AGAIN.sub(r"\1", word)) != word:
-            found = self._by_shape.get(_shape(single))
-        return found
+        match = self._by_shape.get(_shape(word))
+        if match is None and (single := _SAME_AGAIN.sub(r"\1", word)) != word:
+            match = self._by_shape.get(_shape(single))
+        return match
 
     def all_hints(self, words: Iterable[str]) -> list[Hints]:
         """What is known of those words, casefolded and of letters alone, that may be others in disguise."""
-        found: list[Hints] = []
+        matches: list[Hints] = []
         for word in {*words} - self.known - self._unhinted:
             if hints := self.hints(word):
-                found.append(hints)
+                matches.append(hints)
             else:
                 _remember(self._unhinted, word)
-        return found
+        return matches
 
     def tells_of_leet(self, runs: Iterable[str]) -> bool:
         """Whether one of the runs of letters and leet signs makes a text one of leetspeak: a run that stands

@@ -163,7 +163,7 @@ class Engine:
             owned[partition.number] = Owned(
                 partition, transactor, self.settings, self._linger, self._fail, self._alone
             )
-        await asyncio.gather(*(one.open() for one in owned.values()))
+        await asyncio.gather(*(worker.open() for worker in owned.values()))
         if self._owned is not owned:
             return
         self._note_refused()
@@ -185,9 +185,11 @@ class Engine:
     async def _find_lost_policy(self, partitions: Sequence[Partition]) -> list[EditionDifference]:
         """What the policy that was read has less than what a partition's former owner had in force. That
         owner may have read newer records than `assign` did here: so read once more first."""
-        if any(one.policy.find_loss(self._contents) for one in partitions):
+        if any(partition.policy.find_loss(self._contents) for partition in partitions):
             await self._feeds.policy.catch_up(self.use)
-        return sorted({entry for one in partitions for entry in one.policy.find_loss(self._contents)})
+        return sorted(
+            {entry for partition in partitions for entry in partition.policy.find_loss(self._contents)}
+        )
 
     def _loops(self, recovered: Recovered) -> Iterable[Coroutine[None, None, None]]:
         """The loops that run while partitions are open."""
@@ -261,8 +263,10 @@ class Engine:
         owned, self._owned = self._owned, {}
         fenced, self._fenced = self._fenced, {}
         async with asyncio.timeout(self.settings.close_timeout_s), self._draining:
-            await asyncio.gather(*(one.close() for one in owned.values()))
-            self._written |= {n: o for n, one in owned.items() if (o := one.changelog_offset) is not None}
+            await asyncio.gather(*(worker.close() for worker in owned.values()))
+            self._written |= {
+                n: o for n, worker in owned.items() if (o := worker.changelog_offset) is not None
+            }
             await asyncio.gather(*(transactor.stop() for transactor in fenced.values()))
         self._note_state()
 
@@ -308,14 +312,14 @@ class Engine:
         Only the partitions' records count. So this is not part of their transactions, and it never tells more
         than has committed.
         """
-        told: dict[TopicPartition, int] = {}
+        watermarks: dict[TopicPartition, int] = {}
         while True:
             await asyncio.sleep(self.settings.offsets_interval_s)
             offsets = {tp: at for owned in self._owned.values() for tp, at in owned.group_offsets().items()}
-            moved = {tp: at for tp, at in offsets.items() if told.get(tp) != at}
+            moved = {tp: at for tp, at in offsets.items() if watermarks.get(tp) != at}
             if moved:
                 await tell(moved)
-                told = offsets
+                watermarks = offsets
 
     async def _timers(self, ask_end: AskEnd) -> None:
         """Let time act. What a review can still end waits for every review that has arrived, as far as the

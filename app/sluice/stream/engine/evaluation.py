@@ -118,12 +118,12 @@ class Ports:
     def recall(self, request: Request) -> Answer | None:
         """The answer if the port has it at hand, else None."""
         port = self._recalling.get(request.port)
-        known = None if port is None else port.recall(request.payload)
-        if known is None:
+        stored = None if port is None else port.recall(request.payload)
+        if stored is None:
             return None
         if request.port in self._counted:
             self._observer.note_at_hand(request.port)
-        return Answer("answered", known)
+        return Answer("answered", stored)
 
     async def answer(self, request: Request) -> Answer:
         """The answer with which the core is resumed. Any exception except PortUnavailable and PortBusy is
@@ -470,7 +470,9 @@ class Lanes:
         """Decide the mandates that lie in the lane of a session whose first input waits for one. That input
         is begun once more after its wait, so they may go before it; nothing else does."""
         lane, awaited = self.waiting[key], self._awaited[key]
-        for queued in [one for one in lane if isinstance(one.read.message, TaskMandate)]:
+        for queued in [
+            queued_input for queued_input in lane if isinstance(queued_input.read.message, TaskMandate)
+        ]:
             lane.remove(queued)
             self._settle(*self._start(queued.read))
             if isinstance(queued.read.message, TaskMandate):

@@ -76,7 +76,11 @@ class Owned:
             end = None if topic in TRANSACTIONAL else find_end(topic, partition.number)
             if end is not None:
                 lag[topic] = lag.get(topic, 0) + max(0, end - intake.next) + len(intake.pending)
-        opened = [one for one in (state.oldest_escalation_ms, partition.book.oldest_escalation_ms()) if one]
+        opened = [
+            opened_ms
+            for opened_ms in (state.oldest_escalation_ms, partition.book.oldest_escalation_ms())
+            if opened_ms
+        ]
         return replace(
             state,
             partitions=state.partitions + 1,
@@ -179,8 +183,8 @@ class Owned:
         self._partition.guard.clear()
         await self._writer.commit()
         self._probe = None
-        held, self._held = self._held, deque()
-        self._partition.start(held)
+        waiting, self._held = self._held, deque()
+        self._partition.start(waiting)
 
     async def _try(self, group: list[InputRecord]) -> None:
         self._partition.guard.announce(group[0].topic, group[0].offset, group[-1].offset + 1)

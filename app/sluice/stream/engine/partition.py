@@ -162,9 +162,9 @@ class Partition:
         is not refused yet. A flood of refusals is entered over several batches, like a flood of inputs.
         """
         self._unnoted = deque(
-            one
-            for one in refused
-            if one.final and one.at_offset >= self._controls.get(one.input_record.topic, 0)
+            refusal
+            for refusal in refused
+            if refusal.final and refusal.at_offset >= self._controls.get(refusal.input_record.topic, 0)
         )
         self._note_some()
 
@@ -216,14 +216,14 @@ class Partition:
         """Enter some refusals; those of one offset, the members of a broken change, go into one batch."""
         last: tuple[str, int] | None = None
         while self._unnoted:
-            one = self._unnoted[0]
-            input_record, at = one.input_record, (one.input_record.topic, one.at_offset)
+            refusal = self._unnoted[0]
+            input_record, at = refusal.input_record, (refusal.input_record.topic, refusal.at_offset)
             if self.staged >= self._context.settings.max_batch and at != last:
                 return
             last = at
             self._unnoted.popleft()
-            self._controls[input_record.topic] = one.at_offset + 1
-            dead_letter = make_dead_letter(input_record, one.code, one.path, one.message)
+            self._controls[input_record.topic] = refusal.at_offset + 1
+            dead_letter = make_dead_letter(input_record, refusal.code, refusal.path, refusal.message)
             self._outbox.add([dead_letter], input_record.traceparent)
             self._count_staged()
 

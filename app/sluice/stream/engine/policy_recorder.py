@@ -52,5 +52,9 @@ class RecordedPolicy:
 
 def read_recorded_policies(changelog: Iterable[ChangelogRecord]) -> dict[int, PolicyContents]:
     """What each partition recorded last, by its committed entries in their order."""
-    last = {one.partition: one.value for one in changelog if one.key == POLICY_KEY and one.value is not None}
+    last = {
+        record.partition: record.value
+        for record in changelog
+        if record.key == POLICY_KEY and record.value is not None
+    }
     return {number: PolicyContents.decode(value) for number, value in last.items()}

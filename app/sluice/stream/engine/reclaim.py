@@ -154,6 +154,9 @@ def take_note(failed: aiokafka.AIOKafkaProducer) -> None:
     """Retrieve the exceptions that a failed producer keeps; otherwise asyncio logs them as never
     retrieved."""
     batches = [batch for waiting in failed._message_accumulator._batches.values() for batch in waiting]
-    for future in (failed._txn_manager.wait_for_transaction_end(), *(one._drain_waiter for one in batches)):
+    for future in (
+        failed._txn_manager.wait_for_transaction_end(),
+        *(batch._drain_waiter for batch in batches),
+    ):
         if future is not None and future.done():  # None: no transaction has begun
             future.exception()

@@ -40,10 +40,12 @@ class RecordSigner:
     def sign(self, partition: int, outputs: Sequence[Provable]) -> None:
         """Add a proof to the headers of each record of a whole transaction. Records of internal topics, whose
         key chooses their partition, stay without one."""
-        signed = [one for one in outputs if one.partition is None]
+        signed = [output for output in outputs if output.partition is None]
         if not signed:
             return
-        leaves = [hash_leaf(self._audience, one.topic, partition, one.key, one.value) for one in signed]
+        leaves = [
+            hash_leaf(self._audience, output.topic, partition, output.key, output.value) for output in signed
+        ]
         tree = Tree(leaves)
         signature = self._key.sign(make_root_message(self._audience, len(leaves), tree.root))
         for number, one in enumerate(signed):

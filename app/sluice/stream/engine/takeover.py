@@ -58,7 +58,7 @@ class PolicyLost(Explained):
     def __init__(self, lost: Iterable[EditionDifference]) -> None:
         """`lost`: at least one entry."""
         self.lost = tuple(lost)
-        shown = ", ".join(_describe(one) for one in self.lost[:MOST_NAMED])
+        shown = ", ".join(_describe(difference) for difference in self.lost[:MOST_NAMED])
         more = f" and {len(self.lost) - MOST_NAMED} more" if len(self.lost) > MOST_NAMED else ""
         super().__init__(
             f"policy that was in force is missing: {shown}{more}; publish the signed files again, or let two "
@@ -67,15 +67,19 @@ class PolicyLost(Explained):
 
     def tell(self) -> None:
         """Log each lost entry, up to a bound."""
-        for one in self.lost[:MOST_LINES]:
-            log.error("policy lost: %s", _describe(one))
+        for difference in self.lost[:MOST_LINES]:
+            log.error("policy lost: %s", _describe(difference))
         if len(self.lost) > MOST_LINES:
             log.error("policy lost: and %d more entries", len(self.lost) - MOST_LINES)
 
 
-def _describe(one: EditionDifference) -> str:
+def _describe(difference: EditionDifference) -> str:
     """In words, its name shortened."""
-    return str(one if len(one.name) <= _SHORT else one._replace(name=f"{one.name[:_SHORT]}…"))
+    return str(
+        difference
+        if len(difference.name) <= _SHORT
+        else difference._replace(name=f"{difference.name[:_SHORT]}…")
+    )
 
 
 def refuse_if_newer(number: int, table: Mapping[bytes, bytes]) -> None:

@@ -88,8 +88,8 @@ class Transactor:
         await self._producer.begin_transaction()
         self._begun = True
         for topic in (self._settings.changelog, *topics):
-            place = aiokafka.TopicPartition(topic, self._number)
-            self._producer._txn_manager.maybe_add_partition_to_txn(place)
+            partition = aiokafka.TopicPartition(topic, self._number)
+            self._producer._txn_manager.maybe_add_partition_to_txn(partition)
 
     async def write(self, batch: Batch) -> int | None:
         """Commit the batch; the last changelog offset written. Raises KafkaError, ProducerFenced above all.
@@ -159,9 +159,9 @@ class Transactor:
         if not self._begun:
             await self.begin(())
         self._begun = False
-        place = (self._settings.changelog, self._number)
+        partition = (self._settings.changelog, self._number)
         try:
-            await self._send(place, [(key, value, []) for key, value in batch.changelog], sent)
+            await self._send(partition, [(key, value, []) for key, value in batch.changelog], sent)
             await self._send_outputs(batch, sent)
         except IllegalOperation:
             await asyncio.gather(*sent)  # fenced between two sends: the first one's future says so
@@ -178,34 +178,34 @@ class Transactor:
     async def _send_outputs(self, batch: Batch, sent: list[asyncio.Future[Any]]) -> None:
         by_place: dict[tuple[str, int], list[tuple[bytes, bytes | None, KafkaHeaders]]] = defaultdict(list)
         for topic, partition, key, value, headers in batch.outputs:
-            place = (topic, self._number if partition is None else partition)
-            by_place[place].append((key, value, headers))
-        for place, records in by_place.items():
-            await self._send(place, records, sent)
+            topic_partition = (topic, self._number if partition is None else partition)
+            by_place[topic_partition].append((key, value, headers))
+        for topic_partition, records in by_place.items():
+            await self._send(topic_partition, records, sent)
 
     async def _send(
         self,
-        place: tuple[str, int],
+        partition: tuple[str, int],
         records: Sequence[tuple[bytes, bytes | None, KafkaHeaders]],
         sent: list[asyncio.Future[Any]],
     ) -> None:
         builder = self._producer.create_batch()
         for key, value, headers in records:
             if not self._append(builder, key, value, headers):
-                sent.append(await self._submit(builder, place))
+                sent.append(await self._submit(builder, partition))
                 builder = self._producer.create_batch()
                 if not self._append(builder, key, value, headers):
-                    raise RecordTooLarge(f"{place[0]}: {len(value or b'')} bytes")
+                    raise RecordTooLarge(f"{partition[0]}: {len(value or b'')} bytes")
         if builder.record_count():
-            sent.append(await self._submit(builder, place))
+            sent.append(await self._submit(builder, partition))
 
     def _append(self, builder: Any, key: bytes, value: bytes | None, headers: KafkaHeaders) -> bool:
         if len(value or b"") > self._settings.max_request_bytes - 65_536:
             raise RecordTooLarge(f"{len(value or b'')} bytes")
         return builder.append(key=key, value=value, timestamp=None, headers=headers) is not None
 
-    async def _submit(self, builder: Any, place: tuple[str, int]) -> asyncio.Future[Any]:
-        topic, partition = place
+    async def _submit(self, builder: Any, topic_partition: tuple[str, int]) -> asyncio.Future[Any]:
+        topic, partition = topic_partition
         sent: asyncio.Future[Any] = await self._producer.send_batch(builder, topic, partition=partition)
         return sent
 

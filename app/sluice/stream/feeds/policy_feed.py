@@ -43,10 +43,10 @@ def describe(entries: Sequence[Accepted]) -> str:
     Anyone may have published the names and reasons in control records, so a line shows only a limited number
     of printable characters, and one reading of the topics fills a limited number of lines.
     """
-    bundles = [one for one in entries if one.kind in (BUNDLE, QUALITY_BUNDLE)]
-    named = [_revision(one) for one in bundles[:MOST_LINES]]
+    bundles = [entry for entry in entries if entry.kind in (BUNDLE, QUALITY_BUNDLE)]
+    named = [_revision(bundle) for bundle in bundles[:MOST_LINES]]
     more = [f"{len(bundles) - len(named)} more bundles"] if len(bundles) > len(named) else []
-    kinds = Counter(one.kind for one in entries if one.kind not in (BUNDLE, QUALITY_BUNDLE))
+    kinds = Counter(entry.kind for entry in entries if entry.kind not in (BUNDLE, QUALITY_BUNDLE))
     counted = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())) or "empty"
     return one_line(f"{', '.join([*named, *more])}; registry entries: {counted}")
 
@@ -56,10 +56,11 @@ def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Ite
 
     For a bundle also what it relaxes.
     """
-    replaced = {make_name(one.said): one for one in before}
-    known = {one.hash for one in before}
+    replaced = {make_name(entry.said): entry for entry in before}
+    hashes = {entry.hash for entry in before}
     return _limit_lines(
-        (_change(one, replaced.get(make_name(one.said))) for one in now if one.hash not in known), "changes"
+        (_change(entry, replaced.get(make_name(entry.said))) for entry in now if entry.hash not in hashes),
+        "changes",
     )
 
 
@@ -69,15 +70,15 @@ def describe_refused(refused: Iterable[Refused]) -> Iterator[str]:
     return _limit_lines(map(str, refused), "records")
 
 
-def _revision(one: Accepted) -> str:
-    return f"{_KINDS.get(one.kind, one.kind)} {one.said.id} revision {one.said.revision}"
+def _revision(entry: Accepted) -> str:
+    return f"{_KINDS.get(entry.kind, entry.kind)} {entry.said.id} revision {entry.said.revision}"
 
 
-def _change(one: Accepted, before: Accepted | None) -> str:
+def _change(entry: Accepted, before: Accepted | None) -> str:
     instead = "is new" if before is None else f"replaces revision {before.said.revision}"
-    signed = ", ".join(sorted(one.approvers)) or "a root key"
-    relaxed = f"; relaxed: {', '.join(one.relaxations)}" if one.relaxations else ""
-    return f"{_revision(one)} {instead}, signed by {signed}{relaxed}"
+    signed = ", ".join(sorted(entry.approvers)) or "a root key"
+    relaxed = f"; relaxed: {', '.join(entry.relaxations)}" if entry.relaxations else ""
+    return f"{_revision(entry)} {instead}, signed by {signed}{relaxed}"
 
 
 def _limit_lines(lines: Iterable[str], what: str) -> Iterator[str]:
@@ -174,36 +175,38 @@ class PolicyFeed:
         """Reduce again. Records count as reduced only when that is done: `follow` may be cancelled in
         between."""
         records = tuple(self._records)
-        found = await asyncio.to_thread(self._reduce, records)
+        result = await asyncio.to_thread(self._reduce, records)
         self._reduceed = len(records)
-        self._tell_refused(found.refused)
-        if found.point is None:
+        self._tell_refused(result.refused)
+        if result.point is None:
             log.error("policy: the default bundle is not in force; what was in force stays")
         else:
-            self._tell_in_force(found.entries, found.contents)
-            self._tell_unproved(found.entries)
-            use(found.point, found.refused, found.contents)
+            self._tell_in_force(result.entries, result.contents)
+            self._tell_unproved(result.entries)
+            use(result.point, result.refused, result.contents)
 
     def _tell_refused(self, refused: Sequence[Refused]) -> None:
         """Log each refusal once, and again whenever it changes (a change that is not complete yet)."""
-        for line in describe_refused([one for one in refused if str(one) not in self._told]):
+        for line in describe_refused([refusal for refusal in refused if str(refusal) not in self._told]):
             log.warning("policy: refused, what was in force stays: %s", line)
-        self._told = {str(one) for one in refused}
+        self._told = {str(refusal) for refusal in refused}
 
     def _tell_unproved(self, entries: Sequence[Accepted]) -> None:
         """Log, once for each, the bundles under which a hosted model judges that nobody has proved."""
-        bundles = [one.bundle for one in entries if one.bundle is not None]
-        named = [one for one in bundles if one.hash not in self._unproved and judges_unproved(one)]
-        self._unproved |= {one.hash for one in named}
-        lines = (f"bundle {one.id} lets hosted models judge without a proof" for one in named)
+        bundles = [entry.bundle for entry in entries if entry.bundle is not None]
+        named = [
+            bundle for bundle in bundles if bundle.hash not in self._unproved and judges_unproved(bundle)
+        ]
+        self._unproved |= {bundle.hash for bundle in named}
+        lines = (f"bundle {bundle.id} lets hosted models judge without a proof" for bundle in named)
         for line in _limit_lines(lines, "bundles"):
             log.warning("policy: %s (grader.proof.required is false)", line)
 
     def _tell_in_force(self, entries: Sequence[Accepted], contents: PolicyContents) -> None:
-        told = {"policy": contents.digest}
+        names = {"policy": contents.digest}
         if self._entries:
             for line in describe_changes(self._entries, entries):
-                log.info("policy: %s", line, extra=told)
+                log.info("policy: %s", line, extra=names)
         else:
-            log.info("policy in force: %s", describe(entries), extra=told)
+            log.info("policy in force: %s", describe(entries), extra=names)
         self._entries = entries

@@ -68,8 +68,8 @@ class Resolving:
 
     def take_found(self) -> list[Tried]:
         """The attempts that ended since the last call."""
-        found, self._found = self._found, []
-        return found
+        attempts, self._found = self._found, []
+        return attempts
 
     async def end(self) -> None:
         """Cancel the attempts in progress."""
@@ -82,16 +82,16 @@ class Resolving:
     def _note_end(self, reference: Reference, since_ms: int, task: asyncio.Task[ProvenanceAnswer]) -> None:
         self._tasks.discard(task)
         self._work.note_end(reference)
-        found = ProvenanceAnswer(None, FAULT, "passing")
+        answer = ProvenanceAnswer(None, FAULT, "passing")
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("%s of %s cannot be resolved", reference.uri, reference.tenant, exc_info=fault)
         elif not task.cancelled():
-            found = task.result()
-        self._found.append(Tried(reference, since_ms, self._make_record(reference, found, since_ms)))
+            answer = task.result()
+        self._found.append(Tried(reference, since_ms, self._make_record(reference, answer, since_ms)))
         self.start()
 
     def _make_record(
-        self, reference: Reference, found: ProvenanceAnswer, since_ms: int
+        self, reference: Reference, answer: ProvenanceAnswer, since_ms: int
     ) -> ProvenanceRecord | None:
         """The record of an attempt, with the time of its beginning: the source may have changed while it was
         read.
@@ -100,26 +100,26 @@ class Resolving:
         the reference was resolved before: otherwise anyone could fill the topic with references to nowhere.
         """
         recorded = self._feed.recorded.get(reference)
-        known = self._feed.find(*reference)
-        if found.failure == "unasked" or (found.failure == "refused" and known is None):
+        record = self._feed.find(*reference)
+        if answer.failure == "unasked" or (answer.failure == "refused" and record is None):
             return None
-        if found.failure == "passing" and recorded is not None and known is not None:
-            return self._record(reference, found._replace(known=known), recorded.seen_ms)
-        return self._record(reference, found, since_ms)
+        if answer.failure == "passing" and recorded is not None and record is not None:
+            return self._record(reference, answer._replace(known=record), recorded.seen_ms)
+        return self._record(reference, answer, since_ms)
 
-    def _record(self, reference: Reference, found: ProvenanceAnswer, seen_ms: int) -> ProvenanceRecord:
-        known = found.known
+    def _record(self, reference: Reference, answer: ProvenanceAnswer, seen_ms: int) -> ProvenanceRecord:
+        record = answer.known
         return ProvenanceRecord(
             schema_name="sluice/provenance_record/v1",
             tenant_id=reference.tenant,
             uri=reference.uri,
-            status="unresolvable" if known is None else "resolved",
+            status="unresolvable" if record is None else "resolved",
             resolver=self._source.name,
-            hash=known and known.hash,
-            detail=found.detail,
-            size=known and known.size,
-            etag=known and known.etag,
-            last_modified=known and known.last_modified,
+            hash=record and record.hash,
+            detail=answer.detail,
+            size=record and record.size,
+            etag=record and record.etag,
+            last_modified=record and record.last_modified,
             seen_at=seen_ms,
         )
 
@@ -207,16 +207,16 @@ class ProvenanceResolver:
         for partition, offset, value in came:
             self._enter(work, (partition, offset), value)
 
-    def _enter(self, work: Work, place: Place, value: bytes | None) -> None:
+    def _enter(self, work: Work, coordinates: Place, value: bytes | None) -> None:
         wanted = read(ProvenanceWanted, value)
         if isinstance(wanted, Unreadable):
             log.error("a wanted reference cannot be read: %s at %s", wanted.code, wanted.path)
-            work.skip(place)
+            work.skip(coordinates)
             return
         reference = Reference(wanted.tenant_id, normal_uri(wanted.uri))
         if self._is_young(reference):
-            work.skip(place)
-        elif not work.enter(place, reference):
+            work.skip(coordinates)
+        elif not work.enter(coordinates, reference):
             log.warning(
                 "%s of %s is left: too many of its host or tenant wait", reference.uri, reference.tenant
             )
@@ -225,15 +225,17 @@ class ProvenanceResolver:
         """Whether any resolver has just resolved it. The feed lags, so this worker remembers its own
         records."""
         recorded = self._feed.recorded.get(reference)
-        seen = (self._published.get(reference), recorded and recorded.seen_ms)
+        versions = (self._published.get(reference), recorded and recorded.seen_ms)
         now, interval = self._wall_ms(), self._settings.min_interval_s * 1000
-        return any(at is not None and 0 <= now - at < interval for at in seen)
+        return any(at is not None and 0 <= now - at < interval for at in versions)
 
-    async def _record(self, work: Work, found: Sequence[Tried]) -> None:
-        records = [_message(one.reference, one.record) for one in found if one.record is not None]
+    async def _record(self, work: Work, attempts: Sequence[Tried]) -> None:
+        records = [
+            _message(attempt.reference, attempt.record) for attempt in attempts if attempt.record is not None
+        ]
         if records:
             await self._topic.publish(records)
-        for one in found:
+        for one in attempts:
             work.note_recorded(one.reference)
             if one.record is not None:
                 self._published[one.reference] = one.since_ms

@@ -82,7 +82,7 @@ class Turns:
         for tenant, lanes in self._waiting.items():
             if self._tenants[tenant] >= self._shares.per_tenant:
                 continue
-            host = next((one for one in lanes if self._hosts[one] < self._shares.per_host), None)
+            host = next((lane for lane in lanes if self._hosts[lane] < self._shares.per_host), None)
             if host is not None:
                 return host, self._begin(tenant, host)
         return None
@@ -120,9 +120,9 @@ class Places:
         self._open: dict[int, set[int]] = {}
         self._end: dict[int, int] = {}
 
-    def enter(self, place: Place) -> None:
+    def enter(self, coordinates: Place) -> None:
         """A record came."""
-        partition, offset = place
+        partition, offset = coordinates
         self._open.setdefault(partition, set()).add(offset)
         self._end[partition] = max(offset + 1, self._end.get(partition, 0))
 
@@ -155,24 +155,24 @@ class Work:
         """Whether more may be asked for."""
         return self._turns.room
 
-    def enter(self, place: Place, reference: Reference) -> bool:
+    def enter(self, location: Place, reference: Reference) -> bool:
         """Add a request; False if too many of its kind wait: then it is dropped until a decision requests it
         again."""
-        self._places.enter(place)
+        self._places.enter(location)
         requested_at = self._requested_at.get(reference)
         if requested_at is not None:
-            requested_at.append(place)
+            requested_at.append(location)
         elif self._turns.enter(host_name(reference.uri), reference):
-            self._requested_at[reference] = [place]
+            self._requested_at[reference] = [location]
         else:
-            self._places.done([place])
+            self._places.done([location])
             return False
         return True
 
-    def skip(self, place: Place) -> None:
+    def skip(self, location: Place) -> None:
         """Mark a request for which there is nothing to do."""
-        self._places.enter(place)
-        self._places.done([place])
+        self._places.enter(location)
+        self._places.done([location])
 
     def take(self) -> Reference | None:
         """The next reference to resolve, None while every share is used or nothing waits."""
@@ -223,7 +223,7 @@ class ReferenceRequests:
 
     def sift(self, records: Iterable[OutRecord]) -> list[OutRecord]:
         """The records without requests that were written recently."""
-        return [one for one in records if one.topic != PROVENANCE_WANTED or self._is_new(one)]
+        return [record for record in records if record.topic != PROVENANCE_WANTED or self._is_new(record)]
 
     def _is_new(self, record: OutRecord) -> bool:
         at_ms = read_milliseconds(record.body["decided_at"])

@@ -91,8 +91,8 @@ class SourceFeed(CompactedFeed):
             log.error("a source history cannot be read: %s at %s", record.code, record.path)
             return
         name = SourceName(record.tenant_id, record.source_id)
-        known = self.histories.get(name)
-        if known is None or known.revision < record.revision:
+        history = self.histories.get(name)
+        if history is None or history.revision < record.revision:
             self.histories[name] = History(record.type, record.positive, record.negative, record.revision)
 
 
@@ -116,14 +116,14 @@ class UseFeed(CompactedFeed):
             log.error("a usual destination cannot be read: %s at %s", record.code, record.path)
             return
         name = UsualName(record.tenant_id, record.agent_id, record.tool, record.role, record.fingerprint)
-        known = self.uses.get(name)
-        if known is not None and known.revision >= record.revision:
+        registered = self.uses.get(name)
+        if registered is not None and registered.revision >= record.revision:
             return
         bounds, answer = (record.first_at, record.last_at), (record.answered_at or 0, record.known_until or 0)
         count = UseCount(*bounds, record.times, record.days, record.revision, *answer)
         if count.is_forgotten:
             self.uses.pop(name, None)
-        elif known is not None or len(self.uses) < MOST_USES:
+        elif registered is not None or len(self.uses) < MOST_USES:
             self.uses[name] = count
         elif not self._is_full:
             self._is_full = True
@@ -151,13 +151,13 @@ class ProvenanceFeed(CompactedFeed):
     """
 
     def __init__(
-        self, reader: CompactedReader, interval_s: float, kept: Kept, wall_ms: Callable[[], int]
+        self, reader: CompactedReader, interval_s: float, stored: Kept, wall_ms: Callable[[], int]
     ) -> None:
         super().__init__(reader, interval_s, "resolved references", self._take)
         self.recorded: dict[tuple[str, str], Resolution] = {}
         self._known: defaultdict[str, dict[str, tuple[Known | None, int]]] = defaultdict(dict)
         self._bytes: defaultdict[str, int] = defaultdict(int)
-        self._kept = kept
+        self._kept = stored
         self._wall_ms = wall_ms
 
     def find(self, tenant: str, uri: str) -> Known | None:
@@ -178,18 +178,18 @@ class ProvenanceFeed(CompactedFeed):
     def _is_behind(self, record: ProvenanceRecord) -> bool:
         """Whether a record is older than the known one: the resolution that began later counts, whichever
         was published last."""
-        held = self.recorded.get((record.tenant_id, record.uri))
-        return held is not None and record.seen_at < held.seen_ms
+        resolution = self.recorded.get((record.tenant_id, record.uri))
+        return resolution is not None and record.seen_at < resolution.seen_ms
 
     def _keep(self, record: ProvenanceRecord, size: int) -> None:
-        tenant, known = record.tenant_id, self._known[record.tenant_id]
+        tenant, registered = record.tenant_id, self._known[record.tenant_id]
         self.recorded[tenant, record.uri] = Resolution(
             record.status, record.hash, record.resolver, record.seen_at, record.detail
         )
-        known[record.uri] = _read_known(record), size
+        registered[record.uri] = _read_known(record), size
         self._bytes[tenant] += size
-        while len(known) > self._kept.max_recorded or self._bytes[tenant] > self._kept.max_bytes:
-            self._forget(tenant, next(iter(known)))
+        while len(registered) > self._kept.max_recorded or self._bytes[tenant] > self._kept.max_bytes:
+            self._forget(tenant, next(iter(registered)))
 
     def _forget(self, tenant: str, uri: str) -> None:
         self.recorded.pop((tenant, uri), None)

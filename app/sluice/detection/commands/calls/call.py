@@ -149,13 +149,13 @@ def is_name(text: str) -> bool:
 def operations_of(name: str, harmful: frozenset[str]) -> tuple[Operation, ...]:
     """What a name says is done: several for `findOneAndDelete`. `harmful`: the verbs that patterns know."""
     parts = [part for part in _PARTS.split(name.partition("(")[0]) if part]
-    for place in range(len(parts) - 1, -1, -1):
-        words = _split_words(words_of(parts[place]), harmful)
-        around = tuple(word for part in parts[:place] for word in words_of(part))
-        found = [_operation(some, around, harmful) for some in _share_by_and(words)]
-        found = [one for one in found if one.verb]
-        if found:
-            return tuple(found)
+    for index in range(len(parts) - 1, -1, -1):
+        words = _split_words(words_of(parts[index]), harmful)
+        around = tuple(word for part in parts[:index] for word in words_of(part))
+        operations = [_operation(some, around, harmful) for some in _share_by_and(words)]
+        operations = [operation for operation in operations if operation.verb]
+        if operations:
+            return tuple(operations)
     return ()
 
 
@@ -163,17 +163,17 @@ def _split_words(words: list[str], harmful: frozenset[str]) -> list[str]:
     """`deletebucket` is two words and `batchdelete` too, `deleted` and `deletion` are one."""
     split: list[str] = []
     for word in words:
-        found = None if word in harmful else _seams(harmful).fullmatch(word)
-        if found is None or _INFLECTED.fullmatch(found["rest"]):
+        match = None if word in harmful else _seams(harmful).fullmatch(word)
+        if match is None or _INFLECTED.fullmatch(match["rest"]):
             split.append(word)
         else:
-            split += [one for one in (found["bulk"], found["verb"], found["rest"]) if one]
+            split += [part for part in (match["bulk"], match["verb"], match["rest"]) if part]
     return split
 
 
 @lru_cache(maxsize=_LIBRARIES)
 def _seams(harmful: frozenset[str]) -> re.Pattern[str]:
-    verbs = sorted((one for one in harmful if len(one) >= _LEAST_VERB), key=len, reverse=True)
+    verbs = sorted((verb for verb in harmful if len(verb) >= _LEAST_VERB), key=len, reverse=True)
     return re.compile(rf"(?P<bulk>{'|'.join(_BULK)})?(?P<verb>{'|'.join(verbs) or '(?!)'})(?P<rest>[a-z]*)")
 
 
@@ -188,25 +188,25 @@ def _share_by_and(words: list[str]) -> list[list[str]]:
 
 
 def _operation(words: list[str], around: tuple[str, ...], harmful: frozenset[str]) -> Operation:
-    place = _verb_place(words, harmful)
-    if place is None:
+    index = _verb_place(words, harmful)
+    if index is None:
         return NO_OPERATION
-    rest = [word for at, word in enumerate(words) if at != place]
-    after = words[place + 1 :]
-    named = after or words[:place] or list(around)
+    rest = [word for at, word in enumerate(words) if at != index]
+    after = words[index + 1 :]
+    named = after or words[:index] or list(around)
     cut = next((at for at, word in enumerate(named) if word in _AFTER_THING), len(named))
     things = [word for word in named[:cut] if word not in _NOTHING and word not in _BULK and word not in _ALL]
     if not things and around:
         things = [word for word in around if word not in _NOTHING]
-    scope: Scope = next((_BULK[one] for one in rest if one in _BULK), "one")
+    scope: Scope = next((_BULK[word] for word in rest if word in _BULK), "one")
     if _ALL.intersection(rest):
         scope = "all"
-    return Operation(words[place], things[-1] if things else "", (*around, *rest), scope)
+    return Operation(words[index], things[-1] if things else "", (*around, *rest), scope)
 
 
 def _verb_place(words: list[str], harmful: frozenset[str]) -> int | None:
-    known = READING | _NEGATING | ORDINARY | harmful
-    first = next((at for at, word in enumerate(words) if word in known), None)
+    ordinary = READING | _NEGATING | ORDINARY | harmful
+    first = next((at for at, word in enumerate(words) if word in ordinary), None)
     if first is None or words[first] in harmful or words[first] in READING or words[first] in _NEGATING:
         return first
     return len(words) - 1 if words[-1] in harmful else first

@@ -61,11 +61,13 @@ class CallPatterns:
 
     def __init__(self, patterns: Iterable[CallPattern]) -> None:
         """Raises LibraryError for brackets that are no set of characters."""
-        self._compiled = [(one, _Conditions(one)) for one in patterns]
-        self.verbs = frozenset(one for pattern, _ in self._compiled for one in _literals(pattern.verb))
+        self._compiled = [(pattern, _Conditions(pattern)) for pattern in patterns]
+        self.verbs = frozenset(
+            literal for pattern, _ in self._compiled for literal in _literals(pattern.verb)
+        )
         """The verbs that some pattern asks for."""
-        told = {word for pattern, _ in self._compiled for word in _cue_words(pattern)}
-        self.cue = _cue(sorted(told)) if told else None
+        cue_words = {word for pattern, _ in self._compiled for word in _cue_words(pattern)}
+        self.cue = _cue(sorted(cue_words)) if cue_words else None
         """An expression without which in its texts and keys no action is a request that a pattern matches."""
 
     def matches(self, call: Call) -> list[CallPattern]:
@@ -103,7 +105,7 @@ class _Conditions:
 
 def _literals(texts: list[str]) -> set[str]:
     """The alternatives of some globs without their stars."""
-    return {one.strip("*").lower() for text in texts for one in text.split("|")} - {""}
+    return {alternative.strip("*").lower() for text in texts for alternative in text.split("|")} - {""}
 
 
 def _cue_words(pattern: CallPattern) -> set[str]:
@@ -117,7 +119,9 @@ def _cue_words(pattern: CallPattern) -> set[str]:
 def _cue(words: list[str]) -> str:
     short = "|".join(re2.escape(word) for word in words if len(word) <= SHORT)
     long = [word for word in words if len(word) > SHORT]
-    each = [re2.escape(word) for word in long if not any(one in word for one in long if one != word)]
+    each = [
+        re2.escape(word) for word in long if not any(shorter in word for shorter in long if shorter != word)
+    ]
     return "|".join([*each, ENCODED, *([rf"(?:\b|_)(?:{short})"] if short else [])])
 
 
@@ -126,8 +130,12 @@ def _globs(texts: list[str]) -> Globs | None:
 
 
 def _template(texts: list[str]) -> re2._Regexp | None:
-    alternatives = [one for text in texts for one in text.split("|")]
-    return re2.compile("|".join(f"(?:{_path(one)})" for one in alternatives)) if alternatives else None
+    alternatives = [alternative for text in texts for alternative in text.split("|")]
+    return (
+        re2.compile("|".join(f"(?:{_path(alternative)})" for alternative in alternatives))
+        if alternatives
+        else None
+    )
 
 
 def _path(template: str) -> str:

@@ -140,12 +140,12 @@ class RequestFrame:
 
     def send_by(self, method: str, trail: Trail) -> None:
         """Note a method, once."""
-        if all(method != one for one, _ in self.methods):
+        if all(method != name for name, _ in self.methods):
             self.methods.append((method, trail))
 
     def override(self, method: str, trail: Trail) -> None:
         """Note a method that a header or a field puts in place of another, once."""
-        if method in METHODS and all(method != one for one, _ in self.overrides):
+        if method in METHODS and all(method != other for other, _ in self.overrides):
             self.overrides.append((method, trail))
 
     def tries(self) -> bool:

@@ -53,10 +53,10 @@ _WILDCARDS = frozenset(["*", "_all", "**", "%"])
 class Gatherer:
     """Walks over the parameters once, within its bounds."""
 
-    def __init__(self, harmful: frozenset[str], told: frozenset[str]) -> None:
+    def __init__(self, harmful: frozenset[str], requests: frozenset[str]) -> None:
         self._harmful = harmful
-        self._overrides = "override" in told
-        self._mutations = "mutation" in told
+        self._overrides = "override" in requests
+        self._mutations = "mutation" in requests
         self.frames: list[RequestFrame] = []
         self.fields: list[tuple[str, str, Trail]] = []
         """The fields of addresses and forms, decoded."""
@@ -123,15 +123,15 @@ class Gatherer:
         self._depth -= 1
 
     def _list(self, key: str, value: list[Any], frame: RequestFrame, trail: Trail, *, within: Within) -> None:
-        texts = [one for one in value[:2] if isinstance(one, str)]
+        texts = [text for text in value[:2] if isinstance(text, str)]
         if len(texts) == 2 and texts[0].lower() in METHODS:  # noqa: PLR2004 - a method and an address
             self._line(" ".join(texts), frame, trail)
         self._act(key, frame, trail, within)
         role = role_of(key)
-        for place, inner in enumerate(value):
+        for index, inner in enumerate(value):
             if self._is_past_bounds():
                 return
-            here: Trail = (trail, place)
+            here: Trail = (trail, index)
             if isinstance(inner, dict):
                 new = self._new(frame)
                 new.own = inner
@@ -150,29 +150,29 @@ class Gatherer:
         if (
             within == "filter"
             or not is_name(key)
-            or not any(one.verb in self._harmful for one in operations_of(key, self._harmful))
+            or not any(operation.verb in self._harmful for operation in operations_of(key, self._harmful))
         ):
             return
         first = words_of(key)[0]
-        if any(first.startswith(one.verb) for one in operations_of(key, self._harmful)):
+        if any(first.startswith(operation.verb) for operation in operations_of(key, self._harmful)):
             self._note(frame.acts, Said(key, here, within == "carried"))
 
-    def _note(self, noted: list[Noted], one: Noted) -> None:
+    def _note(self, noted: list[Noted], entry: Noted) -> None:
         """Keep it, unless there are more of them than a real request has."""
         if len(noted) < MOST_OF_A_KIND:
-            noted.append(one)
+            noted.append(entry)
         else:
             self.left_out = f"more than {MOST_OF_A_KIND} addresses or names of operations in one request"
 
     def _read_named_header(self, value: dict[str, Any], frame: RequestFrame, trail: Trail) -> None:
         """`{"name": "X-HTTP-Method-Override", "value": "DELETE"}`."""
-        given = value.get("value")
-        if not isinstance(given, str):
+        content = value.get("value")
+        if not isinstance(content, str):
             return
         for key in ("name", "key", "header"):
             name = value.get(key)
             if isinstance(name, str) and (role_of(name) == "override" or name == "_method"):
-                (frame.above or frame).override(given.strip().lower(), trail)
+                (frame.above or frame).override(content.strip().lower(), trail)
 
     def _text(  # noqa: PLR0913 - one argument for each thing that decides how a text is read
         self,
@@ -187,7 +187,7 @@ class Gatherer:
     ) -> None:
         stripped = text.strip() if len(text) <= LONGEST_TARGET else text
         folded = stripped.lower() if len(stripped) <= LONGEST_NAME else ""
-        said = Said(stripped, here, within != "")
+        named = Said(stripped, here, within != "")
         if role == "override" or (role == "method" and key == "_method"):
             frame.override(folded, here)
         elif role == "method" and folded in METHODS:
@@ -201,15 +201,15 @@ class Gatherer:
         elif role == "kind" and len(stripped) <= LONGEST_NAME:
             frame.kinds += [stripped] if len(frame.kinds) < MOST_OF_A_KIND else []
         elif within != "filter":
-            self._operation(role, stripped, frame, said, has_arguments=has_arguments)
+            self._operation(role, stripped, frame, named, has_arguments=has_arguments)
         if stripped in _WILDCARDS:
             frame.everything = True
         if role in ("target", "operation") and stripped:
-            self._target(role, stripped, frame, said)
+            self._target(role, stripped, frame, named)
         self._free(key, text, frame, here, within=within)
 
     def _operation(
-        self, role: Role, text: str, frame: RequestFrame, said: Said, *, has_arguments: bool
+        self, role: Role, text: str, frame: RequestFrame, named: Said, *, has_arguments: bool
     ) -> None:
         if not is_name(text) or not (
             role in ("method", "operation")
@@ -218,18 +218,18 @@ class Gatherer:
             or (role == "command" and " " not in text and len(words_of(text)) > 1)
         ):
             return
-        if any(one.verb in self._harmful for one in operations_of(text, self._harmful)):
-            self._note(frame.operations, said)
+        if any(operation.verb in self._harmful for operation in operations_of(text, self._harmful)):
+            self._note(frame.operations, named)
         elif len(frame.operations) < MOST_OF_A_KIND:
-            frame.operations.append(said)
+            frame.operations.append(named)
 
-    def _target(self, role: Role, text: str, frame: RequestFrame, said: Said) -> None:
+    def _target(self, role: Role, text: str, frame: RequestFrame, named: Said) -> None:
         if request_line(text) is not None or (role != "target" and "/" not in text):
             return
-        if not said.carried:
-            self._note(frame.targets, (text, said.trail))
+        if not named.carried:
+            self._note(frame.targets, (text, named.trail))
         elif len(frame.carried_targets) < MOST_OF_A_KIND:
-            frame.carried_targets.append((text, said.trail))
+            frame.carried_targets.append((text, named.trail))
 
     def _free(self, key: str, text: str, frame: RequestFrame, here: Trail, *, within: Within) -> None:
         """What a text says by its own form, whatever its key: a request line, an override, JSON, GraphQL."""
@@ -265,12 +265,12 @@ class Gatherer:
             if begins_mutation(text):
                 self.inconclusive = f"a GraphQL document of {len(text)} characters is too long to read"
             return
-        found = parse_mutations(text)
-        if found is None:
+        fields = parse_mutations(text)
+        if fields is None:
             if begins_mutation(text):
                 self.inconclusive = "a GraphQL mutation that cannot be read"
             return
-        frame.fields += [(one, here) for one in found]
+        frame.fields += [(field, here) for field in fields]
 
     def _json(self, key: str, text: str, frame: RequestFrame, here: Trail, *, within: Within) -> None:
         self._json_left -= len(text)

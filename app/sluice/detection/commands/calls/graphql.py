@@ -48,14 +48,14 @@ def parse_mutations(text: str) -> list[Field] | None:
 
 def _tokens(text: str) -> list[str]:
     tokens: list[str] = []
-    place = 0
-    while place < len(text):
-        found = _TOKEN.match(text, place)
-        if found is None:
+    index = 0
+    while index < len(text):
+        match = _TOKEN.match(text, index)
+        if match is None:
             raise _NotGraphql
-        if found["kept"] is not None:
-            tokens.append(found["kept"])
-        place = found.end()
+        if match["kept"] is not None:
+            tokens.append(match["kept"])
+        index = match.end()
     return tokens
 
 
@@ -110,47 +110,47 @@ class _Reader:
     def _select_fields(self) -> list[Field | str]:
         """The fields of the selection that opens here, and the names of the fragments in it."""
         end = self._ends[self._place]
-        place = self._place + 1
-        found: list[Field | str] = []
-        while place < end:
-            mark = self._tokens[place]
+        index = self._place + 1
+        fields: list[Field | str] = []
+        while index < end:
+            mark = self._tokens[index]
             if mark == "...":
-                place = self._spread(place, found)
+                index = self._spread(index, fields)
             elif _is_name(mark):
-                place = self._field(place, found)
+                index = self._field(index, fields)
             elif mark == "@":
-                place += 2
-            elif place in self._ends:
-                place = self._ends[place] + 1
+                index += 2
+            elif index in self._ends:
+                index = self._ends[index] + 1
             else:
                 raise _NotGraphql
         self._place = end + 1
-        return found
+        return fields
 
-    def _spread(self, place: int, found: list[Field | str]) -> int:
+    def _spread(self, index: int, fields: list[Field | str]) -> int:
         """A fragment by its name; of one written out in place the fields follow as if they stood here."""
-        after = self._tokens[place + 1]
+        after = self._tokens[index + 1]
         if after not in ("on", "{", "@"):
-            found.append(after)
-            return place + 2
-        opening = self._find_opening(place + (3 if after == "on" else 1))
+            fields.append(after)
+            return index + 2
+        opening = self._find_opening(index + (3 if after == "on" else 1))
         before, self._place = self._place, opening
-        found += self._select_fields()
+        fields += self._select_fields()
         self._place = before
         return self._ends[opening] + 1
 
-    def _field(self, place: int, found: list[Field | str]) -> int:
-        name = self._tokens[place]
-        place += 1
-        if self._tokens[place] == ":":
-            name = self._tokens[place + 1]
-            place += 2
+    def _field(self, index: int, fields: list[Field | str]) -> int:
+        name = self._tokens[index]
+        index += 1
+        if self._tokens[index] == ":":
+            name = self._tokens[index + 1]
+            index += 2
         everything = False
-        if self._tokens[place] == "(":
-            everything = self._empty_condition(place)
-            place = self._ends[place] + 1
-        found.append(Field(name, everything))
-        return place
+        if self._tokens[index] == "(":
+            everything = self._empty_condition(index)
+            index = self._ends[index] + 1
+        fields.append(Field(name, everything))
+        return index
 
     def _empty_condition(self, opening: int) -> bool:
         """Whether the arguments have a condition that every row meets: `where: {}`."""
@@ -161,15 +161,15 @@ class _Reader:
 
     def _resolve_fragments(self, selected: list[Field | str]) -> list[Field]:
         fields: list[Field] = []
-        seen: set[str] = set()
+        observed: set[str] = set()
         left = list(selected)
         while left:
-            one = left.pop()
-            if isinstance(one, Field):
-                fields.append(one)
-            elif one not in seen:
-                seen.add(one)
-                left += self._fragments.get(one, [])
+            field = left.pop()
+            if isinstance(field, Field):
+                fields.append(field)
+            elif field not in observed:
+                observed.add(field)
+                left += self._fragments.get(field, [])
         return fields[::-1]
 
 
@@ -181,15 +181,15 @@ def _match_brackets(tokens: list[str]) -> dict[int, int]:
     """Where each bracket is closed. Raises _NotGraphql where they do not match or are nested too deep."""
     ends: dict[int, int] = {}
     opened: list[int] = []
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token in _CLOSING:
-            opened.append(place)
+            opened.append(index)
             if len(opened) > MOST_DEPTH:
                 raise _NotGraphql
         elif token in (")", "]", "}"):
             if not opened or _CLOSING[tokens[opened[-1]]] != token:
                 raise _NotGraphql
-            ends[opened.pop()] = place
+            ends[opened.pop()] = index
     if opened:
         raise _NotGraphql
     return ends

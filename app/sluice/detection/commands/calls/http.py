@@ -66,7 +66,9 @@ class Target(NamedTuple):
     @property
     def segments(self) -> list[str]:
         """The path's in lower case, without the ending of a program (`.php`)."""
-        return [_PROGRAM_ENDING.sub("", one).lower() for one in self.path.split("/") if one][-MOST_SEGMENTS:]
+        return [_PROGRAM_ENDING.sub("", segment).lower() for segment in self.path.split("/") if segment][
+            -MOST_SEGMENTS:
+        ]
 
     @property
     def last(self) -> str:
@@ -77,16 +79,16 @@ class Target(NamedTuple):
 
 def request_line(text: str) -> tuple[str, str] | None:
     """(method, address) of `DELETE /repos/acme/shop`, None for another text."""
-    found = _REQUEST_LINE.match(text[:LONGEST_TARGET])
-    if found is None or found[1].lower() not in METHODS:
+    match = _REQUEST_LINE.match(text[:LONGEST_TARGET])
+    if match is None or match[1].lower() not in METHODS:
         return None
-    return found[1].lower(), found[2]
+    return match[1].lower(), match[2]
 
 
 def target_of(text: str) -> Target:
     """Any text as an address, relative ones included; decoded twice, as servers behind proxies do."""
-    found = _TARGET.match(text.strip()[:LONGEST_TARGET])
-    _, host, path, query = found.groups() if found else (None, None, text[:LONGEST_TARGET], None)
+    match = _TARGET.match(text.strip()[:LONGEST_TARGET])
+    _, host, path, query = match.groups() if match else (None, None, text[:LONGEST_TARGET], None)
     path = unquote(unquote(path or ""))
     path = posixpath.normpath("/" + path.lstrip("/")) if path else "/"
     pairs = (part.partition("=") for part in (query or "").split("&") if part)
@@ -108,29 +110,34 @@ def take_operation(method: str, target: Target, harmful: frozenset[str]) -> Oper
 
 def _find_named(method: str, target: Target, segments: list[str], harmful: frozenset[str]) -> list[Operation]:
     """Operations that the address names: by a segment, by the last one's name, by a parameter `action=`."""
-    found: list[Operation] = []
-    for place, segment in enumerate(segments):
+    operations: list[Operation] = []
+    for index, segment in enumerate(segments):
         if segment.lstrip("_$") in harmful:
-            others = [one for at, one in enumerate(segments) if at != place]
-            found.append(_read_operation(others, segment.lstrip("_$")))
+            others = [other for at, other in enumerate(segments) if at != index]
+            operations.append(_read_operation(others, segment.lstrip("_$")))
     if segments and method != "delete":
         for operation in operations_of(target.last, harmful):
             if operation.verb in harmful and target.last.lower().startswith((operation.verb, *_QUALIFIERS)):
                 things = _read_operation(segments[:-1], operation.verb)
                 thing = operation.thing or things.thing
                 scope = operation.scope if operation.scope != "one" else things.scope
-                found.append(Operation(operation.verb, thing, (*things.words, *operation.words), scope))
+                operations.append(Operation(operation.verb, thing, (*things.words, *operation.words), scope))
     for name, value in target.parameters:
         if name.lower() in _OPERATION_PARAMETERS or not value:
-            given = operations_of(value or name, harmful)
-            found += [one for one in given if one.verb in harmful]
-    return found
+            named = operations_of(value or name, harmful)
+            operations += [one for one in named if one.verb in harmful]
+    return operations
 
 
 def _query_protocol(target: Target, harmful: frozenset[str]) -> list[Operation]:
     """`GET /?Action=TerminateInstances`: the query protocol of AWS and of those that copied it."""
     actions = [value for name, value in target.parameters if name == "Action"]
-    return [one for value in actions for one in operations_of(value, harmful) if one.verb in harmful]
+    return [
+        operation
+        for value in actions
+        for operation in operations_of(value, harmful)
+        if operation.verb in harmful
+    ]
 
 
 def _take_method(method: str, segments: list[str]) -> Operation:
@@ -139,12 +146,12 @@ def _take_method(method: str, segments: list[str]) -> Operation:
 
 def _read_operation(segments: list[str], verb: str) -> Operation:
     """The kind of thing at an address: its last collection, if at most one id follows."""
-    named = [one for one in segments if not _VERSION.fullmatch(one)]
+    named = [segment for segment in segments if not _VERSION.fullmatch(segment)]
     if not named:
         return Operation(verb, "", tuple(segments)) if verb else NO_OPERATION
     last = named[-1]
     before = named[-2] if len(named) > 1 else ""
-    if any(one in _EVERYTHING or "*" in one for one in named):
+    if any(segment in _EVERYTHING or "*" in segment for segment in named):
         return Operation(verb, before or last, tuple(named), "all")
     if before and _PLURAL.fullmatch(before):
         return Operation(verb, before, tuple(named))
@@ -175,15 +182,15 @@ _FORM = re.compile(r"[\w.%\[\]$-]++=[^&\s]*+(?>(?:&[\w.%\[\]$-]++=[^&\s]*+)*)&?"
 def http_messages(text: str) -> Iterator[tuple[str, str]]:
     """(method, address) of every HTTP message in a text: a raw request, the parts of an OData batch."""
     if "HTTP/" in text:
-        for found, _ in zip(_MESSAGE.finditer(text), range(MOST_MESSAGES), strict=False):
-            if found[1].lower() in METHODS:
-                yield found[1].lower(), found[2]
+        for match, _ in zip(_MESSAGE.finditer(text), range(MOST_MESSAGES), strict=False):
+            if match[1].lower() in METHODS:
+                yield match[1].lower(), match[2]
 
 
 def overrides(text: str) -> Iterator[str]:
     """The methods that a text's headers or fields put in place of the one it is sent by."""
-    for found in _OVERRIDE.finditer(text[:JSON_CHARS]):
-        yield (found[1] or found[2] or found[3]).lower()
+    for match in _OVERRIDE.finditer(text[:JSON_CHARS]):
+        yield (match[1] or match[2] or match[3]).lower()
 
 
 def form_fields(text: str) -> list[tuple[str, str]]:

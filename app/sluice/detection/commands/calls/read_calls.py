@@ -66,13 +66,13 @@ class ToolName(NamedTuple):
 
 
 def read_calls(
-    tool_name: str, parameters: dict[str, Any], harmful: frozenset[str], told: frozenset[str]
+    tool_name: str, parameters: dict[str, Any], harmful: frozenset[str], requests: frozenset[str]
 ) -> CallReading:
     """All requests that the parameters stand for.
 
-    `harmful`: the verbs that patterns ask for; `told`: which of matchers.REQUESTS may stand in the texts.
+    `harmful`: the verbs that patterns ask for; `requests`: which of matchers.REQUESTS may stand in the texts.
     """
-    gatherer = Gatherer(harmful, told)
+    gatherer = Gatherer(harmful, requests)
     gatherer.gather(parameters)
     tool = _tool(tool_name)
     calls: list[tuple[Call, Trail]] = []
@@ -108,7 +108,7 @@ def _calls(frame: RequestFrame, tool: ToolName, harmful: frozenset[str]) -> Iter
     if frame.targets and not methods and frame.above is not None:
         methods = [*frame.above.methods, *frame.above.overrides]
     if not methods and targets:
-        methods = [(one.lower(), None) for one in frame.kinds if one.lower() in METHODS]
+        methods = [(kind.lower(), None) for kind in frame.kinds if kind.lower() in METHODS]
     if not methods and targets and tool.requests:
         methods = [("get" if tool.visits and not tool.method else tool.method, None)]
     if not tool.reads or any("://" in text for text, _ in targets):
@@ -117,9 +117,9 @@ def _calls(frame: RequestFrame, tool: ToolName, harmful: frozenset[str]) -> Iter
         safe = tool.http and targets and methods and all(method in SAFE for method, _ in methods)
         named = frame.operations + (frame.acts if methods or tool.requests or frame.operations else [])
         yield from _operations([one for one in named if not (safe and one.carried)], frame, harmful)
-    for one, trail in frame.fields:
-        for operation in operations_of(one.name, harmful):
-            scope: Scope = "all" if one.everything else operation.scope
+    for field, trail in frame.fields:
+        for operation in operations_of(field.name, harmful):
+            scope: Scope = "all" if field.everything else operation.scope
             trial: Trial = "asked" if frame.carried_trial else ""
             for call in _call_each_kind("graphql", operation._replace(scope=scope), frame, trial):
                 yield call, trail
@@ -132,11 +132,11 @@ def _http(
     harmful: frozenset[str],
 ) -> Iterator[tuple[Call, Trail]]:
     read = [target_of(text) for text, _ in targets]
-    seen: set[str] = set()
+    shown: set[str] = set()
     for method, trail in methods:
-        if method in seen:
+        if method in shown:
             continue
-        seen.add(method)
+        shown.add(method)
         for target in read:
             operation = take_operation(method, target, harmful)
             for call in _call_each_kind("http", operation, frame, _trial(frame, target)):
@@ -159,9 +159,11 @@ def _operations(
 def _call_each_kind(protocol: str, operation: Operation, frame: RequestFrame, trial: Trial) -> Iterator[Call]:
     """The thing is the operation's own, else each that the request names as its kind: one may be a decoy."""
     kinds = [words for words in map(words_of, frame.all_kinds()) if words]
-    words = (*operation.words, *(word for one in kinds for word in one))
+    words = (*operation.words, *(word for kind_words in kinds for word in kind_words))
     scope: Scope = "all" if frame.everything else operation.scope
-    for thing in [operation.thing] if operation.thing or not kinds else [one[-1] for one in kinds]:
+    for thing in (
+        [operation.thing] if operation.thing or not kinds else [kind_words[-1] for kind_words in kinds]
+    ):
         yield Call(protocol, verb=operation.verb, thing=thing, words=words, scope=scope, trial=trial)
 
 
@@ -191,15 +193,15 @@ def _aws_lines(frame: RequestFrame, tool: ToolName) -> Iterator[tuple[str, str, 
 
     Source: AWS SDK for Python, "Low-level clients": its methods are named like the commands.
     """
-    kinds = [one.lower() for one in frame.all_kinds()]
-    for said in frame.operations:
-        *before, name = said.name.partition("(")[0].replace(":", ".").split(".")
+    kinds = [kind.lower() for kind in frame.all_kinds()]
+    for operation in frame.operations:
+        *before, name = operation.name.partition("(")[0].replace(":", ".").split(".")
         services = [one for one in (*map(str.lower, before), *kinds) if one in _AWS_SERVICES]
         words = [word for word in words_of(name) if word != "command"]
-        given = next(
+        parameters = next(
             (frame.own[key] for key in _ARGUMENTS if isinstance(frame.own.get(key), dict)), frame.own
         )
         for service in dict.fromkeys(services or (["service"] if tool.aws else [])):
             left = _NOT_FLAGS if _knows_trial([service]) else _NOT_FLAGS | {"trial"}
-            flags = flags_of({key: one for key, one in given.items() if role_of(key) not in left})
-            yield "aws", shlex.join(["aws", service, "-".join(words), *flags]), said.trail
+            flags = flags_of({key: value for key, value in parameters.items() if role_of(key) not in left})
+            yield "aws", shlex.join(["aws", service, "-".join(words), *flags]), operation.trail

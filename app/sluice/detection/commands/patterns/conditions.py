@@ -74,14 +74,14 @@ class FlagForms:
 
     def __init__(self, texts: Iterable[str], *, shortened: bool) -> None:
         """`shortened`: whether a beginning of a long flag counts, as GNU getopt takes it."""
-        forms = [one for text in texts for one in text.split("|")]
-        plain = [one for one in forms if "=" not in one]
-        self._letters = frozenset(one[1] for one in plain if _is_letter(one))
-        names = [one for one in plain if not _is_letter(one)]
+        forms = [form for text in texts for form in text.split("|")]
+        plain = [form for form in forms if "=" not in form]
+        self._letters = frozenset(form[1] for form in plain if _is_letter(form))
+        names = [form for form in plain if not _is_letter(form)]
         self._names = frozenset(
             spelling for name in names for spelling in _list_spellings(name, shortened=shortened)
         )
-        self._valued = tuple(_Valued(one, shortened=shortened) for one in forms if "=" in one)
+        self._valued = tuple(_Valued(form, shortened=shortened) for form in forms if "=" in form)
 
     def is_among(self, flags: Flags) -> bool:
         """Whether one of the command's flags is one of these."""
@@ -115,8 +115,8 @@ class _Valued:
         return self._value.match(rest.lower()) if rest else self._matches(flag)
 
     def _matches(self, flag: Flag) -> bool:
-        given = flag.following if flag.value is None else flag.value
-        return given is not None and self._value.match(given.lower())
+        value = flag.following if flag.value is None else flag.value
+        return value is not None and self._value.match(value.lower())
 
 
 def _is_letter(name: str) -> bool:
@@ -136,7 +136,7 @@ def compile_conditions(pattern: CommandPattern) -> tuple[Condition, ...]:
     """All conditions of a pattern."""
     dashed = [text for text in pattern.unless if text[:1] == "-"]
     plain = [text for text in pattern.unless if text[:1] != "-"]
-    given: list[tuple[object, Callable[[], Condition]]] = [
+    conditions: list[tuple[object, Callable[[], Condition]]] = [
         (pattern.writes, lambda: _writes(Globs(pattern.writes))),
         (pattern.assigned, lambda: _require_assignment(Globs(pattern.assigned))),
         (pattern.stdin, lambda: _stdin(Globs(pattern.stdin))),
@@ -162,7 +162,7 @@ def compile_conditions(pattern: CommandPattern) -> tuple[Condition, ...]:
             lambda: _forbid_flag(FlagForms([*pattern.harmless, *dashed], shortened=False)),
         ),
     ]
-    return tuple(make() for wanted, make in given if wanted)
+    return tuple(make() for wanted, make in conditions if wanted)
 
 
 def _require_flag(forms: FlagForms) -> Condition:
@@ -178,13 +178,13 @@ def _limit_args(count: int) -> Condition:
 
 
 def _require_source(programs: Globs) -> Condition:
-    return lambda words: programs.match_any([one.program for one in words.command.fed_by])
+    return lambda words: programs.match_any([command.program for command in words.command.fed_by])
 
 
 def _require_fed_args(texts: Globs, programs: Globs) -> Condition:
     return lambda words: any(
-        programs.match(one.program) and texts.match_any(CommandWords(one).targets)
-        for one in words.command.fed_by
+        programs.match(command.program) and texts.match_any(CommandWords(command).targets)
+        for command in words.command.fed_by
     )
 
 
@@ -197,7 +197,7 @@ def _require_words(texts: list[str]) -> Condition:
     return lambda words: _holds_in_order(steps, words.words[:MOST_WORDS], 0, 0)
 
 
-def _holds_in_order(steps: list[Globs | None], words: list[tuple[str, bool]], step: int, place: int) -> bool:
+def _holds_in_order(steps: list[Globs | None], words: list[tuple[str, bool]], step: int, index: int) -> bool:
     if step == len(steps):
         return True
     wanted, anywhere = steps[step], False
@@ -206,7 +206,7 @@ def _holds_in_order(steps: list[Globs | None], words: list[tuple[str, bool]], st
         wanted, anywhere = steps[step] if step < len(steps) else None, True
         if wanted is None:
             return True
-    for at in range(place, len(words)):
+    for at in range(index, len(words)):
         word, after_flag = words[at]
         if wanted.match(word) and _holds_in_order(steps, words, step + 1, at + 1):
             return True
@@ -228,11 +228,11 @@ def _last(texts: Globs) -> Condition:
 
 
 def _every(texts: Globs) -> Condition:
-    return lambda words: bool(words.operands) and all(texts.match(one) for one in words.operands)
+    return lambda words: bool(words.operands) and all(texts.match(operand) for operand in words.operands)
 
 
 def _not_every(texts: Globs) -> Condition:
-    return lambda words: not (words.operands and all(texts.match(one) for one in words.operands))
+    return lambda words: not (words.operands and all(texts.match(operand) for operand in words.operands))
 
 
 def _writes(texts: Globs) -> Condition:
@@ -244,4 +244,6 @@ def _stdin(texts: Globs) -> Condition:
 
 
 def _require_assignment(texts: Globs) -> Condition:
-    return lambda words: any(texts.match("=".join(one).lower()) for one in words.command.assigned)
+    return lambda words: any(
+        texts.match("=".join(assignment).lower()) for assignment in words.command.assigned
+    )

@@ -55,12 +55,12 @@ class FilePatterns:
 
     def __init__(self, patterns: list[FilePattern]) -> None:
         """Raises LibraryError with the path of the expression that does not compile."""
-        self._places = PatternSet([(one, _expression(one.places)) for one in patterns])
-        hints = {_hint(place) for one in patterns for place in one.places}
+        self._places = PatternSet([(pattern, _expression(pattern.places)) for pattern in patterns])
+        hints = {_hint(location) for pattern in patterns for location in pattern.places}
         self._hints = PatternSet(
-            [("place", "|".join(sorted(one.expression for one in hints)))] if hints else []
+            [("place", "|".join(sorted(hint.expression for hint in hints)))] if hints else []
         )
-        self.cue = "|".join(map(re2.escape, _shortest(one.literal for one in hints))) or None
+        self.cue = "|".join(map(re2.escape, _shortest(hint.literal for hint in hints))) or None
         self._contents = _compile(patterns, "content")
         self._unless = _compile(patterns, "unless")
 
@@ -79,8 +79,10 @@ class FilePatterns:
     def judge(self, path: str, content: str | None) -> Placed:
         """What the patterns say of a content written there."""
         of_place = self.find(path)
-        found = [one for one in of_place if one.said and self._holds(one, content)]
-        return Placed(found, list(dict.fromkeys(one.reads for one in of_place if one.reads is not None)))
+        patterns = [pattern for pattern in of_place if pattern.said and self._holds(pattern, content)]
+        return Placed(
+            patterns, list(dict.fromkeys(pattern.reads for pattern in of_place if pattern.reads is not None))
+        )
 
     def _holds(self, pattern: FilePattern, content: str | None) -> bool:
         wanted, refused = self._contents.get(pattern.id), self._unless.get(pattern.id)
@@ -96,47 +98,51 @@ class _Hint(NamedTuple):
     expression: str
 
 
-def _hint(place: str) -> _Hint:
+def _hint(location: str) -> _Hint:
     """The longest part of one step of a path that stands in every spelling of it."""
-    steps = [part for step in place.split("/") for part in _parts(step)]
-    return max(steps, key=lambda one: len(one.literal))
+    steps = [part for step in location.split("/") for part in _parts(step)]
+    return max(steps, key=lambda step: len(step.literal))
 
 
 def _parts(step: str) -> list[_Hint]:
     first, *others = re.split(r"[*?]", step)
     begins = _Hint(first, rf"(?:^|[^a-z0-9]){re2.escape(first)}")
-    return [begins, *(_Hint(one, re2.escape(one)) for one in others)]
+    return [begins, *(_Hint(other, re2.escape(other)) for other in others)]
 
 
 def _shortest(words: Iterable[str]) -> list[str]:
     """Those of the words in which none of the others stands: an automaton of few states."""
-    kept: list[str] = []
-    for word in sorted(set(words), key=lambda one: (len(one), one)):
-        if not any(one in word for one in kept):
-            kept.append(word)
-    return kept
+    shortest: list[str] = []
+    for word in sorted(set(words), key=lambda text: (len(text), text)):
+        if not any(shorter in word for shorter in shortest):
+            shortest.append(word)
+    return shortest
 
 
 def _expression(places: list[str]) -> str:
-    whole = [_glob(one) for one in places if one[0] in _ANCHORED or one[1:2] == ":"]
-    anywhere = [_glob(one) for one in places if one[0] not in _ANCHORED and one[1:2] != ":"]
-    return rf"^(?:{'|'.join([*whole, *(f'(?:.*/)?{one}' for one in anywhere)])})$"
+    whole = [_glob(location) for location in places if location[0] in _ANCHORED or location[1:2] == ":"]
+    anywhere = [
+        _glob(location) for location in places if location[0] not in _ANCHORED and location[1:2] != ":"
+    ]
+    return rf"^(?:{'|'.join([*whole, *(f'(?:.*/)?{glob}' for glob in anywhere)])})$"
 
 
-def _glob(place: str) -> str:
-    return "".join({"*": ".*", "?": "."}.get(part) or re2.escape(part) for part in re.split(r"([*?])", place))
+def _glob(location: str) -> str:
+    return "".join(
+        {"*": ".*", "?": "."}.get(part) or re2.escape(part) for part in re.split(r"([*?])", location)
+    )
 
 
 def _compile(patterns: list[FilePattern], field: str) -> dict[str, re.Pattern[str]]:
     compiled = {}
-    for index, one in enumerate(patterns):
-        expression = getattr(one, field)
+    for index, pattern in enumerate(patterns):
+        expression = getattr(pattern, field)
         if expression is not None:
             try:
-                PatternSet([(one.id, expression)])
+                PatternSet([(pattern.id, expression)])
             except PatternError as error:
                 raise LibraryError(
-                    f"$.patterns.files[{index}].{field}: {one.id} does not compile: {error.message}"
+                    f"$.patterns.files[{index}].{field}: {pattern.id} does not compile: {error.message}"
                 ) from None
-            compiled[one.id] = re2.compile(f"(?is){expression}")
+            compiled[pattern.id] = re2.compile(f"(?is){expression}")
     return compiled

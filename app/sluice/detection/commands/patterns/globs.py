@@ -109,7 +109,7 @@ _MARKS = re.compile(r"[/~$.*:%\\{_]")
 """No kind of target is a word without one of these."""
 _MEMORY = 64 << 20
 """Bytes for the states of the common automaton: a set without any left would say that nothing matches."""
-_BITS = {name: 1 << place for place, name in enumerate(KINDS)}
+_BITS = {name: 1 << index for index, name in enumerate(KINDS)}
 
 
 def _all_kinds() -> re2.Set:
@@ -142,8 +142,8 @@ def kinds_of(word: str) -> int:
 
 def _find(word: str) -> int:
     bits = 0
-    for place in _ALL.Match(word.encode("utf-8", "replace")) or ():
-        bits |= 1 << place
+    for index in _ALL.Match(word.encode("utf-8", "replace")) or ():
+        bits |= 1 << index
     return bits
 
 

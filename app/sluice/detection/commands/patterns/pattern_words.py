@@ -71,8 +71,8 @@ class Flags:
 
     def __init__(self, each: list[Flag]) -> None:
         self.each = each
-        self.letters = set().union(*[one.letters for one in each])
-        self.names = {one.name.lower() for one in each}
+        self.letters = set().union(*[flag.letters for flag in each])
+        self.names = {flag.name.lower() for flag in each}
 
 
 _NONE = Flags([])
@@ -102,7 +102,7 @@ class CommandWords:
     def flags_on(self) -> Flags:
         """All flags but those that only say no."""
         if self._flags_on is None:
-            on = [one for one in self.flags.each if not one.off]
+            on = [flag for flag in self.flags.each if not flag.off]
             self._flags_on = self.flags if len(on) == len(self.flags.each) else Flags(on)
         return self._flags_on
 
@@ -135,14 +135,18 @@ class CommandWords:
     @property
     def written(self) -> list[str]:
         """The files that its redirections write."""
-        return [_normal(one.target.lower()) for one in self.command.redirects if ">" in one.operator]
+        return [
+            _normal(redirect.target.lower())
+            for redirect in self.command.redirects
+            if ">" in redirect.operator
+        ]
 
 
 def _letters(name: str, valued: str) -> str:
     """The name up to the first letter that takes a value."""
     if not valued:
         return name
-    end = min((place for place, letter in enumerate(name) if letter in valued), default=len(name))
+    end = min((index for index, character in enumerate(name) if character in valued), default=len(name))
     return name[: end + 1]
 
 
@@ -166,8 +170,8 @@ def _flags(command: Command) -> Flags:
     args, valued = command.args, _find_valued(command)
     end = args.index("--") if "--" in args else len(args)
     each = [
-        Flag(arg, args[place + 1] if place + 1 < len(args) else None, valued)
-        for place, arg in enumerate(args[:end])
+        Flag(arg, args[index + 1] if index + 1 < len(args) else None, valued)
+        for index, arg in enumerate(args[:end])
         if arg[:1] == "-" and len(arg) > 1
     ]
     return Flags(each) if each else _NONE

@@ -37,42 +37,42 @@ class CommandPatterns:
         self._exact: dict[str, list[Compiled]] = {}
         self._globs: list[tuple[Globs, Compiled]] = []
         self._undone_by: dict[int, tuple[Condition, ...]] = {}
-        for place, pattern in enumerate(patterns):
+        for index, pattern in enumerate(patterns):
             _check_kinds(pattern)
-            one = (place, pattern, compile_conditions(pattern))
+            entry = (index, pattern, compile_conditions(pattern))
             if pattern.unless_then:
-                self._undone_by[place] = compile_conditions(_reduce_to_words(pattern.unless_then))
+                self._undone_by[index] = compile_conditions(_reduce_to_words(pattern.unless_then))
             plain = [name for name in pattern.program if _GLOB.isdisjoint(name)]
             rest = [name for name in pattern.program if name not in plain]
             for name in plain:
-                self._exact.setdefault(name, []).append(one)
+                self._exact.setdefault(name, []).append(entry)
             if rest:
-                self._globs.append((Globs(rest), one))
+                self._globs.append((Globs(rest), entry))
         self._of = lru_cache(maxsize=REMEMBERED_PROGRAMS)(self._candidates)
 
     def matches(self, reading: ShellReading) -> list[CommandPattern]:
         """The patterns that some command matches, each once, in the order of the list."""
-        found: dict[int, CommandPattern] = {}
-        seen = set()
+        matches: dict[int, CommandPattern] = {}
+        commands = set()
         for at, command in enumerate(reading.commands):
             if not command.fed_by:
-                if command in seen:
+                if command in commands:
                     continue
-                seen.add(command)
+                commands.add(command)
             later = reading.commands[at + 1 :]
-            found |= {
-                place: pattern
-                for place, pattern in self.match(command)
-                if not self._is_undone(place, command, later)
+            matches |= {
+                index: pattern
+                for index, pattern in self.match(command)
+                if not self._is_undone(index, command, later)
             }
-        return [found[place] for place in sorted(found)]
+        return [matches[index] for index in sorted(matches)]
 
-    def _is_undone(self, place: int, command: Command, later: tuple[Command, ...]) -> bool:
-        conditions = self._undone_by.get(place)
+    def _is_undone(self, index: int, command: Command, later: tuple[Command, ...]) -> bool:
+        conditions = self._undone_by.get(index)
         if conditions is None:
             return False
         return any(
-            one.program == command.program and _all_hold(conditions, CommandWords(one)) for one in later
+            other.program == command.program and _all_hold(conditions, CommandWords(other)) for other in later
         )
 
     def match(self, command: Command) -> list[tuple[int, CommandPattern]]:
@@ -91,20 +91,22 @@ class CommandPatterns:
         if not candidates:
             return []
         words = CommandWords(command)
-        return [(place, pattern) for place, pattern, conditions in candidates if _all_hold(conditions, words)]
+        return [(index, pattern) for index, pattern, conditions in candidates if _all_hold(conditions, words)]
 
     def _candidates(self, program: str, lacking: tuple[bool, ...]) -> tuple[Compiled, ...]:
-        named = self._exact.get(program, []) + [one for names, one in self._globs if names.match(program)]
+        named = self._exact.get(program, []) + [entry for names, entry in self._globs if names.match(program)]
         fields = [
             name for names, lacks in zip(_FROM_OUTSIDE, lacking, strict=True) if lacks for name in names
         ]
-        return tuple(one for one in named if not any(getattr(one[1], field) for field in fields))
+        return tuple(
+            candidate for candidate in named if not any(getattr(candidate[1], field) for field in fields)
+        )
 
 
 def _reduce_to_words(words: list[Glob]) -> CommandPattern:
     """A pattern of words alone."""
-    said = dict.fromkeys(("id", "reason", "source"), "words")
-    return CommandPattern.model_validate({**said, "severity": "info", "program": ["*"], "words": words})
+    fields = dict.fromkeys(("id", "reason", "source"), "words")
+    return CommandPattern.model_validate({**fields, "severity": "info", "program": ["*"], "words": words})
 
 
 def _all_hold(conditions: tuple[Condition, ...], words: CommandWords) -> bool:
@@ -125,6 +127,6 @@ def _check_kinds(pattern: CommandPattern) -> None:
         *pattern.unless,
     )
     for text in texts:
-        for one in text.split("|"):
-            if one[:1] == "@" and one[1:].isalpha() and one not in KINDS:
-                raise LibraryError(f"{pattern.id}: there is no kind of target {one}")
+        for part in text.split("|"):
+            if part[:1] == "@" and part[1:].isalpha() and part not in KINDS:
+                raise LibraryError(f"{pattern.id}: there is no kind of target {part}")

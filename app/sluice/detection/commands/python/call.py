@@ -38,10 +38,10 @@ class PythonCall(NamedTuple):
     args: list[PythonValue]
     keywords: dict[str, PythonValue]
 
-    def arg(self, place: int, *names: str) -> PythonValue:
+    def arg(self, index: int, *names: str) -> PythonValue:
         """The argument at a place or by one of its names; UNKNOWN where it is not given."""
-        if place < len(self.args):
-            return self.args[place]
+        if index < len(self.args):
+            return self.args[index]
         return next((self.keywords[name] for name in names if name in self.keywords), UNKNOWN)
 
     def list_sources(self) -> tuple[Command, ...]:

@@ -95,8 +95,8 @@ BY_NAME = vocabulary(
 """Libraries whose calls a pattern may judge by name."""
 SHELLS = frozenset(
     {
-        *(f"os.{one}" for one in ("system", "popen", "startfile")),
-        *(f"subprocess.{one}" for one in ("getoutput", "getstatusoutput", "run", "call", "check_call")),
+        *(f"os.{name}" for name in ("system", "popen", "startfile")),
+        *(f"subprocess.{name}" for name in ("getoutput", "getstatusoutput", "run", "call", "check_call")),
         *("subprocess.check_output", "subprocess.Popen", "asyncio.create_subprocess_shell", "invoke.run"),
         *("pexpect.spawn", "pexpect.run", "fabric.api.run", "pty.spawn"),
     }

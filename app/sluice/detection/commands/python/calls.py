@@ -35,36 +35,38 @@ MOST_SHOWN = 200
 
 def evaluate(call: PythonCall) -> PythonValue:
     """What the call returns; the commands that it stands for are found."""
-    known = _FUNCTIONS.get(call.name)
-    if known is None and call.base.text is not None and call.base.name in {"", "int"}:
+    function = _FUNCTIONS.get(call.name)
+    if function is None and call.base.text is not None and call.base.name in {"", "int"}:
         text = call_of_text(call)
         if text is not None:
             return text
-    if known is None and call.base.keys and call.method in {"get", "items", "values"}:
+    if function is None and call.base.keys and call.method in {"get", "items", "values"}:
         return call_of_members(call)
-    known = known or (_call_sdk if _SDK.match(call.name) else _METHODS.get(call.method))
-    if known is not None:
-        return known(call)
+    function = function or (_call_sdk if _SDK.match(call.name) else _METHODS.get(call.method))
+    if function is not None:
+        return function(call)
     row = ROWS.get(call.name) or ROWS.get(call.method)
     return _translate(call, row) if row is not None else _say_by_name(call)
 
 
 def _translate(call: PythonCall, row: Row) -> PythonValue:
-    given = {name: call.arg(place, name) for place, name in enumerate(row.parameters)}
+    arguments = {name: call.arg(index, name) for index, name in enumerate(row.parameters)}
     words: list[str] = []
     for part in row.words[1:]:
-        words += [flag(one) for one in call.args] if part == "{every*}" else _words(part, given, call.base)
+        words += (
+            [flag(arg) for arg in call.args] if part == "{every*}" else _words(part, arguments, call.base)
+        )
     return call.result(call.run(row.words[0], *words, feeds=call.list_sources()))
 
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
-def _words(part: str, given: dict[str, PythonValue], base: PythonValue) -> list[str]:
-    values = {**given, "self": base}
+def _words(part: str, arguments: dict[str, PythonValue], base: PythonValue) -> list[str]:
+    values = {**arguments, "self": base}
     names = _PARAMETER.findall(part)
     if len(names) == 1 and values[names[0]].items:
-        return [flag(one) for one in values[names[0]].items or ()]
+        return [flag(item) for item in values[names[0]].items or ()]
 
     def fill(match: re.Match[str]) -> str:
         value = values[match[1]]
@@ -76,7 +78,7 @@ def _words(part: str, given: dict[str, PythonValue], base: PythonValue) -> list[
 
 def _say_by_name(call: PythonCall) -> PythonValue:
     if "." in call.name and call.name.partition(".")[0].lower() in BY_NAME:
-        words = [flag(one)[:MOST_SHOWN] for one in call.args]
+        words = [flag(arg)[:MOST_SHOWN] for arg in call.args]
         words += [f"--{name}={flag(value)[:MOST_SHOWN]}" for name, value in call.keywords.items()]
         call.run(call.name.lower(), *words, feeds=call.list_sources())
     elif call.method == "__subclasses__" and not call.name and not call.base.name:
@@ -93,16 +95,16 @@ def _start(call: PythonCall, line: PythonValue) -> PythonValue:
     text = _line(line)
     if text is None:
         return call.result(*((call.run("sh", feeds=line.feeds),) if line.feeds else ()))
-    given = call.keywords.get("input", UNKNOWN)
-    if given.text is not None and not given.feeds:
-        text = f"{text} <<'END_OF_INPUT'\n{given.text}\nEND_OF_INPUT\n"
+    piped = call.keywords.get("input", UNKNOWN)
+    if piped.text is not None and not piped.feeds:
+        text = f"{text} <<'END_OF_INPUT'\n{piped.text}\nEND_OF_INPUT\n"
     commands = call.found.shell(text)
     environment = call.keywords.get("env", UNKNOWN)
     assigned = tuple((key, word(member(environment, key))) for key in environment.keys if key)
     if assigned:
         call.found.command(Command("", assigned=assigned))
-    streams = merge(call.keywords.get(one, UNKNOWN) for one in ("stdin", "stdout", "stderr"))
-    feeds = (*given.feeds, *(one for one in streams if one.program == "nc"))
+    streams = merge(call.keywords.get(name, UNKNOWN) for name in ("stdin", "stdout", "stderr"))
+    feeds = (*piped.feeds, *(stream for stream in streams if stream.program == "nc"))
     for command in commands if feeds else ():
         call.run(command.program, *command.args, feeds=feeds)
     if call.name == "pty.spawn":
@@ -112,7 +114,7 @@ def _start(call: PythonCall, line: PythonValue) -> PythonValue:
 
 def _line(line: PythonValue) -> str | None:
     if line.items is not None and not line.keys:
-        words = [word(one) for one in line.items]
+        words = [word(item) for item in line.items]
         if not words or words[0] == HOLE:
             return None
         return " ".join(f'"{one}"' if HOLE in one else shlex.quote(one) for one in words)
@@ -122,7 +124,7 @@ def _line(line: PythonValue) -> str | None:
 def _execute(call: PythonCall) -> PythonValue:
     """`os.execv(path, args)`, `os.spawnl(mode, path, *args)`."""
     args = call.args[1:] if "spawn" in call.method else call.args
-    listed = next((one.items for one in args[1:] if one.items is not None and not one.keys), None)
+    listed = next((arg.items for arg in args[1:] if arg.items is not None and not arg.keys), None)
     return _start(call, PythonValue(items=(*args[:1], *tuple(listed or args[1:])[1:])))
 
 
@@ -224,14 +226,18 @@ def _request(call: PythonCall) -> PythonValue:
     url = call.arg(int(named), "url")
     carried = [
         *call.args[1 + named :],
-        *(one for name, one in call.keywords.items() if name in {"data", "json", "files", "content", "body"}),
+        *(
+            value
+            for name, value in call.keywords.items()
+            if name in {"data", "json", "files", "content", "body"}
+        ),
     ]
     if call.method == "urlopen":
         method = "POST" if carried else url.keys[0] if url.keys else method
     feeds = merge([*carried, url])
     words = [] if method.upper() in {"GET", HOLE} else ["-X", method.upper()]
     words += [part for feed in feeds if feed.program == "cat" for part in ("-d", f"@{feed.args[-1]}")]
-    text = next((one.text for one in carried if one.text), None)
+    text = next((value.text for value in carried if value.text), None)
     words += [] if text is None else ["-d", text[:MOST_SHOWN]]
     command = call.run("curl", *words, word(url), feeds=feeds)
     return PythonValue(None, "requests.Response()", feeds=(command._replace(args=(word(url),), fed_by=()),))
@@ -277,8 +283,8 @@ _EXECS = ("execl execle execlp execlpe execv execve execvp execvpe posix_spawn p
 _FUNCTIONS: dict[str, Callable[[PythonCall], PythonValue]] = {
     **TEXTS,
     **dict.fromkeys(SHELLS, start),
-    **{f"os.{one}": _execute for one in _EXECS.split()},
-    **{f"requests.{one}": _request for one in _REQUESTS},
+    **{f"os.{name}": _execute for name in _EXECS.split()},
+    **{f"requests.{name}": _request for name in _REQUESTS},
     **dict.fromkeys((f"{PATH}.read_text", f"{PATH}.read_bytes"), _read_path),
     **dict.fromkeys((f"{PATH}.write_text", f"{PATH}.write_bytes"), _write_path),
     f"{PATH}.open": lambda call: _read_open(call, call.base, word(call.arg(0, "mode"))),

@@ -49,10 +49,10 @@ class Reader(Protocol):
 
 def _any(reader: Reader, node: ast.expr) -> PythonValue:
     """Of a choice, a comparison and others: the most telling of their parts."""
-    values = [reader.value(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
+    values = [reader.value(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
     if not isinstance(node, ast.BoolOp | ast.IfExp):
         return UNKNOWN
-    telling = [one for one in values if one.feeds] or [one for one in values if one != UNKNOWN]
+    telling = [value for value in values if value.feeds] or [value for value in values if value != UNKNOWN]
     return telling[0] if telling else UNKNOWN
 
 
@@ -78,9 +78,9 @@ def _attribute(reader: Reader, node: ast.Attribute) -> PythonValue:
 
 def _sequence(reader: Reader, node: ast.List | ast.Tuple | ast.Set) -> PythonValue:
     items: list[PythonValue] = []
-    for one in node.elts:
-        value = reader.value(one)
-        items += value.items or (value,) if isinstance(one, ast.Starred) else (value,)
+    for element in node.elts:
+        value = reader.value(element)
+        items += value.items or (value,) if isinstance(element, ast.Starred) else (value,)
     return PythonValue(items=tuple(items), feeds=merge(items))
 
 
@@ -91,8 +91,8 @@ def _dict(reader: Reader, node: ast.Dict) -> PythonValue:
 
 
 def _join(reader: Reader, node: ast.JoinedStr) -> PythonValue:
-    parts = (one.value if isinstance(one, ast.FormattedValue) else one for one in node.values)
-    values = [reader.value(one) for one in parts]
+    parts = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+    values = [reader.value(part) for part in parts]
     return join("".join(map(word, values)), *values)
 
 
@@ -123,9 +123,9 @@ def _subscript(reader: Reader, node: ast.Subscript) -> PythonValue:
     index = reader.value(node.slice)
     if base.name == "os.environ":
         return PythonValue(f"${{{index.text or 'unknown'}}}")
-    known = _member(reader, base, index)
+    value = _member(reader, base, index)
     return (
-        PythonValue(None, f"{base.name}[]" if base.name else "", feeds=base.feeds) if known is None else known
+        PythonValue(None, f"{base.name}[]" if base.name else "", feeds=base.feeds) if value is None else value
     )
 
 
@@ -136,9 +136,9 @@ def _member(reader: Reader, base: PythonValue, index: PythonValue) -> PythonValu
         return reader.name(index.text)
     if index.text in base.keys:
         return member(base, index.text)
-    place = int(index.text) if index.name == "int" else _BEYOND
+    position = int(index.text) if index.name == "int" else _BEYOND
     items = base.items if base.items and not base.keys else tuple(map(PythonValue, base.text or ""))
-    return items[place] if -len(items) <= place < len(items) else None
+    return items[position] if -len(items) <= position < len(items) else None
 
 
 _BEYOND = 1 << 62
@@ -149,7 +149,7 @@ def _slice(base: PythonValue, node: ast.Slice) -> PythonValue:
         return base
     bounds = (node.lower, node.upper, node.step)
     try:
-        cut = slice(*(None if one is None else ast.literal_eval(one) for one in bounds))
+        cut = slice(*(None if bound is None else ast.literal_eval(bound) for bound in bounds))
         text = None if HOLE in base.text else base.text[cut]
     except (ValueError, TypeError):
         text = None
@@ -194,23 +194,23 @@ def _format(left: PythonValue, right: PythonValue) -> PythonValue:
     args = right.items if right.items is not None else (right,)
     first, *pieces = (left.text or "").replace("%%", "%").replace("%d", "%s").replace("%r", "%s").split("%s")
     filled = [*map(word, args[: len(pieces)]), *[HOLE] * (len(pieces) - len(args))]
-    text = first + "".join(one + piece for one, piece in zip(filled, pieces, strict=True))
+    text = first + "".join(filling + piece for filling, piece in zip(filled, pieces, strict=True))
     return join(text, left, *args)
 
 
-def _comprehend(reader: Reader, node: Comprehension, place: int = 0) -> PythonValue:
-    if place == len(node.generators):
+def _comprehend(reader: Reader, node: Comprehension, index: int = 0) -> PythonValue:
+    if index == len(node.generators):
         if isinstance(node, ast.DictComp):
             reader.value(node.key)
             return reader.value(node.value)
         return reader.value(node.elt)
-    generator = node.generators[place]
+    generator = node.generators[index]
     results: list[PythonValue] = []
     for element in reader.each(reader.value(generator.iter)):
         reader.bind(generator.target, element)
         for test in generator.ifs:
             reader.value(test)
-        results.append(_comprehend(reader, node, place + 1))
+        results.append(_comprehend(reader, node, index + 1))
     return PythonValue(items=tuple(results), feeds=merge(results))
 
 

@@ -96,8 +96,8 @@ class ProgramReader(ProgramFindings):
 
     def name(self, name: str) -> PythonValue:
         """What is known of a name."""
-        known = self.names.get(name) or ASSUMED.get(name)
-        return known or (PythonValue(None, canonical(f"{self._star}.{name}")) if self._star else UNKNOWN)
+        value = self.names.get(name) or ASSUMED.get(name)
+        return value or (PythonValue(None, canonical(f"{self._star}.{name}")) if self._star else UNKNOWN)
 
     def attribute(self, node: ast.Attribute, base: PythonValue) -> PythonValue:
         """What is known of an attribute: what the program set, or a part of what has a name."""
@@ -128,8 +128,8 @@ class ProgramReader(ProgramFindings):
                 self._attributes[f"{name}.{attr}"] = value
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
                 items = value.items if value.items and not value.keys else ()
-                for place, one in enumerate(targets):
-                    self.bind(one, items[place] if place < len(items) else PythonValue(feeds=value.feeds))
+                for index, node in enumerate(targets):
+                    self.bind(node, items[index] if index < len(items) else PythonValue(feeds=value.feeds))
             case ast.Starred(value=inner):
                 self.bind(inner, PythonValue(feeds=value.feeds))
             case ast.Subscript(value=whole, slice=key) if self.value(whole).name == "os.environ":
@@ -140,8 +140,8 @@ class ProgramReader(ProgramFindings):
         members = (
             tuple(map(PythonValue, iterable.keys)) or iterable.items or (PythonValue(feeds=iterable.feeds),)
         )
-        for place, element in enumerate(members[:MOST_ELEMENTS]):
-            if not place or self._visits < MOST_VISITS:
+        for index, element in enumerate(members[:MOST_ELEMENTS]):
+            if not index or self._visits < MOST_VISITS:
                 yield element
 
     @contextmanager
@@ -227,10 +227,10 @@ class ProgramReader(ProgramFindings):
         else:
             callee = self.value(node.func)
         args: list[PythonValue] = []
-        for one in node.args:
-            value = self.value(one)
-            args += value.items if isinstance(one, ast.Starred) and value.items is not None else (value,)
-        keywords = {one.arg or "**": self.value(one.value) for one in node.keywords}
+        for argument in node.args:
+            value = self.value(argument)
+            args += value.items if isinstance(argument, ast.Starred) and value.items is not None else (value,)
+        keywords = {keyword.arg or "**": self.value(keyword.value) for keyword in node.keywords}
         is_method = not callee.name or callee.name.startswith(_CLASS)
         own = self._functions.get(method if is_method else callee.name.removeprefix(_OWN))
         if own is not None and (is_method or callee.name.startswith(_OWN)):
@@ -258,20 +258,20 @@ class ProgramReader(ProgramFindings):
         return value
 
     def _bind_parameters(
-        self, given: ast.arguments, args: list[PythonValue], keywords: dict[str, PythonValue]
+        self, parameters: ast.arguments, args: list[PythonValue], keywords: dict[str, PythonValue]
     ) -> None:
-        names = [one.arg for one in (*given.posonlyargs, *given.args)]
+        names = [parameter.arg for parameter in (*parameters.posonlyargs, *parameters.args)]
         names = names[1:] if names[:1] in (["self"], ["cls"]) else names
         for name in names:
             self.names[name] = UNKNOWN
-        for name, node in zip(reversed(names), reversed(given.defaults), strict=False):
+        for name, node in zip(reversed(names), reversed(parameters.defaults), strict=False):
             self.names[name] = self.value(node)
-        for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-            self.names[one.arg] = self.value(default)
+        for kwonlyarg, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
+            self.names[kwonlyarg.arg] = self.value(default)
         for name, value in [*zip(names, args, strict=False), *keywords.items()]:
             self.names[name] = value if value != UNKNOWN else self.names.get(name, UNKNOWN)
-        if given.vararg is not None:
-            self.names[given.vararg.arg] = PythonValue(items=tuple(args[len(names) :]))
+        if parameters.vararg is not None:
+            self.names[parameters.vararg.arg] = PythonValue(items=tuple(args[len(names) :]))
 
 
 class PythonReading(NamedTuple):

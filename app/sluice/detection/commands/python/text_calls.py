@@ -50,13 +50,13 @@ def call_of_text(call: PythonCall) -> PythonValue | None:
         parts = value.items or (value,)
         return join(text.join(map(word, parts)) if value.items or not text else None, *parts)
     if call.method == "format":
-        for place, one in enumerate(call.args):
-            text = text.replace("{}", word(one), 1).replace("{" + str(place) + "}", word(one))
-        for name, one in call.keywords.items():
-            text = text.replace("{" + name + "}", word(one))
+        for index, arg in enumerate(call.args):
+            text = text.replace("{}", word(arg), 1).replace("{" + str(index) + "}", word(arg))
+        for name, python_value in call.keywords.items():
+            text = text.replace("{" + name + "}", word(python_value))
         return join(text, call.base, *call.args, *call.keywords.values())
     if call.method == "split" and HOLE not in text:
-        return PythonValue(items=tuple(PythonValue(one) for one in text.split(value.text or None)[:64]))
+        return PythonValue(items=tuple(PythonValue(part) for part in text.split(value.text or None)[:64]))
     made = strings.method(call.method, text, tuple(one.text for one in call.args))
     return None if made is None else join(made, call.base, *call.args)
 
@@ -80,8 +80,8 @@ def _character(call: PythonCall) -> PythonValue:
 def _bytes(call: PythonCall) -> PythonValue:
     value = call.arg(0)
     items = (value.items or ())[:MOST_CODES]
-    codes = [int(one.text or -1) for one in items if one.name == "int"]
-    if not items or len(codes) < len(items) or not all(0 <= one < 256 for one in codes):  # noqa: PLR2004 - a byte
+    codes = [int(python_value.text or -1) for python_value in items if python_value.name == "int"]
+    if not items or len(codes) < len(items) or not all(0 <= code < 256 for code in codes):  # noqa: PLR2004 - a byte
         return value._replace(name="")
     return PythonValue("".join(map(chr, codes)))
 
@@ -108,7 +108,7 @@ TEXTS: dict[str, Callable[[PythonCall], PythonValue]] = {
     **dict.fromkeys(strings.OF_PATHS, _path_function),
     **dict.fromkeys(("str", "list", "tuple", "sorted", "set", "iter", "repr", "compile"), _pass_through),
     **dict.fromkeys(strings.DECODERS, _decode),
-    **{f"{PATH}.{one}": _join_path for one in ("resolve", "expanduser", "absolute", "joinpath")},
+    **{f"{PATH}.{name}": _join_path for name in ("resolve", "expanduser", "absolute", "joinpath")},
     "os.path.join": _join_path,
     "pathlib.Path": _join_path,
     "pathlib.Path.home": lambda _: PythonValue("~", PATH),

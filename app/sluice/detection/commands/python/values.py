@@ -53,8 +53,8 @@ def flag(value: PythonValue) -> str:
 
 def merge(parts: Iterable[PythonValue]) -> tuple[Command, ...]:
     """The sources of all the parts."""
-    found = tuple(feed for part in parts for feed in part.feeds)
-    return tuple(dict.fromkeys(found))[:MOST_FEEDS] if len(found) > 1 else found
+    commands = tuple(feed for part in parts for feed in part.feeds)
+    return tuple(dict.fromkeys(commands))[:MOST_FEEDS] if len(commands) > 1 else commands
 
 
 def join(text: str | None, *parts: PythonValue, name: str = "") -> PythonValue:
@@ -64,8 +64,8 @@ def join(text: str | None, *parts: PythonValue, name: str = "") -> PythonValue:
 
 def member(value: PythonValue, key: str) -> PythonValue:
     """The member of a dictionary under a key."""
-    known = value.items is not None and key in value.keys
-    return (value.items or ())[value.keys.index(key)] if known else UNKNOWN
+    is_known = value.items is not None and key in value.keys
+    return (value.items or ())[value.keys.index(key)] if is_known else UNKNOWN
 
 
 _MODULES = vocabulary(
@@ -100,8 +100,8 @@ _ONE_NAME = {
     "smtplib.SMTP()": "smtplib.SMTP_SSL()",
     "ftplib.FTP()": "ftplib.FTP_TLS()",
 }
-_CANONICAL = {other: one for one, others in _ONE_NAME.items() for other in others.split()} | {
-    f"{module}.{one}": one for module in ("builtins", "__builtins__") for one in _BUILTINS
+_CANONICAL = {other: name for name, others in _ONE_NAME.items() for other in others.split()} | {
+    f"{module}.{name}": name for module in ("builtins", "__builtins__") for name in _BUILTINS
 }
 
 

@@ -45,17 +45,17 @@ def parallel_text(args: tuple[str, ...], stdin: str | None) -> str | None:
 
     Without a command each input is one. Inputs that the text does not tell leave `{}` in the command.
     """
-    place, replaced = 0, REPLACED
-    while place < len(args) and args[place][:1] == "-" and args[place] != "--":
-        option = option_at(PARALLEL, args, place)
+    after, replaced = 0, REPLACED
+    while after < len(args) and args[after][:1] == "-" and args[after] != "--":
+        option = option_at(PARALLEL, args, after)
         if option.flag in PARALLEL.stops:
             return None
         if option.flag in ("-I", "-i", "--replace"):
             replaced = option.value or REPLACED
-        place = option.after
-    place += args[place : place + 1] == ("--",)
-    end = next((at for at in range(place, len(args)) if args[at] in _SOURCES), len(args))
-    command, sources = " ".join(args[place:end]), _sources(args[end:])
+        after = option.after
+    after += args[after : after + 1] == ("--",)
+    end = next((at for at in range(after, len(args)) if args[at] in _SOURCES), len(args))
+    command, sources = " ".join(args[after:end]), _sources(args[end:])
     if not sources and stdin is not None:
         sources = [stdin.splitlines()]
     jobs = islice(product(*sources), MOST_JOBS) if sources else ()
@@ -84,7 +84,7 @@ def _job(command: str, inputs: list[str], replaced: str) -> str:
             return "1"
         number = int(match[1] or 0)
         chosen = inputs if not number else inputs[number - (number > 0) :][:1]
-        return " ".join(shlex.quote(_part(one, match[2] or "")) for one in chosen)
+        return " ".join(shlex.quote(_part(part, match[2] or "")) for part in chosen)
 
     whole = " ".join(map(shlex.quote, inputs))
     text = command if replaced == REPLACED else command.replace(replaced, whole)
@@ -147,13 +147,13 @@ def list_found_commands(args: tuple[str, ...]) -> list[tuple[str, ...]]:
     Source: find(1), -exec and -delete.
     """
     commands = []
-    place = 0
-    while place < len(args):
-        place += 1
-        if args[place - 1] in _ACTIONS:
-            end = next((at for at in range(place, len(args)) if args[at] in _ENDS), len(args))
-            commands.append(fill(args[place:end], list_found(args[: place - 1])))
-            place = end
+    index = 0
+    while index < len(args):
+        index += 1
+        if args[index - 1] in _ACTIONS:
+            end = next((at for at in range(index, len(args)) if args[at] in _ENDS), len(args))
+            commands.append(fill(args[index:end], list_found(args[: index - 1])))
+            index = end
     return [words for words in commands if words]
 
 
@@ -178,12 +178,12 @@ def _roots(args: tuple[str, ...]) -> list[str]:
     return roots or ["."]
 
 
-def fill(words: tuple[str, ...], found: list[str], replaced: str = REPLACED) -> tuple[str, ...]:
+def fill(words: tuple[str, ...], inputs: list[str], replaced: str = REPLACED) -> tuple[str, ...]:
     """The words with what is found in the place of a word `replaced`; within a word, with the first."""
-    given: list[str] = []
+    filled: list[str] = []
     for word in words:
         if word == replaced:
-            given.extend(found)
+            filled.extend(inputs)
         else:
-            given.append(word.replace(replaced, found[0]))
-    return tuple(given)
+            filled.append(word.replace(replaced, inputs[0]))
+    return tuple(filled)

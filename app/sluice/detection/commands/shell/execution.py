@@ -51,12 +51,12 @@ _BACKTICK_LANGUAGES = frozenset({"ruby", "perl", "php"})
 
 def commands_in_code(text: str, language: str = "") -> list[str]:
     """The shell texts that the code hands to a shell or starts as a program, at most MOST_CODE_COMMANDS."""
-    found = [_join_words(match[3], match[1] or match[2]) for match in _PROGRAM_AND_LIST.finditer(text)]
-    found += [_join_words(match[1]) for match in _LIST.finditer(text)]
-    found += [(match[1] or match[2]).replace("\\", "") for match in _CALL.finditer(text)]
+    programs = [_join_words(match[3], match[1] or match[2]) for match in _PROGRAM_AND_LIST.finditer(text)]
+    programs += [_join_words(match[1]) for match in _LIST.finditer(text)]
+    programs += [(match[1] or match[2]).replace("\\", "") for match in _CALL.finditer(text)]
     if language in _BACKTICK_LANGUAGES:
-        found += [match[1] for match in _BACKTICKS.finditer(text)]
-    return found[:MOST_CODE_COMMANDS]
+        programs += [match[1] for match in _BACKTICKS.finditer(text)]
+    return programs[:MOST_CODE_COMMANDS]
 
 
 def _join_words(items: str, program: str = "") -> str:
@@ -127,7 +127,7 @@ def _run_within(program: str, args: tuple[str, ...], scope: ShellScope, around: 
 
 def _run_function(name: str, args: tuple[str, ...], scope: ShellScope) -> str | None:
     scope.called.add(name)
-    bound = {str(place): arg for place, arg in enumerate(args, 1)} | {"@": " ".join(args)}
+    bound = {str(index): arg for index, arg in enumerate(args, 1)} | {"@": " ".join(args)}
     before = {key: scope.variables.get(key) for key in bound}
     scope.variables.update(bound)
     try:

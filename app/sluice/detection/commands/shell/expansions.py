@@ -63,7 +63,7 @@ def braces(word: str) -> list[str]:
     braces as it is."""
     words, done = [word], False
     while not done:
-        expanded_once = [one for each in words for one in _expand_innermost(each)]
+        expanded_once = [expanded for each in words for expanded in _expand_innermost(each)]
         if len(expanded_once) >= MOST_BRACE_WORDS:
             return expanded_once[:MOST_BRACE_WORDS]
         done, words = expanded_once == words, list(dict.fromkeys(expanded_once))
@@ -73,9 +73,9 @@ def braces(word: str) -> list[str]:
 def _expand_innermost(word: str) -> list[str]:
     parts = _BRACES.split(_RANGE.sub(_list_range, word))
     choices = [
-        list(dict.fromkeys(part.split(","))) if place % 2 else [part] for place, part in enumerate(parts)
+        list(dict.fromkeys(part.split(","))) if index % 2 else [part] for index, part in enumerate(parts)
     ]
-    return ["".join(one) for one in islice(product(*choices), MOST_BRACE_WORDS)]
+    return ["".join(choice) for choice in islice(product(*choices), MOST_BRACE_WORDS)]
 
 
 def _list_range(match: re.Match[str]) -> str:

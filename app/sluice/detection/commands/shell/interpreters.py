@@ -112,30 +112,30 @@ def interpreter_of(program: str) -> Interpreter | None:
 
 def codes(interpreter: Interpreter, args: tuple[str, ...]) -> list[str]:
     """The texts among the words that the interpreter runs."""
-    found, positionals, place = [], [], 0
-    while place < len(args):
-        arg = args[place]
-        place += 1
-        value = _flag_value(interpreter.flags, arg, args[place : place + 1])
+    code, positionals, index = [], [], 0
+    while index < len(args):
+        arg = args[index]
+        index += 1
+        value = _flag_value(interpreter.flags, arg, args[index : index + 1])
         if value is not None:
-            found.append(value)
-            place += value == "".join(args[place : place + 1])
+            code.append(value)
+            index += value == "".join(args[index : index + 1])
         elif arg[:1] != "-":
             positionals.append(arg)
         elif arg in interpreter.values:
-            place += 1
-    if not found and interpreter.place is not None:
-        found = positionals[interpreter.place : interpreter.place + 1]
-    return found
+            index += 1
+    if not code and interpreter.place is not None:
+        code = positionals[interpreter.place : interpreter.place + 1]
+    return code
 
 
 def shell_code(args: tuple[str, ...]) -> str | None:
     """The text of `sh -c TEXT`, with -c alone or in a bundle (`-lc`); None without one."""
-    for place, arg in enumerate(args):
+    for index, arg in enumerate(args):
         if arg[:1] not in ("-", "+") or arg == "--":
             return None
         if arg[:2] != "--" and "c" in arg[1:]:
-            return next((one for one in args[place + 1 :] if one[:1] != "-"), None)
+            return next((following for following in args[index + 1 :] if following[:1] != "-"), None)
     return None
 
 
@@ -184,10 +184,10 @@ def base_name(path: str) -> str:
         return PAGER_ESCAPE
     if _GLOB.isdisjoint(name) or len(name) > LONGEST_GLOB:
         return name
-    found = next((one for one in _LIKELY if fnmatchcase(one, name)), None)
-    if found is None and name[-1:] == "?":
-        found = next((one for one in _LIKELY if _begins(one, name)), None)
-    return found or name
+    likely = next((program for program in _LIKELY if fnmatchcase(program, name)), None)
+    if likely is None and name[-1:] == "?":
+        likely = next((program for program in _LIKELY if _begins(program, name)), None)
+    return likely or name
 
 
 def _begins(program: str, name: str) -> bool:
@@ -217,9 +217,9 @@ def windows_code(program: str, args: tuple[str, ...]) -> str | None:
 
 
 def _find_after(args: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
-    for place, arg in enumerate(args):
+    for index, arg in enumerate(args):
         if arg.lower() in flags:
-            return " ".join(args[place + 1 :])
+            return " ".join(args[index + 1 :])
     return None
 
 

@@ -38,11 +38,11 @@ def compute_output(program: str, args: tuple[str, ...], stdin: str | None) -> st
 
 
 def _echo(args: tuple[str, ...], _stdin: str | None) -> str:
-    place = 0
-    while place < len(args) and re.fullmatch(r"-[neE]+", args[place]):
-        place += 1
-    text = " ".join(args[place:])
-    return ansi_c(text) if any("e" in arg for arg in args[:place]) else text
+    index = 0
+    while index < len(args) and re.fullmatch(r"-[neE]+", args[index]):
+        index += 1
+    text = " ".join(args[index:])
+    return ansi_c(text) if any("e" in arg for arg in args[:index]) else text
 
 
 def _printf(args: tuple[str, ...], _stdin: str | None) -> str:
@@ -119,13 +119,16 @@ def _tr(args: tuple[str, ...], stdin: str | None) -> str | None:
         source = "".join(sorted(set(stdin) - set(source)))
     output = stdin
     if "d" in options:
-        output = "".join(one for one in stdin if one not in source)
+        output = "".join(character for character in stdin if character not in source)
     elif len(sets) > 1 and sets[1]:
         target = sets[1]
         last = len(target) - 1
         complement = {"c", "C"} & set(options)
         output = stdin.translate(
-            {ord(one): target[last if complement else min(at, last)] for at, one in enumerate(source)}
+            {
+                ord(character): target[last if complement else min(at, last)]
+                for at, character in enumerate(source)
+            }
         )
     return _squeeze(output, sets[-1] if len(sets) > 1 else source) if "s" in options else output
 
@@ -136,7 +139,9 @@ def _is_option(arg: str) -> bool:
 
 def _squeeze(text: str, letters: str) -> str:
     return "".join(
-        one for before, one in zip(" " + text, text, strict=False) if one != before or one not in letters
+        character
+        for before, character in zip(" " + text, text, strict=False)
+        if character != before or character not in letters
     )
 
 
@@ -209,7 +214,9 @@ def note_written(
     """Remembers what the command writes, where the text tells it."""
     if output is None:
         return
-    paths = [(one.target, ">>" in one.operator) for one in redirects if ">" in one.operator]
+    paths = [
+        (redirect.target, ">>" in redirect.operator) for redirect in redirects if ">" in redirect.operator
+    ]
     if program == "tee":
         paths += [(arg, "-a" in args) for arg in args if arg[:1] != "-"]
     for path, appended in paths:
@@ -244,7 +251,7 @@ def _run_by(
         if interpreter is None and program not in SHELLS:
             return path, "shell"
     named = next((arg for arg in args if arg[:1] != "-"), "")
-    fed = next((one.target for one in redirects if one.operator == "<"), "")
+    fed = next((redirect.target for redirect in redirects if redirect.operator == "<"), "")
     if program in SHELLS or program in _SOURCES:
         return named or fed, "shell"
     interpreter = interpreter_of(program)

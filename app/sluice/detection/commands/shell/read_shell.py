@@ -109,9 +109,9 @@ def read_shell(text: str, most_work: float = MOST_WORK) -> ShellReading:
 def _read(text: str, scope: ShellScope) -> str | None:
     root = _parse_text(text, scope)
     if root is not None and root.has_error:
-        known = write_in_grammar(text)
-        if known != text:
-            text = known
+        in_grammar = write_in_grammar(text)
+        if in_grammar != text:
+            text = in_grammar
             root = _parse_text(text, scope)
     if root is None:
         _roughly(text, scope)

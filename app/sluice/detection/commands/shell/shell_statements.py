@@ -105,8 +105,8 @@ def _each(nodes: list[Node], scope: ShellScope, around: Around) -> str | None:
     scope.levels += 1
     outputs = [run(node, scope, around) for node in nodes]
     scope.levels -= 1
-    known = [output for output in outputs if output is not None]
-    return "\n".join(filter(None, known)) if len(known) == len(outputs) else None
+    written = [output for output in outputs if output is not None]
+    return "\n".join(filter(None, written)) if len(written) == len(outputs) else None
 
 
 def _list(node: Node, scope: ShellScope, around: Around) -> str | None:
@@ -167,11 +167,11 @@ def _run_pipeline(stages: list[Node], scope: ShellScope, around: Around, last: A
     output = around.stdin
     before = around.fed_by
     first = len(scope.commands)
-    for place, stage in enumerate(stages):
-        if place:
+    for index, stage in enumerate(stages):
+        if index:
             fed = before + tuple(scope.commands[first:])
             around = Around(reads_pipe=True, stdin=output, fed_by=_nearest(fed, scope))
-        if place == len(stages) - 1:
+        if index == len(stages) - 1:
             around = around._replace(
                 redirects=around.redirects + last.redirects,
                 stdin=around.stdin if last.stdin is None else last.stdin,
@@ -199,10 +199,10 @@ def _run_redirected(node: Node, scope: ShellScope, around: Around) -> str | None
         if child.type != "file_redirect":
             stdin = here_text(child, scope)
             rest = child if child.type == "heredoc_redirect" else rest
-        for one in files:
-            if one.type == "file_redirect":
-                redirects.append(redirect_of(one, scope))
-                words += _words_behind(one, scope)
+        for file in files:
+            if file.type == "file_redirect":
+                redirects.append(redirect_of(file, scope))
+                words += _words_behind(file, scope)
     own = Around(tuple(redirects), stdin=stdin, words=tuple(words))
     output = _body(body, scope, around, own)
     return output if rest is None else _run_after_here_document(rest, scope, output)
@@ -211,7 +211,7 @@ def _run_redirected(node: Node, scope: ShellScope, around: Around) -> str | None
 def _words_behind(redirect: Node, scope: ShellScope) -> list[str]:
     """The words behind a redirection's file, which the grammar takes for further files."""
     others = redirect.children_by_field_name("destination")[1:]
-    return [word for one in others if not _is_descriptor(one) for word in words_of(one, scope)]
+    return [word for node in others if not _is_descriptor(node) for word in words_of(node, scope)]
 
 
 def _body(body: Node | None, scope: ShellScope, around: Around, own: Around) -> str | None:
@@ -225,7 +225,7 @@ def _body(body: Node | None, scope: ShellScope, around: Around, own: Around) -> 
     )
     if body is None or body.type != "command":
         scope.add(Command("", redirects=within.redirects))
-        reads = any(one.operator == "<" for one in within.redirects)
+        reads = any(redirect.operator == "<" for redirect in within.redirects)
         within = within._replace(redirects=(), words=())
         if body is None:
             return None if reads else ""

@@ -106,10 +106,10 @@ def _run_hidden(text: str, scope: ShellScope) -> None:
 def _cut_balanced(text: str) -> str:
     """Up to the parenthesis that closes."""
     depth = 1
-    for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
+    for index, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
         if depth == 0:
-            return text[:place]
+            return text[:index]
     return text
 
 
@@ -134,7 +134,7 @@ def _concatenate(node: Node, scope: ShellScope, *, names_program: bool) -> list[
             parts.append(text.replace(" ", KEPT_BLANK))
     joined = "".join(parts)
     words = joined.split() if split else [joined]
-    return [one.replace(KEPT_BLANK, " ") for word in words for one in _expand_braces(word, scope)]
+    return [expanded.replace(KEPT_BLANK, " ") for word in words for expanded in _expand_braces(word, scope)]
 
 
 def _expand_braces(word: str, scope: ShellScope) -> list[str]:
@@ -256,7 +256,7 @@ def unset(node: Node, scope: ShellScope) -> Command:
 def run_loop(node: Node, scope: ShellScope) -> Iterator[Node]:
     """The body of a `for` loop, once for each of its first values, with the variable set."""
     variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
-    values = [word for one in node.children_by_field_name("value") for word in words_of(one, scope)]
+    values = [word for child in node.children_by_field_name("value") for word in words_of(child, scope)]
     if body is None:
         return
     used = variable is not None and f"${raw(variable)}" in raw(body).replace("${", "$").replace("!", "")

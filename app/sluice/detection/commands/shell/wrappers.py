@@ -184,33 +184,37 @@ class Option(NamedTuple):
     after: int
 
 
-def option_at(spec: Wrapper, args: tuple[str, ...], place: int) -> Option:
+def option_at(spec: Wrapper, args: tuple[str, ...], index: int) -> Option:
     """The options in the word at a place, which begins with a dash (POSIX 12.2; GNU getopt_long)."""
-    word = args[place]
+    word = args[index]
     valued = spec.values | spec.code
     name, equals, value = word.partition("=")
     if name[:2] == "--" or name in valued:
         name = _whole_name(spec, name)
         if equals or name not in valued:
-            return Option(name, value if equals else None, place + 1)
-        return _take_next(name, args, place)
-    for at, letter in enumerate(word[1:], 2):
+            return Option(name, value if equals else None, index + 1)
+        return _take_next(name, args, index)
+    for at, character in enumerate(word[1:], 2):
         rest = word[at:]
-        if letter in spec.attached:
-            return Option("-" + letter, rest or None, place + 1)
-        if "-" + letter in valued:
-            return Option("-" + letter, rest, place + 1) if rest else _take_next("-" + letter, args, place)
-    return Option("", None, place + 1)
+        if character in spec.attached:
+            return Option("-" + character, rest or None, index + 1)
+        if "-" + character in valued:
+            return (
+                Option("-" + character, rest, index + 1) if rest else _take_next("-" + character, args, index)
+            )
+    return Option("", None, index + 1)
 
 
-def _take_next(name: str, args: tuple[str, ...], place: int) -> Option:
-    return Option(name, args[place + 1] if place + 1 < len(args) else None, place + 2)
+def _take_next(name: str, args: tuple[str, ...], index: int) -> Option:
+    return Option(name, args[index + 1] if index + 1 < len(args) else None, index + 2)
 
 
 def _whole_name(spec: Wrapper, name: str) -> str:
     if not spec.shortens or name in spec.values or name in spec.code:
         return name
-    begun = [one for one in (*spec.values, *spec.code) if one.startswith(name) and one[:2] == "--"]
+    begun = [
+        option for option in (*spec.values, *spec.code) if option.startswith(name) and option[:2] == "--"
+    ]
     return begun[0] if len(begun) == 1 else name
 
 
@@ -237,30 +241,30 @@ def _split_string(text: str) -> list[str]:
 
 
 def _skip_verbs(spec: Wrapper, args: tuple[str, ...]) -> int | None:
-    place = 0
+    after = 0
     for verb in spec.verbs:
-        while place < len(args) and args[place].startswith("-"):
-            place = option_at(spec, args, place).after
-        if place >= len(args) or args[place] not in verb:
+        while after < len(args) and args[after].startswith("-"):
+            after = option_at(spec, args, after).after
+        if after >= len(args) or args[after] not in verb:
             return None
-        place += 1
-        if args[place - 1] in ("compose", "container") and place < len(args):
-            place += 1
-    return place
+        after += 1
+        if args[after - 1] in ("compose", "container") and after < len(args):
+            after += 1
+    return after
 
 
-def _inner(spec: Wrapper, args: tuple[str, ...], place: int) -> Inner | None:
+def _inner(spec: Wrapper, args: tuple[str, ...], after: int) -> Inner | None:
     assigned: list[tuple[str, str]] = []
     skip, replaced = spec.positionals, ""
-    while place < len(args):
-        word = args[place]
+    while after < len(args):
+        word = args[after]
         if word == "--":
             skip = 0 if spec.verbs else skip
         elif word[:1] == "-":
-            option = option_at(spec, args, place)
-            place = option.after
+            option = option_at(spec, args, after)
+            after = option.after
             if option.flag in spec.code:
-                return Inner(args[place:], option.value or "", tuple(assigned))
+                return Inner(args[after:], option.value or "", tuple(assigned))
             if option.flag in _REPLACING:
                 replaced = option.value or REPLACED
             continue
@@ -270,8 +274,8 @@ def _inner(spec: Wrapper, args: tuple[str, ...], place: int) -> Inner | None:
         elif skip:
             skip -= 1
         else:
-            return _rest(spec, args[place:], tuple(assigned))._replace(replaced=replaced)
-        place += 1
+            return _rest(spec, args[after:], tuple(assigned))._replace(replaced=replaced)
+        after += 1
     return None
 
 

@@ -46,58 +46,58 @@ def table_of(tokens: Sequence[SqlToken]) -> Table:
     named = list(_find_tables(tokens))
     if not named:
         return Table("", frozenset())
-    target = next((one.name for one in named[1:] if one.alias == named[0].name), named[0].name)
-    aliases = {one.alias for one in named if one.name == target and one.alias}
-    return Table(target.lower(), frozenset(one.lower() for one in aliases | {target}))
+    target = next((table.name for table in named[1:] if table.alias == named[0].name), named[0].name)
+    aliases = {table.alias for table in named if table.name == target and table.alias}
+    return Table(target.lower(), frozenset(name.lower() for name in aliases | {target}))
 
 
 def _find_tables(tokens: Sequence[SqlToken]) -> Iterator[Named]:
     """The tables after FROM, USING, JOIN and their like, up to WHERE, outside parentheses."""
-    depth, expected, place = 0, False, 0
-    while place < len(tokens):
-        token = tokens[place]
+    depth, expected, index = 0, False, 0
+    while index < len(tokens):
+        token = tokens[index]
         depth += (token.text == "(") - (token.text == ")")
         if depth == 0 and token.upper == "WHERE":
             return
         if depth == 0 and token.upper in _BEFORE_TABLE | _PASSED_OVER:
             expected = True
         elif depth == 0 and expected and (token.kind in ("word", "name") or token.text == "#"):
-            named, place = _table_at(tokens, place)
+            named, index = _table_at(tokens, index)
             yield named
-            expected = place < len(tokens) and tokens[place].text == ","
+            expected = index < len(tokens) and tokens[index].text == ","
             continue
         elif depth == 0 and token.text != ",":
             expected = False
-        place += 1
+        index += 1
 
 
-def _table_at(tokens: Sequence[SqlToken], place: int) -> tuple[Named, int]:
+def _table_at(tokens: Sequence[SqlToken], index: int) -> tuple[Named, int]:
     path: list[str] = []
     mark = ""
-    while place < len(tokens):
-        token = tokens[place]
+    while index < len(tokens):
+        token = tokens[index]
         if token.text == "#":
             mark = "#"
         elif token.kind in ("word", "name"):
             path += (mark + token.text.upper()).split(".")
             mark = ""
-            if place + 1 >= len(tokens) or tokens[place + 1].text != ".":
-                place += 1
+            if index + 1 >= len(tokens) or tokens[index + 1].text != ".":
+                index += 1
                 break
         elif token.text != ".":
             break
-        place += 1
-    alias, place = _alias_at(tokens, place)
-    return Named(tuple(path) or ("",), alias), place
+        index += 1
+    alias, index = _alias_at(tokens, index)
+    return Named(tuple(path) or ("",), alias), index
 
 
-def _alias_at(tokens: Sequence[SqlToken], place: int) -> tuple[str, int]:
-    if place < len(tokens) and tokens[place].upper == "AS":
-        place += 1
-    token = tokens[place] if place < len(tokens) else None
+def _alias_at(tokens: Sequence[SqlToken], index: int) -> tuple[str, int]:
+    if index < len(tokens) and tokens[index].upper == "AS":
+        index += 1
+    token = tokens[index] if index < len(tokens) else None
     if token is None or token.kind not in ("word", "name") or token.upper in _NO_ALIAS:
-        return "", place
-    return token.text.upper(), place + 1
+        return "", index
+    return token.text.upper(), index + 1
 
 
 class TemporaryTables:
@@ -111,15 +111,15 @@ class TemporaryTables:
 
     def note(self, tokens: Sequence[SqlToken]) -> None:
         """`CREATE TEMP TABLE x`, `SELECT ... INTO TEMP x`."""
-        words = [one.upper for one in tokens]
+        words = [token.upper for token in tokens]
         if words[0] == "CREATE" and "TABLE" in words[1:4] and not _TEMPORARY.isdisjoint(words[1:4]):
-            self._made.update(one.name for one in islice(_find_tables(tokens[words.index("TABLE") :]), 1))
+            self._made.update(named.name for named in islice(_find_tables(tokens[words.index("TABLE") :]), 1))
         elif words[0] == "SELECT":
-            for place, word in enumerate(words[:-2]):
-                if word == "INTO" and words[place + 1] in _TEMPORARY:
-                    start = place + 2 + (words[place + 2] == "TABLE")
+            for index, word in enumerate(words[:-2]):
+                if word == "INTO" and words[index + 1] in _TEMPORARY:
+                    start = index + 2 + (words[index + 2] == "TABLE")
                     self._made.update(
-                        one.name for one in _find_tables([tokens[place], *tokens[start : start + 1]])
+                        table.name for table in _find_tables([tokens[index], *tokens[start : start + 1]])
                     )
 
     def only(self, tokens: Sequence[SqlToken]) -> bool:
@@ -131,7 +131,7 @@ class TemporaryTables:
         if not named or not all(map(self._is_temporary, named)):
             return False
         if verb == "DROP":
-            self._made.difference_update(one.name for one in named)
+            self._made.difference_update(table.name for table in named)
         return True
 
     def _is_temporary(self, named: Named) -> bool:

@@ -122,8 +122,8 @@ def skeletons(text: str) -> Iterator[str]:
 def _read_contexts(text: str) -> Iterator[str]:
     yield from _both(_skeleton(text))
     for quote in ("'", '"'):
-        before, found, after = text.partition(quote)
-        if found:
+        before, quoted, after = text.partition(quote)
+        if quoted:
             mark = "P" if _SEVERAL_WORDS.search(before) else "B"
             yield from _both(f" {mark}" + _skeleton(after))
 
@@ -138,13 +138,13 @@ def _both(skeleton: str) -> Iterator[str]:
 def _skeleton(text: str) -> str:
     words: list[str] = []
     name = ""  # of the word just read, which an opening parenthesis makes a function
-    for found in TOKENS.finditer(text):
-        kind = found.lastgroup
+    for match in TOKENS.finditer(text):
+        kind = match.lastgroup
         if kind == "space":
             continue
         if len(words) == SKELETON_TOKENS:
             break
-        raw = found.group()
+        raw = match.group()
         if kind == "word":
             name = raw.upper()
             words.append(_shorten(name))
@@ -233,7 +233,9 @@ class InjectionPatterns:
     def __init__(self, patterns: list[InjectionPattern]) -> None:
         """Raises LibraryError with the path of the expression that does not compile."""
         try:
-            self._set = PatternSet([(one, "(?-i)" + _spell_out(one.skeleton)) for one in patterns])
+            self._set = PatternSet(
+                [(pattern, "(?-i)" + _spell_out(pattern.skeleton)) for pattern in patterns]
+            )
         except PatternError as error:
             name = patterns[error.index].id
             raise LibraryError(
@@ -242,8 +244,10 @@ class InjectionPatterns:
 
     def matches(self, text: str) -> list[InjectionPattern]:
         """The patterns that the value fulfils in any context."""
-        found = {one.id: one for skeleton in skeletons(text) for one in self._set.matches(skeleton)}
-        return list(found.values())
+        matches = {
+            pattern.id: pattern for skeleton in skeletons(text) for pattern in self._set.matches(skeleton)
+        }
+        return list(matches.values())
 
 
 def _spell_out(expression: str) -> str:

@@ -60,8 +60,8 @@ def is_rowless(node: exp.Expr) -> bool:
         return is_rowless(node.left) and is_rowless(node.right)
     if isinstance(node, exp.Binary) and not isinstance(node, (exp.Like, exp.Is)):
         sides = (node.left, node.right)
-        if any(isinstance(one, exp.Null) for one in sides) or all(
-            isinstance(one, exp.Literal) for one in sides
+        if any(isinstance(side, exp.Null) for side in sides) or all(
+            isinstance(side, exp.Literal) for side in sides
         ):
             return False
     return all(_counts_rows(one) for one in node.find_all(*_OF_THE_ROW))
@@ -75,10 +75,10 @@ def _counts_rows(node: exp.Expr) -> bool:
 def selects(select: exp.Select, wanted: exp.Expr) -> bool:
     """Whether a query gives the very columns that are looked for in it."""
     columns = wanted.expressions if isinstance(wanted, exp.Tuple) else [wanted.unnest()]
-    given = select.expressions
-    return [_column(one) for one in given] == [_column(one) for one in columns] and None not in map(
-        _column, columns
-    )
+    expressions = select.expressions
+    return [_column(column) for column in expressions] == [
+        _column(column) for column in columns
+    ] and None not in map(_column, columns)
 
 
 def _column(node: exp.Expr) -> str | None:
@@ -183,7 +183,7 @@ def _is_same(left: exp.Expr, right: exp.Expr, table: Table) -> bool:
         isinstance(left, exp.Column)
         and isinstance(right, exp.Column)
         and left.name.lower() == right.name.lower()
-        and all(not one.table or one.table.lower() in table.names for one in (left, right))
+        and all(not column.table or column.table.lower() in table.names for column in (left, right))
     )
 
 

@@ -53,10 +53,10 @@ class SqlPatterns:
         self._phrases = _expressions(patterns, "phrase")
         self._unless = _expressions(patterns, "unless")
         self._by_verb: dict[str, list[SqlPattern]] = {}
-        for one in patterns:
-            for verb in one.verbs:
-                self._by_verb.setdefault(verb, []).append(one)
-        self._any_verb = [one for one in patterns if not one.verbs]
+        for pattern in patterns:
+            for verb in pattern.verbs:
+                self._by_verb.setdefault(verb, []).append(pattern)
+        self._any_verb = [sql_pattern for sql_pattern in patterns if not sql_pattern.verbs]
         self._telling = _TELLING_WORDS.union(self._by_verb)
 
     def excuse(self, text: str) -> bool:
@@ -72,12 +72,12 @@ class SqlPatterns:
         phrases = set(self._phrases.matches(statement.phrase))
         functions = {name.rpartition(".")[2] for name in statement.functions}
         holding = [
-            one
-            for one in (*self._by_verb.get(statement.verb, ()), *self._any_verb)
-            if (one.phrase is None or one.id in phrases) and _holds(one, statement, functions)
+            pattern
+            for pattern in (*self._by_verb.get(statement.verb, ()), *self._any_verb)
+            if (pattern.phrase is None or pattern.id in phrases) and _holds(pattern, statement, functions)
         ]
         refused = self._unless.matches(statement.phrase) if holding else ()
-        return [one for one in holding if one.id not in refused]
+        return [pattern for pattern in holding if pattern.id not in refused]
 
 
 def _holds(pattern: SqlPattern, statement: SqlStatement, functions: set[str]) -> bool:
@@ -89,12 +89,12 @@ def _holds(pattern: SqlPattern, statement: SqlStatement, functions: set[str]) ->
 
 
 def _expressions(patterns: list[SqlPattern], field: str) -> PatternSet[str]:
-    given = [(index, one.id, getattr(one, field)) for index, one in enumerate(patterns)]
-    given = [one for one in given if one[2] is not None]
+    written = [(index, pattern.id, getattr(pattern, field)) for index, pattern in enumerate(patterns)]
+    written = [entry for entry in written if entry[2] is not None]
     try:
-        return PatternSet([(name, expression) for _, name, expression in given])
+        return PatternSet([(name, expression) for _, name, expression in written])
     except PatternError as error:
-        index, name, _ = given[error.index]
+        index, name, _ = written[error.index]
         raise LibraryError(
             f"$.patterns.sql[{index}].{field}: {name} does not compile: {error.message}"
         ) from None

@@ -66,16 +66,18 @@ class SqlReading(NamedTuple):
 
 def read_sql(text: str) -> SqlReading:
     """Read a text that is within the scan's bounds. Raises nothing: what is no SQL gives odd statements."""
-    found: list[SqlStatement] = []
+    sql_statements: list[SqlStatement] = []
     nested: list[HandedOn] = []
     clauses = _Clauses()
     for tokens in readings(text):
         if len(tokens) == MOST_TOKENS:
             clauses.inconclusive = f"more than {MOST_TOKENS} SQL tokens to read"
         temporary = TemporaryTables()
-        found += (_describe(tokens[span.start : span.end], clauses, temporary) for span in statements(tokens))
+        sql_statements += (
+            _describe(tokens[span.start : span.end], clauses, temporary) for span in statements(tokens)
+        )
         nested += find_handed_on(tokens)
-    return SqlReading(tuple(found), tuple(dict.fromkeys(nested)), clauses.inconclusive)
+    return SqlReading(tuple(sql_statements), tuple(dict.fromkeys(nested)), clauses.inconclusive)
 
 
 class _Clauses:
@@ -89,7 +91,7 @@ class _Clauses:
         """The clause of these tokens on that table: within bounds parsed, else unknown: counts as bounded."""
         if compares_columns(tokens):
             return "bounded"
-        clause = " ".join(_source(one) for one in tokens)
+        clause = " ".join(_source(token) for token in tokens)
         self._left -= 1
         if self._left < 0 or len(clause) > CLAUSE_BYTES or measure_nesting(clause) > CLAUSE_NESTING:
             self.inconclusive = "a WHERE clause is too long or too deep to parse"
@@ -100,7 +102,7 @@ class _Clauses:
 def _describe(own: Sequence[SqlToken], clauses: _Clauses, temporary: TemporaryTables) -> SqlStatement:
     start = _write_after_with(own) or 0
     verb = "MERGE" if own[start].upper == "MERGE" else own[0].upper
-    functions = frozenset(one.upper for one, after in pairwise(own) if after.text == "(")
+    functions = frozenset(token.upper for token, after in pairwise(own) if after.text == "(")
     if temporary.only(own):
         return SqlStatement(verb, "TEMPORARY TABLE", "unused", functions, phrase(own[1:]))
     temporary.note(own)
@@ -193,7 +195,7 @@ _CALL = re.compile(
 
 def sql_in_code(text: str) -> Iterator[str]:
     """The SQL texts that the code hands to a database, at most MOST_STATEMENTS."""
-    for count, found in enumerate(_CALL.finditer(text)):
+    for count, match in enumerate(_CALL.finditer(text)):
         if count == MOST_STATEMENTS:
             return
-        yield next(one for one in found.groups() if one is not None)
+        yield next(group for group in match.groups() if group is not None)

@@ -109,7 +109,7 @@ def find_pairing(tokens: Sequence[SqlToken]) -> Sequence[SqlToken]:
     start = next(_find_at_top(tokens, "ON"), None)
     if start is None:
         return ()
-    end = next((place for place in _find_at_top(tokens, "WHEN") if place > start), len(tokens))
+    end = next((index for index in _find_at_top(tokens, "WHEN") if index > start), len(tokens))
     return tokens[start + 1 : end]
 
 
@@ -120,7 +120,7 @@ def name_source(tokens: Sequence[SqlToken], table: Table) -> Table:
     if start is None or start + 1 >= end or tokens[start + 1].text != "(":
         return table
     source = tokens[start + 1 : end]
-    words = [one.text.upper() for one in source]
+    words = [token.text.upper() for token in source]
     reads_itself = any(before == "FROM" and after.lower() == table.name for before, after in pairwise(words))
     if not reads_itself or not _NARROWING.isdisjoint(words):
         return table
@@ -130,34 +130,34 @@ def name_source(tokens: Sequence[SqlToken], table: Table) -> Table:
 def plainly(tokens: Sequence[SqlToken], judge: Callable[[Sequence[SqlToken]], Where]) -> list[SqlToken]:
     """Without the conditions of its branches that are always true; Oracle's `DELETE WHERE` as a branch."""
     plain: list[SqlToken] = []
-    place = 0
+    index = 0
     branch = 0
-    while place < len(tokens):
-        token = tokens[place]
+    while index < len(tokens):
+        token = tokens[index]
         if token.upper == "WHEN":
-            branch = place
-        if branch and token.upper == "AND" and _is_condition(tokens, place):
-            end = _end(tokens, place + 1, "THEN")
-            if judge(tokens[place + 1 : end]) != "always_true":
-                plain += tokens[place:end]
-            place = end
+            branch = index
+        if branch and token.upper == "AND" and _is_condition(tokens, index):
+            end = _end(tokens, index + 1, "THEN")
+            if judge(tokens[index + 1 : end]) != "always_true":
+                plain += tokens[index:end]
+            index = end
             continue
-        if branch and token.upper == "WHERE" and tokens[place - 1].upper == "DELETE":
-            end = _end(tokens, place + 1, "WHEN")
-            if judge(tokens[place + 1 : end]) == "always_true":
+        if branch and token.upper == "WHERE" and tokens[index - 1].upper == "DELETE":
+            end = _end(tokens, index + 1, "WHEN")
+            if judge(tokens[index + 1 : end]) == "always_true":
                 plain.insert(-1, SqlToken("word", "THEN", "THEN", token.start, token.start))
             else:
-                plain += tokens[place:end]
-            place = end
+                plain += tokens[index:end]
+            index = end
             continue
         plain.append(token)
-        place += 1
+        index += 1
     return plain
 
 
-def _is_condition(tokens: Sequence[SqlToken], place: int) -> bool:
+def _is_condition(tokens: Sequence[SqlToken], index: int) -> bool:
     """Whether it is the AND that follows `[NOT] MATCHED [BY SOURCE]`."""
-    return tokens[place - 1].upper in ("MATCHED", "SOURCE", "TARGET")
+    return tokens[index - 1].upper in ("MATCHED", "SOURCE", "TARGET")
 
 
 def _end(tokens: Sequence[SqlToken], start: int, word: str) -> int:
@@ -167,8 +167,8 @@ def _end(tokens: Sequence[SqlToken], start: int, word: str) -> int:
 def _find_at_top(tokens: Sequence[SqlToken], word: str) -> Iterator[int]:
     """Where the word stands outside parentheses and CASE."""
     depth = 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         depth += (token.text == "(") - (token.text == ")")
         depth += (token.upper == "CASE") - (token.upper == "END")
         if depth == 0 and token.upper == word:
-            yield place
+            yield index

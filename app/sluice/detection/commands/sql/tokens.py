@@ -55,15 +55,15 @@ TOKENS = re.compile(
 
 def sql_tokens(text: str) -> Iterator[SqlToken]:
     """All tokens of any text but white space and comments that end before the text does. Linear."""
-    for found in TOKENS.finditer(text):
-        kind = found.lastgroup
+    for match in TOKENS.finditer(text):
+        kind = match.lastgroup
         if kind == "space" or kind is None:
             continue
-        raw = found.group()
+        raw = match.group()
         if kind in ("string", "name"):
-            yield SqlToken(kind, _unquote(raw), "", found.start(), found.end())  # type: ignore[arg-type]
+            yield SqlToken(kind, _unquote(raw), "", match.start(), match.end())  # type: ignore[arg-type]
         else:
-            yield SqlToken(kind, raw, raw.upper(), found.start(), found.end())  # type: ignore[arg-type]
+            yield SqlToken(kind, raw, raw.upper(), match.start(), match.end())  # type: ignore[arg-type]
 
 
 def _unquote(raw: str) -> str:
@@ -140,23 +140,23 @@ def open_comments(text: str) -> str:
 
 def join_cut_words(text: str) -> str:
     """The text with words joined that comments cut: `DR/**/OP` is what a filter makes of it. Linear."""
-    kept: list[str] = []
+    pieces: list[str] = []
     done = looked = 0
     while (begin := text.find("/*", looked)) >= 0 and (close := text.find("*/", begin + 2)) >= 0:
         looked = close + 2
         if _is_in_word(text, begin - 1) and _is_in_word(text, looked):
-            kept.append(text[done:begin])
+            pieces.append(text[done:begin])
             done = looked
-    return "".join((*kept, text[done:])) if kept else text
+    return "".join((*pieces, text[done:])) if pieces else text
 
 
-def _is_in_word(text: str, place: int) -> bool:
-    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
+def _is_in_word(text: str, index: int) -> bool:
+    return 0 <= index < len(text) and (text[index].isalnum() or text[index] == "_")
 
 
 def _tokens(text: str, tokenizer: tokens.Tokenizer) -> list[SqlToken]:
     try:
-        return [_token(one, text) for one in islice(tokenizer.tokenize(text), MOST_TOKENS)]
+        return [_token(token, text) for token in islice(tokenizer.tokenize(text), MOST_TOKENS)]
     except SqlglotError:
         return list(islice(sql_tokens(text), MOST_TOKENS))
 

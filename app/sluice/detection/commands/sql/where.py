@@ -67,7 +67,7 @@ def compares_columns(tokens: Sequence[SqlToken]) -> bool:
     joints = tokens[COMPARISON :: COMPARISON + 1]
     return (
         len(tokens) == (COMPARISON + 1) * len(starts) - 1
-        and all(one.upper == "AND" for one in joints)
+        and all(joint.upper == "AND" for joint in joints)
         and all(_is_of_column(*tokens[start : start + COMPARISON]) for start in starts)
     )
 
@@ -93,8 +93,8 @@ def always_true(clause: str, table: Table = UNKNOWN_TABLE) -> bool | None:
 
 def _truth(node: exp.Expr | None, table: Table) -> bool | None:
     """True or False for every row, None where it depends on the row. What names no column holds for all."""
-    known = _decide(node, table)
-    return True if known is None and node is not None and is_rowless(node) else known
+    truth = _decide(node, table)
+    return True if truth is None and node is not None and is_rowless(node) else truth
 
 
 def _decide(node: exp.Expr | None, table: Table) -> bool | None:
@@ -133,12 +133,16 @@ def _complements(left: exp.Expr, right: exp.Expr) -> bool:
 def _predicate(node: exp.Expr | None, table: Table) -> bool | None:
     compare = _COMPARE.get(type(node))  # type: ignore[arg-type]
     if compare is not None and node is not None:
-        known = _compare_values(node, compare)
-        return (holds_of_every_row(node, table) or _judge_any(node, table)) if known is None else known
+        answer = _compare_values(node, compare)
+        return (holds_of_every_row(node, table) or _judge_any(node, table)) if answer is None else answer
     if isinstance(node, (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)):
         return True if _value(node.expression) in _MATCHES_ALL else None
     if isinstance(node, exp.In):
-        return True if any(one == node.this for one in node.expressions) else _judge_select(node, table)
+        return (
+            True
+            if any(expression == node.this for expression in node.expressions)
+            else _judge_select(node, table)
+        )
     if isinstance(node, exp.Between):
         return _read_between(node) or holds_of_every_row(node, table)
     if isinstance(node, exp.Exists):
@@ -160,8 +164,8 @@ def _judge_select(node: exp.In, table: Table) -> bool | None:
     select = query.this if isinstance(query, exp.Subquery) else query
     if not isinstance(select, exp.Select):
         return None
-    known = _judge_query(select, table)
-    return known if known is not True or selects(select, node.this) else None
+    answer = _judge_query(select, table)
+    return answer if answer is not True or selects(select, node.this) else None
 
 
 def _judge_query(select: Any, table: Table) -> bool | None:
@@ -175,11 +179,11 @@ def _judge_query(select: Any, table: Table) -> bool | None:
         return None
     origin = select.args.get("from_")
     within = table if origin is None else table.read_in(origin.this)
-    known = None if where is None else _truth(where.this, within or table)
-    if known is False:
+    truth = None if where is None else _truth(where.this, within or table)
+    if truth is False:
         return False
     of_all = origin is None or within is not None
-    return True if of_all and (where is None or known is True) else None
+    return True if of_all and (where is None or truth is True) else None
 
 
 def _compare_values(node: exp.Expr, compare: Callable[[Any, Any], bool]) -> bool | None:

@@ -57,28 +57,28 @@ def run_by_itself(content: str, reads: Reads) -> list[str]:
 
 def _crontab(content: str) -> Iterator[str]:
     """A user's crontab has no user's name before the command: what may be one is read in both ways."""
-    for found in _CRON.finditer(_COMMENT.sub("", content)):
-        yield found[2]
-        if found[1]:
-            yield f"{found[1]} {found[2]}"
+    for match in _CRON.finditer(_COMMENT.sub("", content)):
+        yield match[2]
+        if match[1]:
+            yield f"{match[1]} {match[2]}"
 
 
 def _unit(content: str) -> Iterator[str]:
-    for found in _UNIT.finditer(content.replace("\\\n", " ")):
-        yield found[1]
-    for found in _RULE.finditer(content):
-        yield found[1]
+    for match in _UNIT.finditer(content.replace("\\\n", " ")):
+        yield match[1]
+    for match in _RULE.finditer(content):
+        yield match[1]
 
 
 def _steps(content: str) -> Iterator[str]:
     content = _INSERTED.sub("$INSERTED", content)
     lines = content.split("\n")
-    for place, line in enumerate(lines):
-        found = _STEP.match(line)
-        if found is not None:
-            value = found[3].strip()
+    for index, line in enumerate(lines):
+        match = _STEP.match(line)
+        if match is not None:
+            value = match[3].strip()
             if value in ("", "|", ">", "|-", ">-", "|+", ">+", "["):
-                yield "\n".join(_block(lines, place + 1, len(found[1]), listed=found[2] is not None))
+                yield "\n".join(_block(lines, index + 1, len(match[1]), listed=match[2] is not None))
             else:
                 yield _unquote(value)
     for one in _GROOVY.finditer(content):
@@ -99,14 +99,14 @@ def _unquote(value: str) -> str:
         inner = value[1:-1]
         return inner.replace('\\"', '"') if value[0] == '"' else inner.replace("''", "'")
     if value[:1] == "[" and value[-1:] == "]":
-        return " ".join(_unquote(one.strip()) for one in value[1:-1].split(","))
+        return " ".join(_unquote(text.strip()) for text in value[1:-1].split(","))
     return value
 
 
 def _property_list(content: str) -> Iterator[str]:
     arrays = _ARRAY.findall(content) or [content]
     for array in arrays:
-        words = [_text(one) for one in _STRING.findall(array)]
+        words = [_text(text) for text in _STRING.findall(array)]
         if words:
             yield shlex.join(words)
 
@@ -118,8 +118,8 @@ def _text(escaped: str) -> str:
 
 
 def _package(content: str) -> Iterator[str]:
-    for found in _HOOK.finditer(content):
-        yield re.sub(r"\\(.)", r"\1", found[1])
+    for match in _HOOK.finditer(content):
+        yield re.sub(r"\\(.)", r"\1", match[1])
 
 
 _READERS: dict[Reads, Callable[[str], Iterator[str]]] = {

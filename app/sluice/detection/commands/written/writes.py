@@ -86,10 +86,10 @@ def may_patch(text: str) -> bool:
 def find_written_files(tool_name: str, walk: Walk, files: FilePatterns) -> Iterator[Written]:
     """The files among those that matter which the call writes, at most MOST_FILES."""
     likely = [
-        one.text
-        for one in walk.leaves
-        if (len(one.text) <= LONGEST_PATH and (" " not in one.text or _may_be_target(one)))
-        or may_patch(one.text)
+        leaf.text
+        for leaf in walk.leaves
+        if (len(leaf.text) <= LONGEST_PATH and (" " not in leaf.text or _may_be_target(leaf)))
+        or may_patch(leaf.text)
     ]
     keys = [key for key in walk.keys if _may_be_path(key)]
     if files.may_name_place(JOINT.join(likely + keys)):
@@ -240,10 +240,10 @@ _WRITERS = _TO_LAST | _TO_ANY | _IN_PLACE.keys() | _BY_FLAG.keys() | {"dd"}
 def files_of(command: Command) -> Iterator[tuple[str, str | None]]:
     """(path, content) of every file that the command writes, paths plain; None for a content not known."""
     content = None
-    for one in command.redirects:
-        if ">" in one.operator:
+    for redirect in command.redirects:
+        if ">" in redirect.operator:
             content = content or _content(command)
-            yield from _plain(one.target, content)
+            yield from _plain(redirect.target, content)
     if command.program in _WRITERS:
         for path in _paths(command):
             yield from _plain(path, _content(command))
@@ -259,16 +259,16 @@ def _paths(command: Command) -> Iterator[str]:
     program, args = command.program, command.args
     words = CommandWords(command)
     if program in _TO_LAST and words.operands:
-        yield [one for one in args if one[:1] != "-"][-1]
+        yield [arg for arg in args if arg[:1] != "-"][-1]
     if program in _TO_ANY:
-        yield from (one for one in args if one[:1] != "-")
+        yield from (arg for arg in args if arg[:1] != "-")
     letter = _IN_PLACE.get(program)
     if letter is not None and (
         letter in words.flags.letters or "--in-place" in {one.name for one in words.flags.each}
     ):
-        yield from (one for one in args if one[:1] != "-")
+        yield from (arg for arg in args if arg[:1] != "-")
     if program == "dd":
-        yield from (one[3:] for one in args if one.startswith("of="))
+        yield from (arg[3:] for arg in args if arg.startswith("of="))
     for flag in words.flags.each:
         if flag.name in _BY_FLAG.get(program, ()):
             yield flag.value or flag.following or ""
@@ -279,5 +279,5 @@ def _content(command: Command) -> str | None:
         return command.stdin
     if command.program in ("echo", "printf"):
         return compute_output(command.program, command.args, None)
-    texts = [one for one in command.args if " " in one]
+    texts = [arg for arg in command.args if " " in arg]
     return "\n".join(texts) or None
