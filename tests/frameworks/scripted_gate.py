@@ -12,9 +12,9 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.client import ActionNotDecided, AsyncGateClient, ClientOptions, NeedsHuman
+from sluice.client import ActionNotDecided, AsyncGateClient, ClientOptions, GateClient, NeedsHuman
 from sluice.client.answers import ActionAnswer, InputLocation
-from sluice.client.frameworks.tool_calls import ToolCallGate, name_action
+from sluice.client.frameworks.tool_calls import ToolCallGate
 from sluice.client.input_kinds import ACTION, OUTCOME
 
 if TYPE_CHECKING:
@@ -163,6 +163,17 @@ class ScriptedClient(AsyncGateClient):
         )
 
 
+class ScriptedThread(GateClient):
+    """The same for a framework without an event loop."""
+
+    def __init__(self, exchange: ScriptedExchange, journal: Path, agent_id: str = "scripted-agent") -> None:
+        self._scripted = exchange, journal, agent_id
+        super().__init__("nowhere:1", agent_id)
+
+    async def _make_client(self, *_: Any) -> AsyncGateClient:
+        return ScriptedClient(*self._scripted)
+
+
 @dataclass
 class Scenario:
     """Calls, gate and what ran. `restart` gives a client anew on the same journal, as a new process."""
@@ -201,11 +212,11 @@ class Scenario:
         """No tool ran that was not allowed, none twice, each with exactly what was judged; and those of the
         kinds that may run did, and reported what they did."""
         places = [one["place"] for one in self.ran]
+        names = {self.exchange.judged[name]["place"]: name for name in self.exchange.allowed}
         assert len(places) == len(set(places)), "a tool ran twice"
         for one in self.ran:
-            call = self.calls[one["place"]]
-            name = name_action(call.call_id, TOOL, call.arguments)
-            assert name in self.exchange.allowed, f"{one['kind']} ran and was not allowed"
+            assert one["place"] in names, f"{one['kind']} ran and was not allowed"
+            name = names[one["place"]]
             assert one == self.exchange.judged[name], "other arguments than judged"
             outcome = self.exchange.outcomes[name]
             assert outcome.get("error") == ("ToolFailed" if one["kind"] == "fails" else None), outcome

@@ -21,6 +21,7 @@ from sluice.client.guarded_calls import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
     from types import TracebackType
     from typing import Literal, Self
 
@@ -66,6 +67,15 @@ class GateClient:
     ) -> None:
         """Close."""
         self.close()
+
+    @property
+    def asynchronous(self) -> AsyncGateClient:
+        """The client on this one's thread; `submit` runs its coroutines there."""
+        return self._client
+
+    def submit(self, step: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine of `asynchronous` on this client's thread."""
+        return asyncio.run_coroutine_threadsafe(step, self._loop)
 
     def start(self) -> None:
         """See AsyncGateClient.start."""
@@ -170,7 +180,7 @@ class GateClient:
         return AsyncGateClient(cluster, agent_id, options)
 
     def _run(self, step: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(step, self._loop).result()
+        return self.submit(step).result()
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

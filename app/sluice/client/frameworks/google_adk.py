@@ -31,16 +31,13 @@ class GatePlugin(BasePlugin):
     def __init__(self, gate: ToolCallGate) -> None:
         super().__init__(name="sluice")
         self._gate = gate
-        self._warned = False
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
         """Warn once of tools that the model's provider runs."""
-        if not self._warned:
-            self._warned = True
-            offered = [tool.model_dump(exclude_none=True) for tool in llm_request.config.tools or ()]
-            warn_of_hosted({name for tool in offered for name in tool} - {FUNCTIONS})
+        offered = [field for tool in llm_request.config.tools or () for field in tool]
+        warn_of_hosted({name for name, value in offered if value is not None} - {FUNCTIONS})
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext

@@ -6,7 +6,6 @@ value with which the graph is resumed.
 
 from __future__ import annotations
 
-import warnings
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from sluice.client.answers import ClientError, NeedsHuman
 from sluice.client.async_client import AsyncGateClient
-from sluice.client.frameworks.tool_calls import name_action
+from sluice.client.frameworks.tool_calls import name_action, warn_of_hosted
 from sluice.client.guarded_calls import resolve_session_id
 from sluice.client.sync_client import GateClient
 
@@ -63,7 +62,6 @@ class GateMiddleware(AgentMiddleware):
         self._gate = gate
         self._rows_before = rows_before or {}
         self._resume_wait_s = resume_wait_s
-        self._warned = False
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
@@ -113,12 +111,12 @@ class GateMiddleware(AgentMiddleware):
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Warn of tools that the model's provider runs: no call of theirs passes here."""
-        self._warn(request)
+        _warn(request)
         return handler(request)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """The same."""
-        self._warn(request)
+        _warn(request)
         return await handler(request)
 
     def _judge(self, request: ToolCallRequest) -> _JudgedCall:
@@ -141,14 +139,9 @@ class GateMiddleware(AgentMiddleware):
         interrupt({**told, **ids})
         return self._resume_wait_s
 
-    def _warn(self, request: Any) -> None:
-        if not self._warned:
-            self._warned = True
-            hosted = [one.get("type") or one.get("name") for one in request.tools if isinstance(one, dict)]
-            if hosted:
-                warnings.warn(
-                    f"the gate does not see calls of {hosted}: the model's provider runs them", stacklevel=2
-                )
+
+def _warn(request: Any) -> None:
+    warn_of_hosted(tool.get("type") or tool.get("name") for tool in request.tools if isinstance(tool, dict))
 
 
 def _complete(request: ToolCallRequest) -> dict[str, Any]:

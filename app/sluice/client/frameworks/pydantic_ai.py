@@ -31,7 +31,6 @@ class GateCapability(AbstractCapability[Any]):
 
     def __init__(self, gate: ToolCallGate) -> None:
         self._gate = gate
-        self._warned = False
 
     def get_ordering(self) -> CapabilityOrdering:
         """The innermost, so that no other capability changes what was judged."""
@@ -39,9 +38,7 @@ class GateCapability(AbstractCapability[Any]):
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Warn once of tools that the model's provider runs."""
-        if not self._warned:
-            self._warned = True
-            warn_of_hosted(tool.kind for tool in request_context.model_request_parameters.native_tools)
+        warn_of_hosted(tool.kind for tool in request_context.model_request_parameters.native_tools)
         return request_context
 
     async def before_tool_execute(

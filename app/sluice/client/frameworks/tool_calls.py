@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import logging
@@ -145,10 +146,12 @@ def read_arguments(text: str | None) -> dict[str, Any]:
     return read
 
 
-def warn_of_hosted(names: Iterable[str]) -> None:
-    """Say at the start which tools run where no call of theirs can be intercepted."""
-    listed = sorted(names)
-    if listed:
-        logger.warning(
-            "the model's provider runs these tools, and the gate sees no call: %s", ", ".join(listed)
-        )
+def warn_of_hosted(names: Iterable[object]) -> None:
+    """Say in the log, once, which tools run where no call of theirs can be intercepted."""
+    _warn_of_hosted(", ".join(sorted(map(str, names))))
+
+
+@functools.cache
+def _warn_of_hosted(names: str) -> None:
+    if names:
+        logger.warning("the model's provider runs these tools, and the gate sees no call: %s", names)
