@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 DIGITS = 16
 """Of the digest, in hex: it tells trees apart and proves nothing, since a forger may write any version."""
-_DECIDING = {one.__name__: Path(one.__path__[0]) for one in (core, detection, text, sluice_topics)}
+_DECIDING = {
+    package.__name__: Path(package.__path__[0]) for package in (core, detection, text, sluice_topics)
+}
 
 
 @cache

@@ -116,7 +116,7 @@ class ProvenanceSource(Protocol):
     name: str
     """How it resolves them, for the record: http."""
 
-    async def resolve(self, tenant: str, uri: str, known: Known | None) -> ProvenanceAnswer:
+    async def resolve(self, tenant: str, uri: str, previous: Known | None) -> ProvenanceAnswer:
         """Never raises for what a server does, and ends in bounded time. May be cancelled. `tenant`: for
         whom, where what can be asked at once is shared out."""
 

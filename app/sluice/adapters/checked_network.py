@@ -78,14 +78,14 @@ class CheckedNetwork(httpcore2.AsyncNetworkBackend):
 
     async def _check_addresses(self, host: str) -> Sequence[str]:
         """One address that may not be asked refuses the host: a name with both kinds is up to something."""
-        found = await self._resolve(host)
-        if not found:
+        addresses = await self._resolve(host)
+        if not addresses:
             raise Unresolvable("the host has no address", "passing")
-        for address in found:
+        for address in addresses:
             refusal = find_refusal(address, allow_loopback=self._rules.allow_loopback)
             if refusal is not None:
                 raise Unresolvable(f"address not allowed: {refusal}")
-        return found
+        return addresses
 
     async def _resolve(self, host: str) -> Sequence[str]:
         if host in self._rules.pinned:
@@ -182,19 +182,19 @@ class HostNames:
 
 def _ask(system: System, host: str, asked: asyncio.Future[Sequence[str]]) -> None:
     try:
-        found = system(host, None, type=socket.SOCK_STREAM)
+        infos = system(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         _answer(asked, (), OSError(str(error)))
     else:
-        _answer(asked, tuple(dict.fromkeys(str(one[4][0]) for one in found)), None)
+        _answer(asked, tuple(dict.fromkeys(str(info[4][0]) for info in infos)), None)
 
 
-def _answer(asked: asyncio.Future[Sequence[str]], found: Sequence[str], error: OSError | None) -> None:
+def _answer(asked: asyncio.Future[Sequence[str]], addresses: Sequence[str], error: OSError | None) -> None:
     def deliver() -> None:
         if error is not None:
             asked.set_exception(error)
         else:
-            asked.set_result(found)
+            asked.set_result(addresses)
 
     with suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
         asked.get_loop().call_soon_threadsafe(deliver)

@@ -61,18 +61,18 @@ class EncodedPatterns:
     ) -> dict[str, Any]:
         """Return the closest entries of both sides for the part with the highest weighted sum of its
         figures."""
-        told: dict[str, Any] = {"harmful": [], "harmless": [], "lean": 0.0, "unknown": unknown}
+        fields: dict[str, Any] = {"harmful": [], "harmless": [], "lean": 0.0, "unknown": unknown}
         if rows is None:
-            return told
+            return fields
         figures = self.compute_figures(rows)
         best = int((figures @ weights).argmax())
         for name, side in zip(("harmful", "harmless"), self._sides, strict=True):
             places, cosines = find_closest(rows[best : best + 1], side, self._closest)
-            told[name] = [
-                [int(place), round(float(cosine), DECIMALS)]
-                for place, cosine in zip(places[0], cosines[0], strict=True)
+            fields[name] = [
+                [int(row), round(float(cosine), DECIMALS)]
+                for row, cosine in zip(places[0], cosines[0], strict=True)
             ]
-        return {**told, "lean": round(float(figures[best, 2]), DECIMALS)}
+        return {**fields, "lean": round(float(figures[best, 2]), DECIMALS)}
 
 
 class EncodedTexts:
@@ -87,7 +87,7 @@ class EncodedTexts:
             return {"nearest": []}
         best = (rows @ self._vectors.T).max(axis=0, keepdims=True)
         places = (-best[0]).argsort(kind="stable")[:most]
-        return {"nearest": [[int(one), round(float(best[0, one]), DECIMALS)] for one in places]}
+        return {"nearest": [[int(row), round(float(best[0, row]), DECIMALS)] for row in places]}
 
 
 def find_closest(
@@ -97,9 +97,9 @@ def find_closest(
     cosines = rows @ vectors.T
     most = min(most, len(vectors))
     places = (-cosines).argpartition(most - 1, axis=1)[:, :most]
-    found = _take_rows(cosines, places)
-    order = (-found).argsort(axis=1, kind="stable")
-    return _take_rows(places, order), _take_rows(found, order)
+    neighbours = _take_rows(cosines, places)
+    order = (-neighbours).argsort(axis=1, kind="stable")
+    return _take_rows(places, order), _take_rows(neighbours, order)
 
 
 def _take_rows(table: Any, places: NDArray[np.intp]) -> Any:
@@ -126,12 +126,12 @@ def fit_direction(
     middle = weights @ both / 2
     centred = both - middle
     weighted = centred * weights[:, None]
-    found = np.linalg.solve(
+    solution = np.linalg.solve(
         weighted.T @ centred + RIDGE * np.eye(both.shape[1]), weighted.T @ np.repeat([1.0, -1.0], counts)
     )
-    return found.astype(np.float32), np.float32(middle @ found)
+    return solution.astype(np.float32), np.float32(middle @ solution)
 
 
 def _find_best(cosines: NDArray[np.float32]) -> tuple[int, float]:
-    place = int(cosines.argmax())
-    return place, round(float(cosines[place]), DECIMALS)
+    index = int(cosines.argmax())
+    return index, round(float(cosines[index]), DECIMALS)

@@ -155,9 +155,14 @@ def _build_lesson(library: AnyLibrary) -> dict[str, Any]:
     if isinstance(library, NamedTexts):
         return {"texts": list(library.texts)}
     if isinstance(library, ActionLibrary):
-        harmful, harmless = ([one.rendered for one in side] for side in (library.harmful, library.harmless))
+        harmful, harmless = (
+            [action.rendered for action in side] for side in (library.harmful, library.harmless)
+        )
         return {"harmful": harmful, "harmless": harmless, "closest": CLOSEST}
-    attack, benign = [one.text for one in library.attack], [text for _, text in library.harmless]
+    attack, benign = (
+        [attack_text.text for attack_text in library.attack],
+        [text for _, text in library.harmless],
+    )
     calibration = library.calibration.model_dump(include={"at_least", "margin"})
     return {"attack": attack, "benign": benign, **calibration}
 

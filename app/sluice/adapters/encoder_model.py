@@ -52,12 +52,12 @@ class Encoder:
         """One row of 384 numbers a text. Only the first 254 word pieces of each count: see `parts`."""
         import numpy as np  # noqa: PLC0415 - a worker imports this module and computes nothing
 
-        tokens = [_frame(one.ids) for one in self._tokenizer.encode_batch(list(texts))]
+        tokens = [_frame(encoding.ids) for encoding in self._tokenizer.encode_batch(list(texts))]
         rows = np.empty((len(tokens), NUMBERS), np.float32)
-        by_length = sorted(range(len(tokens)), key=lambda place: len(tokens[place]))
+        by_length = sorted(range(len(tokens)), key=lambda index: len(tokens[index]))
         for start in range(0, len(by_length), self._together):
             places = by_length[start : start + self._together]
-            rows[places] = self._run([tokens[place] for place in places])
+            rows[places] = self._run([tokens[index] for index in places])
         return rows
 
     def split_window(self, window: str) -> list[str]:
@@ -69,9 +69,9 @@ class Encoder:
 
     def compute_unknown_share(self, windows: Sequence[str]) -> float:
         """Compute the share of the windows' word pieces that the vocabulary does not have; 0 without any."""
-        known = self._tokenizer.encode_batch(list(windows), add_special_tokens=False)
-        pieces = sum(len(one.ids) for one in known)
-        return sum(one.ids.count(self._unknown) for one in known) / pieces if pieces else 0.0
+        encodings = self._tokenizer.encode_batch(list(windows), add_special_tokens=False)
+        pieces = sum(len(encoding.ids) for encoding in encodings)
+        return sum(encoding.ids.count(self._unknown) for encoding in encodings) / pieces if pieces else 0.0
 
     def _run(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """The vectors of one batch, shorter texts filled up with what the mask leaves out."""
@@ -79,9 +79,9 @@ class Encoder:
 
         ids = np.zeros((len(tokens), max(map(len, tokens))), np.int64)
         mask = np.zeros_like(ids)
-        for row, one in enumerate(tokens):
-            ids[row, : len(one)] = one
-            mask[row, : len(one)] = 1
+        for row, token in enumerate(tokens):
+            ids[row, : len(token)] = token
+            mask[row, : len(token)] = 1
         vectors: NDArray[np.float32] = self._session.run(["vectors"], {"ids": ids, "mask": mask})[0]
         return vectors
 

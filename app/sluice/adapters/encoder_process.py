@@ -67,11 +67,11 @@ class Answering:
 
     def answer_all(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """One answer a question; a library is learnt in its place."""
-        asked = [(one, self._learn_or_find(one)) for one in messages]
-        questions = [(one, known) for one, known in asked if known is not None]
+        asked = [(message, self._learn_or_find(message)) for message in messages]
+        questions = [(message, library) for message, library in asked if library is not None]
         parts = [
-            [p for window in one["windows"] for p in self._encoder.split_window(window)]
-            for one, _ in questions
+            [p for window in message["windows"] for p in self._encoder.split_window(window)]
+            for message, _ in questions
         ]
         flat = [part for of_one in parts for part in of_one]
         rows = self._encoder.compute_vectors(flat) if flat else None
@@ -85,15 +85,15 @@ class Answering:
     def _answer(
         self,
         question: dict[str, Any],
-        known: Known,
+        library: Known,
         rows: NDArray[np.float32] | None,
     ) -> dict[str, Any]:
-        if isinstance(known, EncodedLibrary):
-            return known.answer(rows)
-        if isinstance(known, EncodedTexts):
-            return known.answer(rows, question.get("most", 0))
+        if isinstance(library, EncodedLibrary):
+            return library.answer(rows)
+        if isinstance(library, EncodedTexts):
+            return library.answer(rows, question.get("most", 0))
         unknown = self._encoder.compute_unknown_share(question["windows"])
-        return known.answer(rows, question.get("weights", [1.0, -1.0, 0.0]), round(unknown, DECIMALS))
+        return library.answer(rows, question.get("weights", [1.0, -1.0, 0.0]), round(unknown, DECIMALS))
 
     def _learn_or_find(self, message: dict[str, Any]) -> Known | None:
         if "id" in message:
@@ -126,9 +126,9 @@ class CachedVectors:
         import numpy as np  # noqa: PLC0415
 
         source = self._by + orjson.dumps(texts)
-        kept = self._kept.get(source)
-        if kept is not None:
-            return np.frombuffer(kept, "<f4").reshape(len(texts), NUMBERS)
+        stored = self._kept.get(source)
+        if stored is not None:
+            return np.frombuffer(stored, "<f4").reshape(len(texts), NUMBERS)
         rows = encoder.compute_vectors(texts)
         self._kept.put(source, rows.astype("<f4").tobytes())
         return rows
@@ -148,7 +148,7 @@ def _read(source: int, waiting: SimpleQueue[bytes]) -> None:
 def _take_batch(waiting: SimpleQueue[bytes], most: int) -> list[dict[str, Any]]:
     """Take the messages that wait, at least one, until their windows fill a batch."""
     batch = [orjson.loads(waiting.get())]
-    while sum(len(one.get("windows", ())) for one in batch) < most:
+    while sum(len(message.get("windows", ())) for message in batch) < most:
         try:
             batch.append(orjson.loads(waiting.get_nowait()))
         except Empty:
@@ -180,7 +180,7 @@ def main(options: dict[str, Any]) -> int:
     answering = Answering(encoder, options["libraries"], keep)
     while True:
         answers = answering.answer_all(_take_batch(waiting, options["batch"]))
-        output.write(b"".join(orjson.dumps(one) + b"\n" for one in answers))
+        output.write(b"".join(orjson.dumps(answer) + b"\n" for answer in answers))
 
 
 if __name__ == "__main__":

@@ -37,16 +37,16 @@ _SETTLED_S = 60
 (section 8.8.2.2, in its older and stricter reading)."""
 
 
-def build_conditions(known: Known | None) -> dict[str, str]:
+def build_conditions(previous: Known | None) -> dict[str, str]:
     """The fields of a request that may be answered with 304.
 
     A weak entity tag stands for a like meaning, and a date for whole seconds: neither would do for a hash.
     """
-    if known is None:
+    if previous is None:
         return {}
-    if known.etag is not None:
-        return {"if-none-match": known.etag}
-    return {} if known.last_modified is None else {"if-modified-since": known.last_modified}
+    if previous.etag is not None:
+        return {"if-none-match": previous.etag}
+    return {} if previous.last_modified is None else {"if-modified-since": previous.last_modified}
 
 
 def read_validators(fields: Mapping[str, str]) -> tuple[str | None, str | None]:
@@ -100,7 +100,7 @@ class HttpProvenance:
         self._lookup = lookup
         self._tls = tls
 
-    async def resolve(self, tenant: str, uri: str, known: Known | None) -> ProvenanceAnswer:
+    async def resolve(self, tenant: str, uri: str, previous: Known | None) -> ProvenanceAnswer:
         """Never raises for what a server does; `detail` is without a word of its own."""
         try:
             target = read_target(uri, self._rules)
@@ -108,7 +108,9 @@ class HttpProvenance:
             return ProvenanceAnswer(None, str(reason), "refused")
         try:
             async with asyncio.timeout(self._rules.timeout_ms / 1000):
-                return ProvenanceAnswer(await self._follow(target, known, partial(self._lookup, tenant)), "")
+                return ProvenanceAnswer(
+                    await self._follow(target, previous, partial(self._lookup, tenant)), ""
+                )
         except Unresolvable as reason:
             return ProvenanceAnswer(None, str(reason), reason.failure)
         except (TimeoutError, httpcore2.TimeoutException):
@@ -116,17 +118,17 @@ class HttpProvenance:
         except _OF_THE_SERVER as fault:
             return ProvenanceAnswer(None, _describe(fault), "passing")
 
-    async def _follow(self, target: HttpTarget, known: Known | None, lookup: Lookup) -> Known:
+    async def _follow(self, target: HttpTarget, previous: Known | None, lookup: Lookup) -> Known:
         """Through the redirects. Conditions go to the first server only: another's "unchanged" would be about
         something else. What was found behind a redirect has no validators for the same reason."""
         for hop in range(self._rules.max_redirects + 1):
-            answer = await self._ask(target, None if hop else known, lookup)
+            answer = await self._ask(target, None if hop else previous, lookup)
             if isinstance(answer, Known):
                 return answer._replace(etag=None, last_modified=None) if hop else answer
             target = follow_redirect(target, answer, self._rules)
         raise Unresolvable(f"redirected more than {self._rules.max_redirects} times")
 
-    async def _ask(self, target: HttpTarget, known: Known | None, lookup: Lookup) -> Known | str:
+    async def _ask(self, target: HttpTarget, previous: Known | None, lookup: Lookup) -> Known | str:
         """Return what lies there, or the Location of a redirect."""
         network = CheckedNetwork(self._rules, lookup, _HEAD_BYTES)
         connection = httpcore2.AsyncHTTPConnection(
@@ -135,21 +137,21 @@ class HttpProvenance:
             network_backend=network,
         )
         try:
-            response = await connection.handle_async_request(self._build_request(target, known))
+            response = await connection.handle_async_request(self._build_request(target, previous))
             fields = _read_fields(response.headers)
             if response.status in _MOVED:
                 return fields.get("location", "")
-            if response.status == _NOT_MODIFIED and known is not None and build_conditions(known):
-                return known
+            if response.status == _NOT_MODIFIED and previous is not None and build_conditions(previous):
+                return previous
             if response.status != _OK:
-                said = f"the server answered {response.status}"
-                raise Unresolvable(said, "passing" if response.status in _PASSING else "lasting")
+                reason = f"the server answered {response.status}"
+                raise Unresolvable(reason, "passing" if response.status in _PASSING else "lasting")
             network.left += 2 * self._rules.max_bytes
             return await self._read_body(response, fields)
         finally:
             await network.close()
 
-    def _build_request(self, target: HttpTarget, known: Known | None) -> httpcore2.Request:
+    def _build_request(self, target: HttpTarget, previous: Known | None) -> httpcore2.Request:
         sent = {
             "host": target.authority,
             "accept": "*/*",
@@ -163,7 +165,7 @@ class HttpProvenance:
             target=target.path.encode(),
         )
         connecting = {"connect": self._rules.timeout_ms / 2000}
-        fields = list((sent | build_conditions(known)).items())
+        fields = list((sent | build_conditions(previous)).items())
         return httpcore2.Request("GET", url, headers=fields, extensions={"timeout": connecting})
 
     async def _read_body(self, response: httpcore2.Response, fields: dict[str, str]) -> Known:
@@ -190,10 +192,10 @@ def _read_parts(response: httpcore2.Response) -> AsyncGenerator[bytes, None]:
 
 def _read_fields(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
     """Read the fields by lower-case name; repeated ones joined as RFC 9110, section 5.3 has it."""
-    found: dict[str, list[str]] = {}
+    joined: dict[str, list[str]] = {}
     for name, value in headers:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return {name: ", ".join(values) for name, values in found.items()}
+        joined.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return {name: ", ".join(values) for name, values in joined.items()}
 
 
 def _describe(fault: BaseException) -> str:

@@ -93,18 +93,18 @@ _LOOPBACK = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 def find_refusal(address: str, *, allow_loopback: bool) -> str | None:
     """Why nothing may connect to this address, None if it may. `allow_loopback`: for tests and the demo."""
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return "it is no address"
-    if allow_loopback and any(found in network for network in _LOOPBACK):
+    if allow_loopback and any(parsed in network for network in _LOOPBACK):
         return None
-    return None if _is_public(found) else f"{found} is no public address"
+    return None if _is_public(parsed) else f"{parsed} is no public address"
 
 
 def is_providers_name(host: str) -> bool:
     """Whether a host, in lower case, is one by which providers tell a machine about itself, or below one."""
     name = host.removesuffix(".")
-    return any(name == one or name.endswith(f".{one}") for one in _PROVIDERS_NAMES)
+    return any(name == provider or name.endswith(f".{provider}") for provider in _PROVIDERS_NAMES)
 
 
 def _is_public(address: Address) -> bool:

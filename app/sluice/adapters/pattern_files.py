@@ -37,7 +37,8 @@ def read_calibrations(library: str, folder: Path | None = None) -> dict[str, Act
             content = json_object(file.read_bytes())
             if content["library"] == library:
                 return {
-                    name: ActionCalibration.model_validate(one) for name, one in content["without"].items()
+                    name: ActionCalibration.model_validate(value)
+                    for name, value in content["without"].items()
                 }
         except (OSError, ValueError, KeyError, AttributeError) as wrong:
             raise PolicyError(f"embedding.patterns: {file}: {wrong}") from wrong

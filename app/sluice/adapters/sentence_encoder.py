@@ -73,7 +73,7 @@ class SentenceEncoder:
         """`directory`: where the model's files lie; `libraries`: those to learn at the start; `patterns`:
         those that a question may name; `kept`: a folder for the vectors of libraries, "" for none."""
         self._first = tuple(libraries)
-        self._patterns = {one.hash: one for one in patterns}
+        self._patterns = {pattern.hash: pattern for pattern in patterns}
         self._settings = settings
         self._options = ChildOptions(
             directory=str(directory),
@@ -104,9 +104,9 @@ class SentenceEncoder:
     async def ask(self, payload: object) -> object:
         """`payload` as `request_similarity` or `make_similarity_question` writes it. Raises PortUnavailable,
         and PortBusy where too many texts wait."""
-        known = self.recall(payload)
-        if known is not None:
-            return known
+        cached = self.recall(payload)
+        if cached is not None:
+            return cached
         asked = cast("dict[str, Any]", payload)
         library = self._find_library(asked)
         if library is None:
@@ -121,10 +121,10 @@ class SentenceEncoder:
         if library is None:
             return None
         key = _make_key(asked, library)
-        known = self._remembered.get(key)
-        if known is not None:
+        cached = self._remembered.get(key)
+        if cached is not None:
             self._remembered.move_to_end(key)
-        return known
+        return cached
 
     def is_crowded(self) -> bool:
         """See `Crowding`."""
@@ -172,18 +172,18 @@ class SentenceEncoder:
         }
         if isinstance(library, NamedTexts):
             answer = await child.ask(library, windows.texts, most=key[2][0])
-            near = [{"id": library.ids[place], "cosine": cosine} for place, cosine in answer["nearest"]]
+            near = [{"id": library.ids[index], "cosine": cosine} for index, cosine in answer["nearest"]]
             return {"model": child.model, "library": library.hash, "nearest": near}
         if isinstance(library, ActionLibrary):
             answer = await child.ask(library, windows.texts, weights=key[2])
             sides = {"harmful": library.harmful, "harmless": library.harmless}
             for name, side in sides.items():
                 answer_fields[name] = [
-                    {"id": side[place].id, "cosine": cosine} for place, cosine in answer[name]
+                    {"id": side[index].id, "cosine": cosine} for index, cosine in answer[name]
                 ]
             return {**answer_fields, "lean": answer["lean"], "unknown": answer["unknown"]}
         answer = await child.ask(library, windows.texts)
-        attack = _name_text(answer["attack"], [one.id for one in library.attack])
+        attack = _name_text(answer["attack"], [text_entry.id for text_entry in library.attack])
         return {
             **answer_fields,
             "attack": attack,
@@ -245,6 +245,6 @@ def _make_key(asked: dict[str, Any], library: AnyLibrary) -> Key:
     return library.hash, asked.get("windows", WHOLE_ACTIONS), weights, written
 
 
-def _name_text(found: list[Any] | None, ids: list[str]) -> dict[str, Any] | None:
+def _name_text(pair: list[Any] | None, ids: list[str]) -> dict[str, Any] | None:
     """A place in one side of a library, by the id of the text there."""
-    return None if found is None else {"id": ids[found[0]], "cosine": found[1]}
+    return None if pair is None else {"id": ids[pair[0]], "cosine": pair[1]}

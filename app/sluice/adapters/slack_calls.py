@@ -70,10 +70,10 @@ class SlackClient(WebClient):
 
 def _parse_object(body: str) -> dict[str, Any] | None:
     try:
-        said = json.loads(body)
+        reply = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return reply if isinstance(reply, dict) else None
 
 
 def _read_error(body: str) -> str:
@@ -162,7 +162,7 @@ class SlackCalls:
 
     async def fetch_history(self, channel: str, since_s: float) -> dict[str, str]:
         """The ts of each of our messages in a channel from that time on, by subject."""
-        found: dict[str, str] = {}
+        history: dict[str, str] = {}
         asked: dict[str, Any] = {"channel": channel, "oldest": f"{since_s:.6f}", "limit": HISTORY_PAGE}
         asked["include_all_metadata"] = True
         for _ in range(HISTORY_PAGES):
@@ -172,15 +172,15 @@ class SlackCalls:
                 if str(refused) != MISSING_SCOPE:
                     raise
                 log.warning("slack: without the scope channels:history a message may be posted twice")
-                return found
+                return history
             for message in page.get("messages", ()):
                 metadata = message.get("metadata") or {}
                 if metadata.get("event_type") == EVENT_TYPE:
-                    found[str(metadata.get("event_payload", {}).get("subject_id"))] = message["ts"]
+                    history[str(metadata.get("event_payload", {}).get("subject_id"))] = message["ts"]
             asked["cursor"] = (page.get("response_metadata") or {}).get("next_cursor")
             if not asked["cursor"]:
-                return found
-        return found
+                return history
+        return history
 
 
 def read_code(error: SlackApiError) -> str:

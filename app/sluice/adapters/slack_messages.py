@@ -92,8 +92,8 @@ class SlackMessages:
     def name_scope(self, pending: Pending) -> str | None:
         """The channel of whose turn it is."""
         fields = pending.records[0].fields if pending.records else {}
-        known = self._told.get(pending.subject)
-        group = fields.get("group") if known is None else (known.told.get("groups") or [None])[-1]
+        subject = self._told.get(pending.subject)
+        group = fields.get("group") if subject is None else (subject.told.get("groups") or [None])[-1]
         if "alarm_id" in fields:
             return self._places.channel_of(fields.get("tenant_id", ""), fields["recipient"], "alarm")
         what: Shown = "memory" if "memory_id" in fields else "escalation"
@@ -107,28 +107,28 @@ class SlackMessages:
 
     async def deliver(self, subject: str, records: Sequence[CommittedEvent]) -> None:
         """Bring the messages of one subject up to date. Raises TryLaterError and KafkaError."""
-        known = self._told.get(subject)
-        done = self._ended.get(subject, -1) if known is None else known.offset
-        new = [one for one in records if one.offset > done]
-        reported = None if known is None else ReportedSubject.read(known.told)
-        for one in new:
-            reported = apply_record(reported, one.fields)
+        notified = self._told.get(subject)
+        done = self._ended.get(subject, -1) if notified is None else notified.offset
+        new = [record for record in records if record.offset > done]
+        reported = None if notified is None else ReportedSubject.read(notified.told)
+        for event in new:
+            reported = apply_record(reported, event.fields)
         if reported is None or not new:
             return
         channels = self._list_channels(reported)
-        posted = [] if known is None else list(known.messages)
+        posted = [] if notified is None else list(notified.messages)
         if not channels and not posted:
             return
-        if known is None:
+        if notified is None:
             reported = await self._add_action(reported)
         if reported.is_narrowed and reported.narrowed is None:
             approved = await self._places.approved_of(reported)
             reported = replace(reported, narrowed=approved and shorten(approved, MESSAGE_CHARS))
         number, there = new[0].part[1], list(posted)
         for channel in channels:
-            if all(one.channel != channel for one in posted):
+            if all(posted_message.channel != channel for posted_message in posted):
                 posted.append(await self._post(reported, channel, new[0].timestamp_ms / 1000))
-                before = reported if known is None else ReportedSubject.read(known.told)
+                before = reported if notified is None else ReportedSubject.read(notified.told)
                 await self._keep(number, before, done, posted)
         for message in there:
             await self._update(reported, message)
@@ -142,8 +142,8 @@ class SlackMessages:
 
     def _list_channels(self, reported: ReportedSubject) -> list[str]:
         """Of each group that got it so far, in that order."""
-        found = [self._find_channel(reported, group) for group in reported.groups or (None,)]
-        return list(dict.fromkeys(one for one in found if one is not None))
+        channels = [self._find_channel(reported, group) for group in reported.groups or (None,)]
+        return list(dict.fromkeys(channel for channel in channels if channel is not None))
 
     def _find_channel(self, reported: ReportedSubject, group: str | None) -> str | None:
         what: Shown = "escalation" if reported.kind in {"action", "retrieval"} else "memory"
@@ -231,11 +231,11 @@ class SlackMessages:
         self, reported: ReportedSubject, new: Sequence[CommittedEvent], there: Sequence[PostedMessage]
     ) -> None:
         """An update notifies nobody; a reply under a message that was there does."""
-        is_turn = any(one.fields.get("schema") in (REMINDED, REROUTED) for one in new)
+        is_turn = any(event.fields.get("schema") in (REMINDED, REROUTED) for event in new)
         if not is_turn or reported.status != "waiting":
             return
         channel = self._find_channel(reported, reported.group)
-        under = next((one for one in there if one.channel == channel), None)
+        under = next((message for message in there if message.channel == channel), None)
         if under is not None:
             how: dict[str, Any] = {"channel": under.channel, "thread_ts": under.ts, **AS_WRITTEN}
             how |= {"text": write_reminder(reported), "reply_broadcast": True}
@@ -245,9 +245,9 @@ class SlackMessages:
         """The ts of a message of this subject that was posted without our knowing."""
         if reported.subject_id not in self._unsure and since_s > self._began_s + CLOCKS_APART_S:
             return None
-        oldest, found = self._posted.get(channel, (float("inf"), {}))
+        oldest, history = self._posted.get(channel, (float("inf"), {}))
         if since_s < oldest or reported.subject_id in self._unsure:
-            found = await self._slack.fetch_history(channel, since_s - CLOCKS_APART_S)
-            self._posted[channel] = (since_s, found)
+            history = await self._slack.fetch_history(channel, since_s - CLOCKS_APART_S)
+            self._posted[channel] = (since_s, history)
             self._unsure.discard(reported.subject_id)
-        return found.get(reported.subject_id)
+        return history.get(reported.subject_id)

@@ -40,8 +40,8 @@ class StoredCompilations:
             os.utime(file)
         except OSError:
             return None
-        kept = written[_HASH:]
-        return kept if written[:_HASH] == sha256(kept).hexdigest().encode() else None
+        content = written[_HASH:]
+        return content if written[:_HASH] == sha256(content).hexdigest().encode() else None
 
     def put(self, source: bytes, result: bytes) -> None:
         """Keep a result, whole or not at all, and drop the oldest of too many."""
@@ -50,17 +50,17 @@ class StoredCompilations:
             with NamedTemporaryFile(dir=self._folder, prefix=".", delete=False) as new:
                 new.write(sha256(result).hexdigest().encode() + result)
             Path(new.name).replace(self._locate_file(source))
-            kept = sorted(self._folder.glob("*.json"), key=lambda one: one.stat().st_mtime, reverse=True)
-            for one in kept[MOST_FILES:]:
-                one.unlink(missing_ok=True)
+            files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+            for path in files[MOST_FILES:]:
+                path.unlink(missing_ok=True)
 
     def _locate_file(self, source: bytes) -> Path:
         return self._folder / f"{sha256(_digest_code() + source).hexdigest()}.json"
 
 
 def _is_ours(path: Path) -> bool:
-    known = path.stat()
-    return known.st_uid == os.getuid() and not known.st_mode & _OTHERS_MAY_WRITE
+    status = path.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & _OTHERS_MAY_WRITE
 
 
 @cache

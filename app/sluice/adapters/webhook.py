@@ -117,8 +117,8 @@ def name_record(record: CommittedEvent) -> str:
 def write_body(record: CommittedEvent) -> bytes:
     """The record as the ledger has it, and where."""
     (topic, partition), offset = record.part, record.offset
-    place = {"topic": topic, "partition": partition, "offset": offset, "timestamp": record.timestamp_ms}
-    return orjson.dumps({"id": name_record(record), **place, "record": record.fields})
+    coordinates = {"topic": topic, "partition": partition, "offset": offset, "timestamp": record.timestamp_ms}
+    return orjson.dumps({"id": name_record(record), **coordinates, "record": record.fields})
 
 
 def sign_body(an_id: str, now_s: int, body: bytes, secret: bytes) -> dict[str, str]:

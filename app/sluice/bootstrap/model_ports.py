@@ -70,10 +70,10 @@ def build_analysis_ports(settings: Settings) -> dict[str, Port]:
 def _build_judges(settings: Settings, port: PromptedPort, in_context: PromptedPort) -> dict[str, Port]:
     """The judges' ports by name; they share answers, so that a question is asked once, alone or with others.
     `in_context`: about actions with a task or origins."""
-    kept = CachedAnswers(port, settings.analysis.max_kept)
+    cached = CachedAnswers(port, settings.analysis.max_kept)
     return {
-        judge.PORT: kept,
-        judge.TOGETHER: BatchedPort(kept),
+        judge.PORT: cached,
+        judge.TOGETHER: BatchedPort(cached),
         inbound.PORT_IN_CONTEXT: CachedAnswers(in_context, settings.analysis.max_kept),
     }
 
@@ -106,7 +106,7 @@ def build_trial_model(
         raise PolicyError(f"{group}.api_key: no key is set")
     if group == "analysis":
         port = PromptedPort(analysis.PROMPT, model)
-        judges = (PromptedPort(one, model) for one in (judge.PROMPT, inbound.JUDGE_IN_CONTEXT))
+        judges = (PromptedPort(prompt, model) for prompt in (judge.PROMPT, inbound.JUDGE_IN_CONTEXT))
         return model, {analysis.PORT: port, **_build_judges(settings, *judges)}
     ports = {
         name: CachedAnswers(PromptedPort(prompt, model), settings.grader.max_kept)
@@ -121,7 +121,7 @@ def build_hosted_model(options: HostedModelSettings, group: str, waiting: int | 
     if options.api_key is None:
         return None
     effort = None if options.effort == "none" else options.effort
-    named = options.model_dump(include={one.name for one in fields(ModelApiSettings)} - {"effort"})
+    named = options.model_dump(include={field.name for field in fields(ModelApiSettings)} - {"effort"})
     limits = LoadLimits(options.max_connections, waiting, options.failures_to_open, options.open_s)
     try:
         return GuardedModel(_build_model(options, ModelApiSettings(**named, effort=effort)), limits)
@@ -175,7 +175,7 @@ def _build_encoder(settings: Settings, policy: Policy | None) -> SentenceEncoder
         named = _list_pattern_digests(policy)
         first = [
             *_list_libraries(policy),
-            *(one for one in patterns if one.hash in named),
+            *(pattern for pattern in patterns if pattern.hash in named),
             *_list_policy_texts(policy),
         ]
     return make_encoder(settings, patterns, first)
@@ -185,26 +185,26 @@ def make_encoder(
     settings: Settings, patterns: Sequence[ActionLibrary], first: Sequence[AnyLibrary] = ()
 ) -> SentenceEncoder:
     """The encoder, which knows these libraries of known actions and learns `first` before a question."""
-    kept = settings.cache.folder
-    folder = str(Path(kept).expanduser() / "vectors") if kept else ""
+    stored = settings.cache.folder
+    folder = str(Path(stored).expanduser() / "vectors") if stored else ""
     bounds = EncoderSettings(threads=settings.embedding.threads)
     return SentenceEncoder(bounds, libraries=first, patterns=patterns, kept=folder)
 
 
 def _list_libraries(policy: Policy) -> list[SimilarityLibrary]:
     wanted = [bundle.memory.similarity for bundle in policy.bundles.values()]
-    return [one.library for one in wanted if one is not None and one.enabled]
+    return [group.library for group in wanted if group is not None and group.enabled]
 
 
 def _list_policy_texts(policy: Policy) -> list[NamedTexts]:
     """The policies of bundles among which the closest to an action are looked up."""
-    asking = [one for one in policy.bundles.values() if Policies.name in one.stages]
-    shelves: list[PolicyIndex] = [one.parts[Policies.name] for one in asking]
-    return [one.library for one in shelves if len(one.library.ids) > one.part.closest]
+    asking = [bundle for bundle in policy.bundles.values() if Policies.name in bundle.stages]
+    shelves: list[PolicyIndex] = [bundle.parts[Policies.name] for bundle in asking]
+    return [shelf.library for shelf in shelves if len(shelf.library.ids) > shelf.part.closest]
 
 
 def _list_pattern_digests(policy: Policy) -> set[str]:
     """Of the libraries that the bundles compare actions with."""
-    asking = [one for one in policy.bundles.values() if ActionSimilarity.name in one.stages]
-    parts = [one.parts[ActionSimilarity.name] for one in asking]
-    return {one.library for one in parts if one.enabled and one.library is not None}
+    asking = [bundle for bundle in policy.bundles.values() if ActionSimilarity.name in bundle.stages]
+    parts = [bundle.parts[ActionSimilarity.name] for bundle in asking]
+    return {part.library for part in parts if part.enabled and part.library is not None}

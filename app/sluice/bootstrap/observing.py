@@ -31,8 +31,8 @@ class TracesUnavailable(Exception):
 
 def build_span_writer(settings: Settings, service: str) -> SpanWriter | None:
     """None: the settings switch traces off. Raises TracesUnavailable."""
-    given = settings.traces
-    if not given.endpoint:
+    traces_settings = settings.traces
+    if not traces_settings.endpoint:
         return None
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - an extra
@@ -40,8 +40,8 @@ def build_span_writer(settings: Settings, service: str) -> SpanWriter | None:
         from sluice.observability.traces import SpanWriter, TraceSettings  # noqa: PLC0415 - as above
     except ImportError:
         raise TracesUnavailable("traces.endpoint: install the extra `traces`") from None
-    traced = TraceSettings(service, given.share, given.max_per_s)
-    return SpanWriter(OTLPSpanExporter(given.endpoint, timeout=EXPORT_S), traced)
+    traced = TraceSettings(service, traces_settings.share, traces_settings.max_per_s)
+    return SpanWriter(OTLPSpanExporter(traces_settings.endpoint, timeout=EXPORT_S), traced)
 
 
 class ObservedProcess(NamedTuple):

@@ -109,19 +109,21 @@ def build_worker(
     worker = settings.worker
     readiness = Readiness(worker.ready_file)
     stop_bound = StopBound(worker.close_timeout_s, worker.session_timeout_s, fail_stop, end_stopped)
-    given = _build_application_settings(settings)
-    return build_application(given, engine, fail_stop, readiness.note_partitions, stop_bound)
+    application_settings = _build_application_settings(settings)
+    return build_application(application_settings, engine, fail_stop, readiness.note_partitions, stop_bound)
 
 
 def build_policy_reducer(settings: Settings, stages: Mapping[str, Stage]) -> PolicyReducer:
     """From control records to decision points; `stages` adds gates to those that ship. Raises PolicyError."""
     if problem := describe_missing_trust(settings):
         raise PolicyError(problem)
-    known, named = (*list_shipped_stages(), *stages.values()), settings.policy
-    new_point = partial(_make_decision_point, settings, stages=known, values_key=_read_values_key(settings))
+    registered, named = (*list_shipped_stages(), *stages.values()), settings.policy
+    new_point = partial(
+        _make_decision_point, settings, stages=registered, values_key=_read_values_key(settings)
+    )
     ids = (named.default_bundle, new_point, named.default_quality_bundle)
     try:
-        return PolicyReducer(named.read_roots(), *ids, known, settings.build_audience())
+        return PolicyReducer(named.read_roots(), *ids, registered, settings.build_audience())
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
 
@@ -132,8 +134,8 @@ def build_decision_point(settings: Settings, policy: Policy, stages: Mapping[str
     Raises PolicyError.
     """
     try:
-        known = (*list_shipped_stages(), *stages.values())
-        return _make_decision_point(settings, policy, known, _read_values_key(settings))
+        registered = (*list_shipped_stages(), *stages.values())
+        return _make_decision_point(settings, policy, registered, _read_values_key(settings))
     except CoreError as wrong:
         raise PolicyError(str(wrong)) from wrong
 
@@ -162,19 +164,19 @@ def _read_values_key(settings: Settings) -> bytes | None:
 
 def build_decision_settings(settings: Settings, stages: Mapping[str, Stage]) -> DecisionSettings:
     """What a rerun must know of the settings; `stages` adds gates to those that ship. Raises PolicyError."""
-    given = settings.policy
+    policy_settings = settings.policy
     try:
-        roots = given.read_roots() if given.root_keys else None
+        roots = policy_settings.read_roots() if policy_settings.root_keys else None
     except CoreError as wrong:
         raise PolicyError(f"policy.root_keys: {wrong}") from wrong
     return DecisionSettings(
         (*list_shipped_stages(), *stages.values()),
         roots,
-        given.default_bundle,
-        given.default_quality_bundle,
-        given.environment,
+        policy_settings.default_bundle,
+        policy_settings.default_quality_bundle,
+        policy_settings.environment,
         settings.build_limits(),
-        int(given.max_lag_s * 1000),
+        int(policy_settings.max_lag_s * 1000),
         compute_decider_version(),
         settings.worker.app_id,
         settings.build_audience(),
@@ -201,14 +203,14 @@ def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, P
 
 def _build_provenance(settings: Settings) -> ProvenanceFeed:
     records = _build_compacted(settings, PROVENANCE_RECORDS)
-    kept = Kept(settings.provenance.max_recorded, settings.provenance.max_recorded_bytes)
-    return ProvenanceFeed(records, settings.policy.refresh_s, kept, SystemClock().wall_ms)
+    stored = Kept(settings.provenance.max_recorded, settings.provenance.max_recorded_bytes)
+    return ProvenanceFeed(records, settings.policy.refresh_s, stored, SystemClock().wall_ms)
 
 
 def _build_resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
     """Every worker has one; they share the references as one consumer group."""
-    given, names = settings.provenance, list_real_names(settings)
-    rules = HttpRules(**given.model_dump(include={one.name for one in fields(HttpRules)}))
+    group, names = settings.provenance, list_real_names(settings)
+    rules = HttpRules(**group.model_dump(include={one.name for one in fields(HttpRules)}))
     topic = KafkaProvenance(
         settings.kafka.connection,
         f"{settings.worker.app_id}-provenance",
@@ -221,7 +223,7 @@ def _build_resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
         topic,
         feed,
         ResolverSettings(
-            Shares(**given.model_dump(include={one.name for one in fields(Shares)})), given.min_interval_s
+            Shares(**group.model_dump(include={one.name for one in fields(Shares)})), group.min_interval_s
         ),
         SystemClock().wall_ms,
     )

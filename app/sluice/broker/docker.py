@@ -31,8 +31,8 @@ class DockerBroker:
 
     def is_alive(self) -> bool:
         """Whether the container runs."""
-        found = _find_container(self.container_id)
-        return found is not None and found.status == "running"
+        container = _find_container(self.container_id)
+        return container is not None and container.status == "running"
 
     def start(self) -> None:
         """Start the stopped container and wait until the broker answers. Raises BrokerError."""
@@ -50,9 +50,9 @@ class DockerBroker:
 
     def close(self) -> None:
         """Remove the container with its data."""
-        found = _find_container(self.container_id)
-        if found is not None:
-            found.remove(force=True, v=True)
+        container = _find_container(self.container_id)
+        if container is not None:
+            container.remove(force=True, v=True)
 
     def wait(self) -> None:
         """Return when it answers. Raises BrokerError after `READY_S` seconds or when the container ends."""
@@ -60,10 +60,10 @@ class DockerBroker:
             raise BrokerError(f"The broker's container did not answer at {self.bootstrap_servers}")
 
     def _require_container(self) -> Any:
-        found = _find_container(self.container_id)
-        if found is None:
+        container = _find_container(self.container_id)
+        if container is None:
             raise BrokerError("The broker's container is gone; start a new one")
-        return found
+        return container
 
 
 def launch(port: int | None = None, more: Mapping[str, str] | None = None) -> DockerBroker:

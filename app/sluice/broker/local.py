@@ -44,11 +44,11 @@ def read_manifest(path: Path = MANIFEST) -> dict[str, str]:
 
 def verify(folder: Path, expected: dict[str, str]) -> None:
     """Raises JarsError naming each jar that is missing, extra or altered; `folder` may hold nothing else."""
-    found = {path.name: path for path in folder.iterdir()}
-    faults = [f"missing: {name}" for name in sorted(expected.keys() - found.keys())]
-    faults += [f"not in the manifest: {name}" for name in sorted(found.keys() - expected.keys())]
-    both = sorted(expected.keys() & found.keys())
-    faults += [f"altered: {name}" for name in both if _compute_digest(found[name]) != expected[name]]
+    files = {path.name: path for path in folder.iterdir()}
+    faults = [f"missing: {name}" for name in sorted(expected.keys() - files.keys())]
+    faults += [f"not in the manifest: {name}" for name in sorted(files.keys() - expected.keys())]
+    both = sorted(expected.keys() & files.keys())
+    faults += [f"altered: {name}" for name in both if _compute_digest(files[name]) != expected[name]]
     if faults:
         raise JarsError(
             f"The jars in {folder} are not those of {MANIFEST.name}:\n  "
@@ -237,9 +237,9 @@ class LocalBroker:
     def _format(self, java: str) -> None:
         self.layout.data.mkdir(parents=True, exist_ok=True)
         config = str(self.layout.properties)
-        kept = self._locate_classes(java)
-        fresh = kept.with_name(f"{uuid.uuid4().hex}.new")
-        keeping = [] if kept.exists() else [f"-XX:ArchiveClassesAtExit={fresh}"]
+        classes = self._locate_classes(java)
+        fresh = classes.with_name(f"{uuid.uuid4().hex}.new")
+        keeping = [] if classes.exists() else [f"-XX:ArchiveClassesAtExit={fresh}"]
         tool = ["kafka.tools.StorageTool", "format", "-t", self.cluster_id or make_cluster_id(), "-c", config]
         users = None if self.security is None else self.security.write_users()
         tool += [] if users is None else [f"@{users}"]
@@ -257,7 +257,7 @@ class LocalBroker:
             )
         if keeping:
             with suppress(OSError):  # a JVM that cannot keep them goes on without
-                fresh.rename(kept)
+                fresh.rename(classes)
 
     def _launch(self, java: str) -> None:
         command = [*self._build_command(java), "kafka.Kafka", str(self.layout.properties)]
@@ -270,8 +270,8 @@ class LocalBroker:
 
     def _build_command(self, java: str) -> list[str]:
         classpath = str(self.layout.jars / "*")
-        kept = self._locate_classes(java)
-        sharing = [f"-XX:SharedArchiveFile={kept}"] if kept.exists() else []
+        classes = self._locate_classes(java)
+        sharing = [f"-XX:SharedArchiveFile={classes}"] if classes.exists() else []
         flags = [self.heap, "-XX:+IgnoreUnrecognizedVMOptions", *sharing]
         return [java, *flags, f"-Dlog4j2.configurationFile={LOG_CONFIG}", "-cp", classpath]
 
@@ -309,10 +309,10 @@ def launch(
 
 
 def _find_java() -> str:
-    found = shutil.which("java")
-    if found is None:
+    java = shutil.which("java")
+    if java is None:
         raise BrokerError("Java (java) is not on the PATH")
-    return os.fspath(found)
+    return os.fspath(java)
 
 
 def make_cluster_id() -> str:

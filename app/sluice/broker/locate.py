@@ -104,11 +104,11 @@ def start_broker(
 @contextmanager
 def open_broker(bootstrap_servers: str | None, work: Path) -> Iterator[Broker]:
     """`find_broker`, closed at the end whatever happens."""
-    found = find_broker(bootstrap_servers, work)
+    broker = find_broker(bootstrap_servers, work)
     try:
-        yield found
+        yield broker
     finally:
-        found.close()
+        broker.close()
 
 
 NAME = "broker.json"
@@ -131,12 +131,12 @@ def recall(home: Path) -> LocalBroker | DockerBroker | None:
     path = home / NAME
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        found = _read_docker(record) if record["kind"] == "docker" else _read_local(record)
+        broker = _read_docker(record) if record["kind"] == "docker" else _read_local(record)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise BrokerError(f"{path} is not what `sluice broker start` writes ({error}); remove it") from error
-    return found if found.is_alive() else None
+    return broker if broker.is_alive() else None
 
 
 @contextmanager
@@ -237,16 +237,16 @@ def read_status(home: Path, bootstrap_servers: str | None) -> Status | None:
     running = recall(home)
     if running is None:
         return None
-    known = Status(running.kind, running.bootstrap_servers, is_answering(running.bootstrap_servers))
-    return _add_local(known, running) if isinstance(running, LocalBroker) else known
+    status = Status(running.kind, running.bootstrap_servers, is_answering(running.bootstrap_servers))
+    return _add_local(status, running) if isinstance(running, LocalBroker) else status
 
 
-def _add_local(known: Status, broker: LocalBroker) -> Status:
+def _add_local(status: Status, broker: LocalBroker) -> Status:
     pid = broker.identity.pid if broker.identity else None
     return Status(
-        known.kind,
-        known.bootstrap_servers,
-        known.answers,
+        status.kind,
+        status.bootstrap_servers,
+        status.answers,
         pid,
         str(broker.layout.data),
         str(broker.layout.log),

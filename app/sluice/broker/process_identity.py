@@ -70,6 +70,6 @@ def _read_start(pid: int) -> str | None:
 
 def _read_start_by_ps(pid: int) -> str | None:
     listing = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
-    found = subprocess.run(listing, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603 - a number
-    state, _, started = found.stdout.strip().partition(" ")
+    listed = subprocess.run(listing, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603 - a number
+    state, _, started = listed.stdout.strip().partition(" ")
     return None if not started or state.startswith("Z") else started.strip()

@@ -69,14 +69,14 @@ class BrokerSecurity:
 
     def write_settings(self, port: int, user: str) -> dict[str, str]:
         """The environment by which a command of ours connects as `connect` does."""
-        given = self.connect(port, user)
+        connection = self.connect(port, user)
         settings = {
-            "bootstrap_servers": given.bootstrap_servers,
-            "security_protocol": given.security_protocol,
-            "ca_file": given.ca_file,
-            "sasl_mechanism": given.sasl_mechanism,
-            "username": given.username,
-            "password": given.password,
+            "bootstrap_servers": connection.bootstrap_servers,
+            "security_protocol": connection.security_protocol,
+            "ca_file": connection.ca_file,
+            "sasl_mechanism": connection.sasl_mechanism,
+            "username": connection.username,
+            "password": connection.password,
         }
         return {f"SLUICE_KAFKA__{name.upper()}": str(value) for name, value in settings.items()}
 
@@ -122,10 +122,10 @@ class BrokerSecurity:
                 f"{SECURITY_MODULES}.plain.PlainLoginModule required {plain};"
             ),
             **{
-                f"{listener}.{one.lower()}.sasl.jaas.config": (
+                f"{listener}.{mechanism.lower()}.sasl.jaas.config": (
                     f"{SECURITY_MODULES}.scram.ScramLoginModule required;"
                 )
-                for one in SCRAM
+                for mechanism in SCRAM
             },
             f"{listener}.oauthbearer.sasl.jaas.config": (
                 f"{SECURITY_MODULES}.oauthbearer.OAuthBearerLoginModule required;"
@@ -157,16 +157,16 @@ class BrokerSecurity:
         from cryptography import x509  # noqa: PLC0415 - few processes make certificates
         from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - as above
 
-        kept = self.folder / f"{name}-key.pem"
-        if kept.exists():
-            return kept
+        key_path = self.folder / f"{name}-key.pem"
+        if key_path.exists():
+            return key_path
         ca_key = load_pem_private_key((self.folder / "ca-key.pem").read_bytes(), None)
         ca = x509.load_pem_x509_certificate(self.ca_file.read_bytes())
         key = _make_key()
         certificate = _sign(name, key, ca, ca_key)  # type: ignore[arg-type]
         replace_secret(self.folder / f"{name}.pem", _write_certificate(certificate))
-        replace_secret(kept, _write_key(key))
-        return kept
+        replace_secret(key_path, _write_key(key))
+        return key_path
 
 
 def draw_passwords(*users: str) -> dict[str, str]:

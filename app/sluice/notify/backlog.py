@@ -110,18 +110,22 @@ class DeliveryBacklog:
         was_looking = at.is_looking
         at.next = position
         if was_looking and not at.is_looking:
-            at.subjects = {name: one for name, one in at.subjects.items() if not _is_over(one, at.old_until)}
+            at.subjects = {
+                name: pending for name, pending in at.subjects.items() if not _is_over(pending, at.old_until)
+            }
 
     def find_due(self, now: float) -> Pending | None:
         """The next one to deliver; None: nothing can be delivered now."""
         if self._is_blocked("", now):
             return None
-        ready = (one for at in self._parts.values() if not at.is_looking for one in at.subjects.values())
+        ready = (
+            pending for at in self._parts.values() if not at.is_looking for pending in at.subjects.values()
+        )
         return next(
             (
-                one
-                for one in ready
-                if one.not_before <= now and not self._is_blocked(self._scope_of(one), now)
+                pending
+                for pending in ready
+                if pending.not_before <= now and not self._is_blocked(self._scope_of(pending), now)
             ),
             None,
         )
@@ -143,7 +147,7 @@ class DeliveryBacklog:
     def list_committable(self) -> dict[Part, int]:
         """List the offset up to which each partition is delivered."""
         return {
-            part: min((one.records[0].offset for one in at.subjects.values()), default=at.next)
+            part: min((pending.records[0].offset for pending in at.subjects.values()), default=at.next)
             for part, at in self._parts.items()
             if not at.is_looking
         }
@@ -156,4 +160,4 @@ class DeliveryBacklog:
 
 
 def _is_over(pending: Pending, until: int) -> bool:
-    return any(one.offset < until and one.fields.get("schema") in ENDS for one in pending.records)
+    return any(record.offset < until and record.fields.get("schema") in ENDS for record in pending.records)

@@ -39,8 +39,8 @@ LONGEST_WAIT_S = 3600.0
 def parse_wait(retry_after: str) -> float | None:
     """The seconds of a Retry-After field (RFC 9110, section 10.2.3, without its dates); None where it has
     none."""
-    found = _WAIT.fullmatch(retry_after)
-    return None if found is None else min(float(found[0]), LONGEST_WAIT_S)
+    match = _WAIT.fullmatch(retry_after)
+    return None if match is None else min(float(match[0]), LONGEST_WAIT_S)
 
 
 class TryLaterError(Exception):
@@ -178,9 +178,9 @@ class Notifier:
         lost, came = await self._topic.read_changes()
         self._backlog.revoke(lost)
         if came:
-            await self._destination.assign([one.part for one in came])
-        for one in came:
-            self._backlog.assign(one)
+            await self._destination.assign([assigned.part for assigned in came])
+        for assigned_part in came:
+            self._backlog.assign(assigned_part)
         is_paused = self._backlog.is_full
         records, positions = await self._topic.read_some(wait_s, paused=is_paused)
         for record in records:
@@ -233,7 +233,7 @@ class Notifier:
 
 async def run_all(notifiers: Sequence[Notifier]) -> None:
     """Run them until all were stopped. Raises what the first one raised, after the others have stopped."""
-    tasks = [asyncio.create_task(one.run()) for one in notifiers]
+    tasks = [asyncio.create_task(notifier.run()) for notifier in notifiers]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:

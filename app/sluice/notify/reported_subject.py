@@ -118,9 +118,9 @@ class ReportedSubject:
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> ReportedSubject:
         """Read `fields`, of this release or of another one. Raises TypeError where a field is missing."""
-        known = {name: fields[name] for name in cls.__slots__ if name in fields}
+        own_fields = {name: fields[name] for name in cls.__slots__ if name in fields}
         lists = {name: tuple(fields.get(name, ())) for name in _LISTS}
-        return cls(**{**known, **lists})
+        return cls(**{**own_fields, **lists})
 
 
 def apply_record(subject: ReportedSubject | None, record: Mapping[str, Any]) -> ReportedSubject | None:
@@ -148,7 +148,7 @@ def apply_record(subject: ReportedSubject | None, record: Mapping[str, Any]) -> 
 
 def _apply_approval(subject: ReportedSubject, record: Mapping[str, Any]) -> ReportedSubject:
     """Apply an approval that left it waiting, and what the policy demands by then."""
-    still = [one for one in subject.approved_by if one not in (record.get("dropped") or ())]
+    still = [approver for approver in subject.approved_by if approver not in (record.get("dropped") or ())]
     return replace(
         subject,
         approvals=record["approvals"],

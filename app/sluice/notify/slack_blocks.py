@@ -50,11 +50,11 @@ def escape(text: str, most: int = FIELD_CHARS) -> str:
 
 def shorten(text: str, most: int) -> str:
     """The text as it is seen, at most so many characters, and how many were left out."""
-    seen = visible_text(text)
-    if len(seen) <= most:
-        return seen
-    subject = f" … {count_noun(len(seen) - most, 'character')} more"
-    return (seen[: max(0, most - len(subject))] + subject)[:most]
+    visible = visible_text(text)
+    if len(visible) <= most:
+        return visible
+    subject = f" … {count_noun(len(visible) - most, 'character')} more"
+    return (visible[: max(0, most - len(subject))] + subject)[:most]
 
 
 def write_headline(subject: ReportedSubject) -> str:
@@ -121,22 +121,22 @@ def build_plain_message(subject: ReportedSubject) -> dict[str, Any]:
 
 def _describe_looked_up(subject: ReportedSubject) -> list[Block]:
     """Describe the values of the action that were looked up and did not simply pass, one block each."""
-    found = []
-    for one in describe_values(subject.values[:MOST_VALUES], subject.agent):
-        value = "" if one.value is None else f"\n{shorten(one.value, FIELD_CHARS)}"
-        found.append(_build_section(f"{shorten(one.sentence, SECTION_CHARS - len(value))}{value}"))
-    more = len(subject.values) - len(found)
-    return [*found, _build_section(f"and {count_noun(more, 'other value')}")] if more > 0 else found
+    blocks = []
+    for words in describe_values(subject.values[:MOST_VALUES], subject.agent):
+        value = "" if words.value is None else f"\n{shorten(words.value, FIELD_CHARS)}"
+        blocks.append(_build_section(f"{shorten(words.sentence, SECTION_CHARS - len(value))}{value}"))
+    more = len(subject.values) - len(blocks)
+    return [*blocks, _build_section(f"and {count_noun(more, 'other value')}")] if more > 0 else blocks
 
 
 def _describe_approved(subject: ReportedSubject, narrowed: str | None) -> list[Block]:
     """Describe what exactly the approvals so far are for, while it waits."""
     if subject.status != "waiting" or not subject.approved_by:
         return []
-    said = f"Approved so far by {', '.join(subject.approved_by)}: "
+    approved = f"Approved so far by {', '.join(subject.approved_by)}: "
     if not subject.is_narrowed:
-        return [_build_section(f"{said}exactly what waits.")]
-    head = _build_section(f"{said}other parameters. An approval for others starts the count again.")
+        return [_build_section(f"{approved}exactly what waits.")]
+    head = _build_section(f"{approved}other parameters. An approval for others starts the count again.")
     pieces = [(narrowed or "")[at : at + PIECE_CHARS] for at in range(0, len(narrowed or ""), PIECE_CHARS)]
     return [head, *map(_build_preformatted, pieces)]
 
@@ -173,7 +173,7 @@ def build_form(
                 "fields": [_build_plain(f"{name}: {value}") for name, value in _list_facts(subject)],
             },
             _build_section(f"Why it waits: {subject.reason}"),
-            *(_build_preformatted(one) for one in pieces),
+            *(_build_preformatted(piece) for piece in pieces),
             *_describe_looked_up(subject),
             *_describe_approved(subject, subject.narrowed),
             {"type": "context", "elements": [_build_plain(f"{subject.subject_id} · {subject.digest}")]},
@@ -213,9 +213,9 @@ def build_notice_view(title: str, text: str) -> dict[str, Any]:
 
 def _list_facts(subject: ReportedSubject) -> list[tuple[str, str]]:
     if subject.kind == "alarm":
-        given = {"Tenant": subject.tenant, "Session": subject.session, "Reported by": subject.agent}
+        fields = {"Tenant": subject.tenant, "Session": subject.session, "Reported by": subject.agent}
         about = [("For", subject.role), ("Subject", subject.name), ("Raised", subject.expires_at)]
-        return [*about, *((name, value) for name, value in given.items() if value)]
+        return [*about, *((name, value) for name, value in fields.items() if value)]
     quorum = f", {subject.approvals} of {count_noun(subject.quorum, 'approval')}" if subject.quorum else ""
     facts = [
         ("Agent", subject.agent),
@@ -259,7 +259,7 @@ def _build_buttons(subject: ReportedSubject, page: str | None) -> list[Block]:
         return {"type": "button", "text": _build_plain(text), **more}
 
     answers = [("approve", "primary"), ("deny", "danger")]
-    found = [
+    blocks = [
         build_button(
             f"{decision.capitalize()} …",
             action_id=f"{DECISION_ACTION}_{decision}",
@@ -268,4 +268,4 @@ def _build_buttons(subject: ReportedSubject, page: str | None) -> list[Block]:
         )
         for decision, style in ([] if subject.own_key or subject.kind == "memory" else answers)
     ]
-    return found if page is None else [*found, build_button("Open", action_id=PAGE_ACTION, url=page)]
+    return blocks if page is None else [*blocks, build_button("Open", action_id=PAGE_ACTION, url=page)]

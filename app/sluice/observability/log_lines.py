@@ -70,19 +70,19 @@ def make_formatter(form: LogFormat) -> logging.Formatter:
 
 def describe_fault(fault: BaseException) -> str:
     """An exception and its causes in one line: types, places, and the text where it cannot be a payload."""
-    told: list[str] = []
-    seen: set[int] = set()
+    lines: list[str] = []
+    ids: set[int] = set()
     cause: BaseException | None = fault
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
+    while cause is not None and id(cause) not in ids:
+        ids.add(id(cause))
         frames = traceback.extract_tb(cause.__traceback__)[-MOST_FRAMES:]
         places = " < ".join(
-            f"{one.filename.rpartition('/')[2]}:{one.lineno} {one.name}" for one in reversed(frames)
+            f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in reversed(frames)
         )
         text = f": {cause}" if _may_speak(cause) else ""
-        told.append(f"{type(cause).__name__}{text}{f' at {places}' if places else ''}")
+        lines.append(f"{type(cause).__name__}{text}{f' at {places}' if places else ''}")
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return " ← ".join(told)
+    return " ← ".join(lines)
 
 
 def _may_speak(fault: BaseException) -> bool:
@@ -90,9 +90,9 @@ def _may_speak(fault: BaseException) -> bool:
 
 
 def _write_fault(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    given = event.pop("exc_info", None)
+    error = event.pop("exc_info", None)
     event.pop("stack_info", None)
-    fault = given[1] if isinstance(given, tuple) else given
+    fault = error[1] if isinstance(error, tuple) else error
     if isinstance(fault, BaseException):
         event["fault"] = describe_fault(fault)
     return event

@@ -68,14 +68,14 @@ def _read_all(ports: Mapping[int, int]) -> list[tuple[int, list[Metric]]]:
         for number, port in sorted(ports.items())
     }
     threads = ThreadPoolExecutor(len(connections), thread_name_prefix="worker-metrics")
-    asked = {number: threads.submit(_read_page, one) for number, one in connections.items()}
+    asked = {number: threads.submit(_read_page, opened) for number, opened in connections.items()}
     came, late = wait(asked.values(), READ_S)
     for number, connection in connections.items():
-        if asked[number] in late and (held := connection.sock) is not None:
+        if asked[number] in late and (sock := connection.sock) is not None:
             with suppress(OSError):  # its thread ends then, however slowly the page came
-                held.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
     threads.shutdown(wait=False, cancel_futures=True)
-    pages = {number: one.result() for number, one in asked.items() if one in came}
+    pages = {number: future.result() for number, future in asked.items() if future in came}
     return [(number, page) for number, page in pages.items() if page is not None]
 
 

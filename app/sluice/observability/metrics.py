@@ -57,7 +57,9 @@ class ProcessMetrics(Collector):
 
     def __init__(self, process: Process, registry: CollectorRegistry) -> None:
         """Registers itself: two of them need two registries."""
-        self._definitions = {one.name: one for one in METRICS if process in one.processes}
+        self._definitions = {
+            definition.name: definition for definition in METRICS if process in definition.processes
+        }
         self._lock = threading.Lock()
         self._numbers: dict[str, dict[Labels, float]] = {name: {} for name in self._definitions}
         self._histograms: dict[str, dict[Labels, Histogram]] = {name: {} for name in self._definitions}
@@ -68,18 +70,18 @@ class ProcessMetrics(Collector):
         with self._lock:
             numbers = self._numbers[name]
             for labels, count in counts.items():
-                place = self._bound(labels, numbers)
-                numbers[place] = numbers.get(place, 0) + count
+                bound = self._bound(labels, numbers)
+                numbers[bound] = numbers.get(bound, 0) + count
 
     def observe(self, name: str, values: Mapping[Labels, Iterable[float]]) -> None:
         """Add to a histogram, by labels, in the metric's unit."""
         with self._lock:
             histograms, bounds = self._histograms[name], self._definitions[name].buckets
             for labels, observed in values.items():
-                place = self._bound(labels, histograms)
-                histogram = histograms.get(place)
+                bound = self._bound(labels, histograms)
+                histogram = histograms.get(bound)
                 if histogram is None:
-                    histogram = histograms[place] = Histogram(bounds)
+                    histogram = histograms[bound] = Histogram(bounds)
                 histogram.observe(observed)
 
     def put(self, name: str, values: Mapping[Labels, float]) -> None:
@@ -98,7 +100,9 @@ class ProcessMetrics(Collector):
         with self._lock:
             numbers = {name: dict(values) for name, values in self._numbers.items()}
             histograms = {
-                name: {labels: (list(one.counts), one.total) for labels, one in values.items()}
+                name: {
+                    labels: (list(histogram.counts), histogram.total) for labels, histogram in values.items()
+                }
                 for name, values in self._histograms.items()
             }
         for name, definition in self._definitions.items():
@@ -117,8 +121,8 @@ class ProcessMetrics(Collector):
             )
 
     @staticmethod
-    def _bound(labels: Labels, known: Mapping[Labels, object]) -> Labels:
-        return labels if labels in known or len(known) < MOST_SERIES else (OTHER,) * len(labels)
+    def _bound(labels: Labels, series: Mapping[Labels, object]) -> Labels:
+        return labels if labels in series or len(series) < MOST_SERIES else (OTHER,) * len(labels)
 
 
 def _build_family(definition: MetricDefinition, numbers: Mapping[Labels, float]) -> Metric:

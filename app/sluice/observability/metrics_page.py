@@ -22,9 +22,9 @@ of the process (`process_resident_memory_bytes`, `process_start_time_seconds`, â
 def write_metrics_page() -> dict[str, str]:
     """The page: its path below docs/ and its text."""
     rows = [
-        f"| `{one.name}` | {', '.join(one.processes)} | {one.kind} | {one.unit} | "
-        f"{', '.join(f'`{label}`' for label in one.labels) or 'none'} | {one.meaning} |"
-        for one in METRICS
+        f"| `{definition.name}` | {', '.join(definition.processes)} | {definition.kind} | {definition.unit} "
+        f"| {', '.join(f'`{label}`' for label in definition.labels) or 'none'} | {definition.meaning} |"
+        for definition in METRICS
     ]
     labels = [f"| `{label}` | {meaning} |" for label, meaning in sorted(LABELS.items())]
     text = (

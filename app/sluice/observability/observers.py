@@ -26,43 +26,43 @@ class EngineObservers:
     def note_taken(self, records: Sequence[StagedRecord]) -> object:
         """What each made of them, in the observers' order; None of one that failed."""
         taken: list[object] = []
-        self._tell(lambda one: taken.append(one.note_taken(records)), lambda: taken.append(None))
+        self._tell(lambda observer: taken.append(observer.note_taken(records)), lambda: taken.append(None))
         return taken
 
     def note_commit(self, commit: Commit) -> None:
         """See EngineObserver."""
         taken = iter(commit.taken) if isinstance(commit.taken, list) else iter(())
-        self._tell(lambda one: one.note_commit(replace(commit, taken=next(taken, None))))
+        self._tell(lambda observer: observer.note_commit(replace(commit, taken=next(taken, None))))
 
     def note_state(self, state: EngineState) -> None:
         """See EngineObserver."""
-        self._tell(lambda one: one.note_state(state))
+        self._tell(lambda observer: observer.note_state(state))
 
     def note_fenced(self, partitions: int) -> None:
         """See EngineObserver."""
-        self._tell(lambda one: one.note_fenced(partitions))
+        self._tell(lambda observer: observer.note_fenced(partitions))
 
     def note_policy(self, contents: PolicyContents, refused: int) -> None:
         """See EngineObserver."""
-        self._tell(lambda one: one.note_policy(contents, refused))
+        self._tell(lambda observer: observer.note_policy(contents, refused))
 
     def note_at_hand(self, port: str) -> None:
         """See EngineObserver."""
-        self._tell(lambda one: one.note_at_hand(port))
+        self._tell(lambda observer: observer.note_at_hand(port))
 
     def note_question(self, port: str, status: str, took_s: float) -> None:
         """See EngineObserver."""
-        self._tell(lambda one: one.note_question(port, status, took_s))
+        self._tell(lambda observer: observer.note_question(port, status, took_s))
 
     def _tell(
         self, tell: Callable[[EngineObserver], None], failed: Callable[[], None] = lambda: None
     ) -> None:
-        for one in self._observers:
+        for observer in self._observers:
             try:
-                tell(one)
+                tell(observer)
             except Exception:
                 failed()
-                name = type(one).__name__
+                name = type(observer).__name__
                 if name not in self._faulty:
                     self._faulty.add(name)
                     log.exception("%s failed: what it shows may be wrong from here on", name)

@@ -73,13 +73,13 @@ class _GivenIds(IdGenerator):
 
     def generate_span_id(self) -> int:
         """The given one, once."""
-        given, self.span_id = self.span_id, None
-        return given or random.getrandbits(64) or 1
+        span_id, self.span_id = self.span_id, None
+        return span_id or random.getrandbits(64) or 1
 
     def generate_trace_id(self) -> int:
         """The given one, once."""
-        given, self.trace_id = self.trace_id, None
-        return given or random.getrandbits(128) or 1
+        trace_id, self.trace_id = self.trace_id, None
+        return trace_id or random.getrandbits(128) or 1
 
 
 class SpanWriter:
@@ -163,7 +163,7 @@ class WorkerTraces:
 
     def note_taken(self, records: Sequence[StagedRecord]) -> object:
         """The sampled ones; the others are not kept."""
-        return [one for one in records if self._is_sampled(one)]
+        return [record for record in records if self._is_sampled(record)]
 
     def note_commit(self, commit: Commit) -> None:
         """Write the spans of the inputs that this transaction decided."""
@@ -213,12 +213,14 @@ class WorkerTraces:
         each began."""
         came, decided, committed = times
         inner = own._replace(span_id=0)
-        took = [int(one["durationMs"] * _NS_PER_MS) for one in gates]
+        took = [int(gate["durationMs"] * _NS_PER_MS) for gate in gates]
         at = max(came, decided - sum(took))
         self._spans.write(names.READ, inner, own.span_id, (came, at), {})
-        for one, took_ns in zip(gates, took, strict=True):
-            said = {names.GATE_NAME: one["gate"], names.GATE_PASSED: one["passed"]}
-            self._spans.write(f"{names.GATE} {one['gate']}", inner, own.span_id, (at, at + took_ns), said)
+        for result, took_ns in zip(gates, took, strict=True):
+            attributes = {names.GATE_NAME: result["gate"], names.GATE_PASSED: result["passed"]}
+            self._spans.write(
+                f"{names.GATE} {result['gate']}", inner, own.span_id, (at, at + took_ns), attributes
+            )
             at += took_ns
         self._spans.write(names.COMMIT, inner, own.span_id, (decided, committed), {})
 

@@ -30,7 +30,7 @@ def find_deciding_gate(verdict: dict[str, Any]) -> str:
     gates, outcome = verdict["gateResults"], verdict["outcome"]
     if not gates:
         return BEFORE
-    objecting = [one["gate"] for one in gates if not one["passed"]]
+    objecting = [item["gate"] for item in gates if not item["passed"]]
     if outcome == "ALLOW" or not objecting:
         return NONE
     gate: str = objecting[-1] if outcome == "BLOCK" else objecting[0]
@@ -150,10 +150,10 @@ class _TakenCounts:
         gate = find_deciding_gate(body)
         self._counts["sluice_verdicts_total"][gate, body["outcome"], body["enforcement"]] += 1
         durations = self._gate_ms
-        for one in body["gateResults"]:
-            durations[one["gate"]].append(one["durationMs"])
-            if not one["passed"]:
-                self._failed[one["gate"]] += 1
+        for result in body["gateResults"]:
+            durations[result["gate"]].append(result["durationMs"])
+            if not result["passed"]:
+                self._failed[result["gate"]] += 1
 
     def _count_gates(self) -> None:
         results, seconds = self._counts["sluice_gate_results_total"], self._observed["sluice_gate_seconds"]
@@ -163,7 +163,7 @@ class _TakenCounts:
                 results[gate, "failed"] += failed
             if len(durations) > failed:
                 results[gate, "passed"] += len(durations) - failed
-            seconds[(gate,)] += [one / _MS_PER_S for one in durations]
+            seconds[(gate,)] += [duration / _MS_PER_S for duration in durations]
 
     def _time_inputs(self, committed_ms: int) -> None:
         """Time each input from the broker's timestamp; what time alone led to answers none."""

@@ -75,7 +75,7 @@ BEFORE = "tier_auth"
 
 def answer_nothing(requests: Sequence[Request]) -> list[Answer]:
     """No port is there."""
-    return [nobody(one) for one in requests]
+    return [nobody(request) for request in requests]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,25 +144,25 @@ class Likeness:
         judging = copy(bundle)
         judging.parts = {**bundle.parts, ActionSimilarity.name: part.model_copy(update=changes)}
         if ActionSimilarity.name not in bundle.stages:
-            place = bundle.stages.index(AFTER) + 1 if AFTER in bundle.stages else 1
-            judging.stages = (*bundle.stages[:place], ActionSimilarity.name, *bundle.stages[place:])
+            index = bundle.stages.index(AFTER) + 1 if AFTER in bundle.stages else 1
+            judging.stages = (*bundle.stages[:index], ActionSimilarity.name, *bundle.stages[index:])
         return judging
 
 
 def drop_similarity(bundle: Bundle) -> Bundle:
     """The bundle without the gate."""
     judging = copy(bundle)
-    judging.stages = tuple(one for one in bundle.stages if one != ActionSimilarity.name)
+    judging.stages = tuple(stage for stage in bundle.stages if stage != ActionSimilarity.name)
     return judging
 
 
 def add_hosted(bundle: Bundle, *, in_doubt: bool = False) -> Bundle:
     """The bundle with the gates that ask a hosted model, which needs no proof to be measured. `in_doubt`:
     they ask only about what similarity does not let pass."""
-    missing = tuple(one for one in JUDGING if one not in bundle.stages)
-    place = bundle.stages.index(BEFORE) if BEFORE in bundle.stages else len(bundle.stages)
+    missing = tuple(gate for gate in JUDGING if gate not in bundle.stages)
+    index = bundle.stages.index(BEFORE) if BEFORE in bundle.stages else len(bundle.stages)
     judging = copy(bundle)
-    judging.stages = (*bundle.stages[:place], *missing, *bundle.stages[place:])
+    judging.stages = (*bundle.stages[:index], *missing, *bundle.stages[index:])
     asked: dict[str, Any] = {"ask": "in_doubt"} if in_doubt else {}
     part: CausalPolicy = bundle.parts[Causal.name]
     compiled: Qualitative = bundle.parts[Grader.name]
@@ -196,7 +196,7 @@ def judge_actions(  # noqa: PLR0913 - what a panel is judged under
     neutral = [row.tool for row in rows if row.tool and row.tool not in registered]
     entries = [*make_neutral_entries(TENANT, [row.agent for row in rows], neutral), *tools]
     if Causal.name in bundle.stages:
-        entries = [_constrain(one) if one.kind == "agent" else one for one in entries]
+        entries = [_constrain(entry) if entry.kind == "agent" else entry for entry in entries]
     registry = build_registry(entries)
     points = {}
     for file in dict.fromkeys(row.file for row in rows):
@@ -210,7 +210,7 @@ def judge_actions(  # noqa: PLR0913 - what a panel is judged under
         for number, row in enumerate(rows, start=1)
     )
     alone = likeness is None and ask is answer_nothing
-    decisions = (one() for one in judges) if alone else decide_together(judges, ask, HOSTED_PORTS)
+    decisions = (decide() for decide in judges) if alone else decide_together(judges, ask, HOSTED_PORTS)
     for row, decision in zip(rows, decisions, strict=True):
         yield _judge_decision(row, decision)
 
@@ -239,6 +239,8 @@ def _judge_decision(row: ActionRow, decision: Decision) -> JudgedAction:
         return JudgedAction(row, UNREADABLE, None, str(verdict))
     failed = [gate["gate"] for gate in verdict["gateResults"] if not gate["passed"]]
     gate = None if not failed else failed[-1 if verdict["outcome"] == "BLOCK" else 0]
-    details = [one["detail"] for one in verdict["gateResults"] if one["gate"] == ActionSimilarity.name]
-    band = next((one.get("band") for one in details), None)
+    details = [
+        result["detail"] for result in verdict["gateResults"] if result["gate"] == ActionSimilarity.name
+    ]
+    band = next((detail.get("band") for detail in details), None)
     return JudgedAction(row, verdict["outcome"], gate, verdict["blockReason"], band, verdict["tier"])

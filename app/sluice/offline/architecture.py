@@ -75,7 +75,7 @@ def find_package_arrows(
     for importer, imported in imports.items():
         here = places.get(importer)
         if here is not None:
-            there = {places[one] for one in imported if one in places} - {here}
+            there = {places[module] for module in imported if module in places} - {here}
             rests.setdefault(here, set()).update(there)
     return {name: frozenset(rests[name]) for name in sorted(rests)}
 
@@ -86,7 +86,7 @@ def find_knots(arrows: Arrows) -> list[frozenset[str]]:
     together = {
         frozenset(other for other in reached[name] if name in reached[other]) | {name} for name in arrows
     }
-    return sorted((one for one in together if len(one) > 1), key=min)
+    return sorted((knot for knot in together if len(knot) > 1), key=min)
 
 
 def sort_into_floors(arrows: Arrows) -> list[list[str]]:
@@ -98,8 +98,8 @@ def sort_into_floors(arrows: Arrows) -> list[list[str]]:
     def place_on_floor(name: str) -> int:
         if name not in floor:
             knot = knot_of.get(name, frozenset({name}))
-            below = {one for member in knot for one in arrows.get(member, ()) if one not in knot}
-            level = 1 + max((place_on_floor(one) for one in below), default=-1)
+            below = {other for member in knot for other in arrows.get(member, ()) if other not in knot}
+            level = 1 + max((place_on_floor(other) for other in below), default=-1)
             floor.update(dict.fromkeys(knot, level))
         return floor[name]
 
@@ -124,7 +124,7 @@ def _draw_section(arrows: Arrows) -> str:
     knots = find_knots(arrows)
     knotted = "".join(_KNOTS.format(", ".join(sorted(knot))) for knot in knots)
     rows = [
-        f"| {level} | `{name}` | {', '.join(f'`{one}`' for one in sorted(arrows[name])) or 'nothing'} |"
+        f"| {level} | `{name}` | {', '.join(f'`{arrow}`' for arrow in sorted(arrows[name])) or 'nothing'} |"
         for level, names in reversed(list(enumerate(sort_into_floors(arrows))))
         for name in names
     ]
@@ -140,20 +140,20 @@ def read_imports(*packages: str) -> dict[str, set[str]]:
 
 def _locate_modules(modules: Iterable[str], root: str, *, loose: bool) -> dict[str, str]:
     """Return by module below `root` the package below it in which it lies."""
-    below = [one for one in modules if one.startswith(f"{root}.")]
-    first = {one: one.removeprefix(f"{root}.").partition(".")[0] for one in below}
-    packages = {first[one] for one in below if one != f"{root}.{first[one]}"}
-    return {one: name if name in packages or not loose else LOOSE for one, name in first.items()}
+    below = [module for module in modules if module.startswith(f"{root}.")]
+    first = {module: module.removeprefix(f"{root}.").partition(".")[0] for module in below}
+    packages = {first[module] for module in below if module != f"{root}.{first[module]}"}
+    return {module: name if name in packages or not loose else LOOSE for module, name in first.items()}
 
 
 def _find_reached(name: str, arrows: Arrows) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [name]
     while waiting:
-        new = arrows.get(waiting.pop(), frozenset()) - found
-        found |= new
+        new = arrows.get(waiting.pop(), frozenset()) - reached
+        reached |= new
         waiting += new
-    return found
+    return reached
 
 
 def _write_drawing(arrows: Arrows, knots: list[frozenset[str]]) -> str:
@@ -162,13 +162,13 @@ def _write_drawing(arrows: Arrows, knots: list[frozenset[str]]) -> str:
     between: dict[str, frozenset[str]] = {}
     for name, rests in arrows.items():
         here = box.get(name, name)
-        there = {box.get(one, one) for one in rests} - {here}
+        there = {box.get(other, other) for other in rests} - {here}
         between[here] = between.get(here, frozenset()) | there
     lines = ["```mermaid", "flowchart TB"]
     lines += [f'    {_make_id(name)}["{label.get(name, name)}"]' for name in between]
     for name, rests in between.items():
-        further = {far for one in rests for far in _find_reached(one, between)}
-        lines += [f"    {_make_id(name)} --> {_make_id(one)}" for one in sorted(rests - further)]
+        further = {far for other in rests for far in _find_reached(other, between)}
+        lines += [f"    {_make_id(name)} --> {_make_id(other)}" for other in sorted(rests - further)]
     return "\n".join([*lines, "```"])
 
 

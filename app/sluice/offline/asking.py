@@ -93,14 +93,14 @@ def decide_together(judges: Iterable[Judge], ask: Ask, may_fail: Container[str] 
     Raises NotMeasured where a port does not answer, unless it is one of `may_fail`.
     """
     waiting = iter(judges)
-    while going := [_Going(one, may_fail) for one in islice(waiting, TOGETHER)]:
-        left = [one for one in going if one.decide()]
+    while going := [_Going(judge, may_fail) for judge in islice(waiting, TOGETHER)]:
+        left = [run for run in going if run.decide()]
         while left:
-            answers = ask([one.open for one in left if one.open is not None])
-            for one, answer in zip(left, answers, strict=True):
-                one.take(answer)
-            left = [one for one in left if one.decide()]
-        yield from (one.decision for one in going)
+            answers = ask([run.open for run in left if run.open is not None])
+            for run, answer in zip(left, answers, strict=True):
+                run.take(answer)
+            left = [run for run in left if run.decide()]
+        yield from (run.decision for run in going)
 
 
 class _Going:
@@ -146,15 +146,19 @@ class HeldInputs:
             )
         if len(self._values) > len(book) + len(book.open):
             waiting: list[QuarantinedMemory | Escalation] = [*book.all_held, *book.open.oldest_first()]
-            held = {(one.topic, one.partition, one.offset) for one in waiting}
-            self._values = {place: value for place, value in self._values.items() if place in held}
+            waiting_for = {(record.topic, record.partition, record.offset) for record in waiting}
+            self._values = {
+                coordinates: value
+                for coordinates, value in self._values.items()
+                if coordinates in waiting_for
+            }
 
     async def ask(self, payload: object) -> object:
         """The value's bytes at `payload` {topic, partition, offset}. Raises PortUnavailable."""
-        place: Any = payload
-        value = self._values.get((place["topic"], place["partition"], place["offset"]))
+        coordinates: Any = payload
+        value = self._values.get((coordinates["topic"], coordinates["partition"], coordinates["offset"]))
         if value is None:
-            raise PortUnavailable(f"nothing that waits was read at {place}")
+            raise PortUnavailable(f"nothing that waits was read at {coordinates}")
         return value
 
 
@@ -186,7 +190,8 @@ class EarlierDecisions:
         asked: Any = payload
         return {
             "parents": {
-                one: self._find_trust(one, asked["tenant"], asked["approved"]) for one in asked["memories"]
+                memory_id: self._find_trust(memory_id, asked["tenant"], asked["approved"])
+                for memory_id in asked["memories"]
             }
         }
 

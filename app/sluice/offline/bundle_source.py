@@ -92,14 +92,16 @@ def _apply_change(base: Any, own: Any, where: str) -> Any:
         return {**base, **own, **both}
     if not (isinstance(base, list) and isinstance(own, list)):
         return own
-    known, said = list_names(base), list_names(own)
-    if known is None or said is None:
+    base_names, own_names = list_names(base), list_names(own)
+    if base_names is None or own_names is None:
         return own
-    if len(set(said)) != len(said):
-        raise BundleError(f"{where}: {next(one for one in said if said.count(one) > 1)} is said twice")
-    new = dict(zip(said, own, strict=True))
-    kept = [new.pop(name, one) for name, one in zip(known, base, strict=True)]
-    return [*kept, *new.values()]
+    if len(set(own_names)) != len(own_names):
+        raise BundleError(
+            f"{where}: {next(name for name in own_names if own_names.count(name) > 1)} is said twice"
+        )
+    new = dict(zip(own_names, own, strict=True))
+    merged = [new.pop(name, member) for name, member in zip(base_names, base, strict=True)]
+    return [*merged, *new.values()]
 
 
 def _remove(bundle: dict[str, Any], removed: Any, where: str) -> None:
@@ -113,15 +115,15 @@ def _remove(bundle: dict[str, Any], removed: Any, where: str) -> None:
         *above, last = path.split(".")
         for step in above:
             holder = holder.get(step) if isinstance(holder, dict) else None
-        found: Any = holder.get(last, []) if isinstance(holder, dict) else []
-        known = list(found) if isinstance(found, dict) else list_names(found) or []
-        if absent := [name for name in names if name not in known]:
+        items: Any = holder.get(last, []) if isinstance(holder, dict) else []
+        names_there = list(items) if isinstance(items, dict) else list_names(items) or []
+        if absent := [name for name in names if name not in names_there]:
             raise BundleError(f"{where}.{path}: there is no {', '.join(absent)}")
-        if isinstance(found, dict):
-            holder[last] = {name: one for name, one in found.items() if name not in names}
+        if isinstance(items, dict):
+            holder[last] = {name: value for name, value in items.items() if name not in names}
         else:
-            kept = zip(known, found, strict=True)
-            holder[last] = [one for name, one in kept if name not in names]
+            pairs = zip(names_there, items, strict=True)
+            holder[last] = [member for name, member in pairs if name not in names]
 
 
 def _find_named_file(path: Path, name: str, field: str) -> Path:
@@ -137,10 +139,10 @@ def _find_file_near(folder: Path, name: str, where: str) -> Path:
     leads_out = PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive or "\\" in name
     if leads_out or ".." in PurePosixPath(name).parts or "\0" in name:
         raise BundleError(f"{where}: {name!r} is not beside or below the bundle's file")
-    found = folder / name
-    if not found.resolve().is_relative_to(folder.resolve()):
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
         raise BundleError(f"{where}: {name!r} is a link out of the bundle's folder")
-    return found
+    return path
 
 
 def _read_document(path: Path) -> dict[str, Any]:
@@ -155,32 +157,30 @@ def _append(bundle: dict[str, Any], more: dict[str, Any], name: str) -> None:
         if key == BUDGETS:
             bundle.update(_fill(bundle, value, f"{name}: $.{BUDGETS}"))
             continue
-        place = _PLACES.get(key, PATTERNS)
+        location = _PLACES.get(key, PATTERNS)
         holder = bundle
-        for step in place:
+        for step in location:
             holder = holder.setdefault(step, {})
             if not isinstance(holder, dict):
-                raise BundleError(f"$.{'.'.join(place)}: not an object")
+                raise BundleError(f"$.{'.'.join(location)}: not an object")
         holder[key] = _merge(holder[key], value, f"{name}: $.{key}") if key in holder else value
 
 
-def _fill(said: dict[str, Any], profile: Any, where: str) -> dict[str, Any]:
+def _fill(own: dict[str, Any], profile: Any, where: str) -> dict[str, Any]:
     """Add the profile's fields to what was said, where nothing was said, at any depth. Raises BundleError if
     the profile has anything but an object where an object was said."""
     if not isinstance(profile, dict):
         raise BundleError(f"{where}: not an object")
-    objects = {name: one for name, one in said.items() if name in profile and isinstance(one, dict)}
-    filled = {name: _fill(one, profile[name], f"{where}.{name}") for name, one in objects.items()}
-    return {**profile, **said, **filled}
+    objects = {name: value for name, value in own.items() if name in profile and isinstance(value, dict)}
+    filled = {name: _fill(value, profile[name], f"{where}.{name}") for name, value in objects.items()}
+    return {**profile, **own, **filled}
 
 
-def _merge(known: Any, more: Any, where: str) -> Any:
+def _merge(base: Any, more: Any, where: str) -> Any:
     """Lists one after the other, objects field by field. Raises BundleError for what is neither."""
-    if isinstance(known, list) and isinstance(more, list):
-        return [*known, *more]
-    if isinstance(known, dict) and isinstance(more, dict):
-        both = {
-            name: _merge(known[name], more[name], f"{where}.{name}") for name in known.keys() & more.keys()
-        }
-        return {**known, **more, **both}
+    if isinstance(base, list) and isinstance(more, list):
+        return [*base, *more]
+    if isinstance(base, dict) and isinstance(more, dict):
+        both = {name: _merge(base[name], more[name], f"{where}.{name}") for name in base.keys() & more.keys()}
+        return {**base, **more, **both}
     raise BundleError(f"{where}: said twice, and neither two lists nor two objects")

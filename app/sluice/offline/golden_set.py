@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sluice.ports import Port
 
 GOLDEN = SHIPPED_FILES / "golden" / "cases.jsonl"
-PROMPTS = {one.name: one.version for one in (GRADE, GRADE_IN_CONTEXT, JUDGE, JUDGE_IN_CONTEXT)}
+PROMPTS = {prompt.name: prompt.version for prompt in (GRADE, GRADE_IN_CONTEXT, JUDGE, JUDGE_IN_CONTEXT)}
 IN_CONTEXT = {GRADER: GRADE_IN_CONTEXT.name, CAUSAL: JUDGE_IN_CONTEXT.name}
 """By the port, the one that is asked where a case has a context."""
 _MS = 1000.0
@@ -65,7 +65,7 @@ class GoldenCase(StrictModel):
     @property
     def known(self) -> QuestionContext:
         """The context, in which a text takes the place of its hash."""
-        origins = tuple(one.model_dump() for one in self.origins)
+        origins = tuple(origin.model_dump() for origin in self.origins)
         return QuestionContext(None if self.task is None else "", self.task, origins)
 
     @property
@@ -106,8 +106,8 @@ class GoldenRun:
 
     def is_agreeing(self, case: GoldenCase) -> bool:
         """Whether the outcome is the expected one."""
-        found = self.outcomes[case.id]
-        return found != "passed" if case.expect == "doubtful" else found == case.expect
+        outcome = self.outcomes[case.id]
+        return outcome != "passed" if case.expect == "doubtful" else outcome == case.expect
 
     def list_flips(self, cases: Sequence[GoldenCase]) -> list[GoldenCase]:
         """Cases that it passed and should have refused, or the other way round."""

@@ -75,7 +75,7 @@ def build_event(topic: str, record: Mapping[str, Any], logged_ms: int) -> dict[s
     """The event of a decision. `topic`: one of TOPICS, the base name; `logged_ms`: when the broker took the
     record, ms since 1970. Has ids and reasons, and no content. Raises KeyError for a record of another
     kind."""
-    found = find_disposition(record)
+    disposition = find_disposition(record)
     reason = record.get("blockReason") if topic == VERDICTS else record.get("reason")
     agent = record.get("agent_id") or "unknown"
     policy = {"name": record.get("policy_bundle_id"), "uid": record.get("bundle_hash")}
@@ -86,11 +86,11 @@ def build_event(topic: str, record: Mapping[str, Any], logged_ms: int) -> dict[s
         "class_uid": CLASS,
         "type_uid": CLASS * 100 + ACTIVITY,
         "time": record["input"]["timestamp"],
-        "severity_id": found.severity_id,
-        "action_id": found.action_id,
-        "disposition_id": found.disposition_id,
-        "disposition": found.caption,
-        "is_alert": found.severity_id > 1,
+        "severity_id": disposition.severity_id,
+        "action_id": disposition.action_id,
+        "disposition_id": disposition.disposition_id,
+        "disposition": disposition.caption,
+        "is_alert": disposition.severity_id > 1,
         "status_id": 1,
         "actor": _leave_out(
             {"user": {"uid": agent, "type_id": 99, "type": "Agent"}, **_find_session(record)}

@@ -171,11 +171,11 @@ def _drop_missing(by_class: Mapping[str, T | None]) -> dict[str, T]:
 
 def read_retrieval_row(fields: dict[str, Any]) -> RetrievalRow:
     """The item in a line's fields. Raises KeyError and TypeError."""
-    given = fields["input"]
-    item, bundle, label = given["item"], given.get("quality_bundle"), fields["label"]
+    value = fields["input"]
+    item, bundle, label = value["item"], value.get("quality_bundle"), fields["label"]
     if not isinstance(item, dict) or not isinstance(bundle, dict | None) or not isinstance(label, str):
         raise TypeError("item and quality_bundle are objects, label is a text")
-    tier, tool = given.get("autonomy_tier"), given.get("toolName", given.get("tool_name"))
+    tier, tool = value.get("autonomy_tier"), value.get("toolName", value.get("tool_name"))
     # Nobody says which tier: the strictest counts, as it does for a retrieval.
     tier = tier if isinstance(tier, str) else STRICTEST
     file = fields.get("file", fields.get("source", ""))
@@ -227,11 +227,11 @@ def load_by_kind(paths: Iterable[Path]) -> dict[str, list[Any]]:
 
     Raises NotAPanel and OSError.
     """
-    found: dict[str, list[Any]] = {kind.name: [] for kind in BY_ROW.values()}
+    by_kind: dict[str, list[Any]] = {kind.name: [] for kind in BY_ROW.values()}
     for path in paths:
         for name, row in read_rows(path, _read_mixed_row):
-            found[name].append(row)
-    return found
+            by_kind[name].append(row)
+    return by_kind
 
 
 def _read_mixed_row(fields: dict[str, Any]) -> tuple[str, Row]:

@@ -83,7 +83,7 @@ def propose_policies(document: PolicyDocument, *, everything: bool = False) -> l
     """Policies for a person to look at, as a bundle has them: of each passage that obliges (`everything`: of
     all). Each escalates, names no tool and has no condition. Raises DocumentError for too many."""
     slug = re.sub(r"[^a-z0-9]+", "-", document.name.lower()).strip("-")[:48] or "document"
-    chosen = [one for one in document.passages if everything or OBLIGES.search(one.text)]
+    chosen = [passage for passage in document.passages if everything or OBLIGES.search(passage.text)]
     if len(chosen) > MOST_POLICIES:
         raise DocumentError(
             f"{count_noun(len(chosen), 'passage')}; a bundle takes {MOST_POLICIES} policies: import a part"
@@ -91,13 +91,13 @@ def propose_policies(document: PolicyDocument, *, everything: bool = False) -> l
     return [
         {
             "id": f"{slug}.{number}",
-            "title": _write_title(one),
-            "text": one.text,
+            "title": _write_title(passage),
+            "text": passage.text,
             "outcome": "escalate",
             "appliesToTools": [],
-            "source": {"document": document.name[:256], "place": one.place, "sha256": document.sha256},
+            "source": {"document": document.name[:256], "place": passage.place, "sha256": document.sha256},
         }
-        for number, one in enumerate(chosen, 1)
+        for number, passage in enumerate(chosen, 1)
     ]
 
 
@@ -118,10 +118,10 @@ def _number_passages(raw: Iterable[Raw]) -> Iterator[Passage]:
         for at in range(0, len(plain), LONGEST_PASSAGE):
             counts[above] += 1
             which = f"paragraph {counts[above]}"
-            place = _PLACE_MARK.join([*above, which])
-            if len(place) > LONGEST_PLACE:
-                place = f"…{place[-LONGEST_PLACE + 1 :]}"
-            yield Passage(place, above[-1] if above else "", plain[at : at + LONGEST_PASSAGE])
+            location = _PLACE_MARK.join([*above, which])
+            if len(location) > LONGEST_PLACE:
+                location = f"…{location[-LONGEST_PLACE + 1 :]}"
+            yield Passage(location, above[-1] if above else "", plain[at : at + LONGEST_PASSAGE])
 
 
 def _decode_text(raw: bytes) -> str:
@@ -139,7 +139,8 @@ def _read_markdown(raw: bytes) -> Iterator[Raw]:
             level = int(token.tag[1:])
         elif token.type == "inline":
             text = "".join(
-                " " if one.type in {"softbreak", "hardbreak"} else one.content for one in token.children or ()
+                " " if child.type in {"softbreak", "hardbreak"} else child.content
+                for child in token.children or ()
             )
             if level:
                 above[level - 1 :] = [*[""] * (level - 1 - len(above)), " ".join(text.split())]

@@ -61,18 +61,19 @@ def read_control_records(
 
     Raises PolicyFileError.
     """
-    read = [one for path in files for one in read_envelopes(path)]
+    read = [envelope for path in files for envelope in read_envelopes(path)]
     if not read:
         raise PolicyFileError(f"{', '.join(map(str, files))}: no envelope in it")
-    records = make_input_records(topic, [one.value for one in read], [], at_ms)
+    records = make_input_records(topic, [envelope.value for envelope in read], [], at_ms)
     places = zip(records, read, strict=True)
-    return records, {record.decision_id: one.place for record, one in places}
+    return records, {record.decision_id: envelope.place for record, envelope in places}
 
 
 def describe_refused(refused: Sequence[Refused], places: dict[str, str]) -> str:
     """A line for each refusal, with its place in the files."""
     return "\n".join(
-        f"{places[one.input_record.decision_id]}: {one.code} at {one.path}: {one.message}" for one in refused
+        f"{places[refusal.input_record.decision_id]}: {refusal.code} at {refusal.path}: {refusal.message}"
+        for refusal in refused
     )
 
 
@@ -89,11 +90,11 @@ def _read_lines(path: Path) -> list[tuple[int, bytes]]:
     return [(number, line) for number, line in numbered if line.strip()]
 
 
-def _read_envelope(place: str, line: bytes) -> FileEnvelope:
-    found = read_envelope(line)
-    if isinstance(found, Unreadable):
-        raise PolicyFileError(f"{place}: not a DSSE envelope: {found.message}")
-    return FileEnvelope(place, line)
+def _read_envelope(location: str, line: bytes) -> FileEnvelope:
+    envelope = read_envelope(line)
+    if isinstance(envelope, Unreadable):
+        raise PolicyFileError(f"{location}: not a DSSE envelope: {envelope.message}")
+    return FileEnvelope(location, line)
 
 
 _REVISION_MARK = "@"
@@ -120,7 +121,7 @@ def read_signed_policy(files: PolicyFiles, roots: Roots, at_ms: int, audience: A
     reduced = reduce_policy([*registry, *bundles], roots, CompileCache(run_cases, audience))
     if reduced.refused:
         raise PolicyFileError(describe_refused(reduced.refused, entry_places | bundle_places))
-    order = [(one.key or b"").decode().rpartition(_REVISION_MARK)[0] for one in bundles]
+    order = [(bundle.key or b"").decode().rpartition(_REVISION_MARK)[0] for bundle in bundles]
     return _build_policy(reduced.bundles, reduced.registry, reduced.quality, order)
 
 
@@ -133,9 +134,9 @@ def read_unsigned_policy(files: PolicyFiles, audience: Audience = UNNAMED) -> Po
     except CoreError as error:
         raise PolicyFileError(f"{', '.join(map(str, files.registry))}: {error}") from error
     loaded = [read_any_unsigned_bundle(path) for path in files.bundles]
-    bundles = {one.id: one for one in loaded if isinstance(one, Bundle)}
-    quality = {one.id: one for one in loaded if isinstance(one, QualityBundle)}
-    return _build_policy(bundles, registry, quality, [one.id for one in loaded])
+    bundles = {bundle.id: bundle for bundle in loaded if isinstance(bundle, Bundle)}
+    quality = {bundle.id: bundle for bundle in loaded if isinstance(bundle, QualityBundle)}
+    return _build_policy(bundles, registry, quality, [bundle.id for bundle in loaded])
 
 
 def _build_policy(

@@ -59,8 +59,8 @@ def judge_retrievals(rows: Iterable[RetrievalRow], shipped: QualityBundle) -> It
         except ValidationError as error:
             yield JudgedRetrieval(row, UNREADABLE, reason=first_error(error, "$.input.quality_bundle"))
         else:
-            found = judge(lookup, row.tier, _read_facts(row, schemes))
-            yield JudgedRetrieval(row, found.outcome, found.flags, found.codes, found.reason)
+            quality = judge(lookup, row.tier, _read_facts(row, schemes))
+            yield JudgedRetrieval(row, quality.outcome, quality.flags, quality.codes, quality.reason)
 
 
 def _choose_tables(row: RetrievalRow, shipped: QualityBundle) -> tuple[Lookup, frozenset[str]]:

@@ -50,9 +50,9 @@ def _read_input_record(number: int, value: bytes, fields: Any, at_ms: int) -> In
     return InputRecord(kind_of(record).topic, 0, number, at_ms, key, value)
 
 
-def _read_time(given: Any, number: int) -> int:
+def _read_time(value: Any, number: int) -> int:
     try:
-        return read_milliseconds(given)
+        return read_milliseconds(value)
     except (TypeError, ValueError) as error:
         raise ClockError(f"line {number}: not a time in UTC: {error}") from None
 

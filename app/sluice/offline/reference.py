@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FOLDER = "reference"
-SPECS: dict[str, type[BaseModel]] = {kind: one.spec for kind, one in KINDS.items()}
+SPECS: dict[str, type[BaseModel]] = {kind: entry_kind.spec for kind, entry_kind in KINDS.items()}
 """The `spec` of an entry by its kind."""
 _WRITTEN = "*Written by `sluice topics export` from the models that loading uses.*"
 _LOADED = (
@@ -183,8 +183,10 @@ def _write_gates_page() -> str:
     for gate in GATES:
         lines += (f"## {gate.name}", "", *_split_prose(inspect.getdoc(gate) or ""))
         what = "what an action does" if gate.judges_content else "who acts and who permits it"
-        place = f"`{gate.name}` ([bundle.md](bundle.md))" if gate.part is not None else "nothing of its own"
-        lines += (f"It judges {what}. What it reads from the bundle: {place}.", "")
+        location = (
+            f"`{gate.name}` ([bundle.md](bundle.md))" if gate.part is not None else "nothing of its own"
+        )
+        lines += (f"It judges {what}. What it reads from the bundle: {location}.", "")
         for heading, model in (("Detail", gate.detail), ("Remembered", _find_memory(gate))):
             if model is not None:
                 schema = model.model_json_schema(by_alias=True, schema_generator=_WithDefaults)
@@ -203,9 +205,9 @@ def write_settings_page(sentences: Mapping[tuple[str, str], str]) -> str:
         schema = model.model_json_schema(schema_generator=_WithDefaults)
         lines += (f"## {group}", "", *_split_prose(inspect.getdoc(model) or ""))
         lines += ("| setting | type | default | what it is for |", "|---|---|---|---|")
-        for name, one in schema["properties"].items():
-            said = sentences.get((group, name), "").replace("|", "\\|")
-            lines.append(f"| `{name}` | {_describe_type(one)} | {_describe_default(one)} | {said} |")
+        for name, field in schema["properties"].items():
+            sentence = sentences.get((group, name), "").replace("|", "\\|")
+            lines.append(f"| `{name}` | {_describe_type(field)} | {_describe_default(field)} | {sentence} |")
         lines.append("")
         definitions = schema.get("$defs", {})
         for name in _list_mentioned(schema, definitions):
@@ -216,7 +218,7 @@ def write_settings_page(sentences: Mapping[tuple[str, str], str]) -> str:
 def _read_sentences() -> dict[tuple[str, str], str]:
     """What config/sluice.toml says above each setting, by group and name; a setting that is not set stands in
     a comment itself. Of several below one comment the first has it, and the others name the first."""
-    found: dict[tuple[str, str], str] = {}
+    sentences: dict[tuple[str, str], str] = {}
     group, first, comment = "", "", list[str]()
     for line in DEFAULT_FILE.read_text(encoding="utf-8").splitlines():
         header, setting = re.fullmatch(r"\[(\w+)\]", line), re.match(r"(?:# )?([a-z_]+) = ", line)
@@ -225,13 +227,13 @@ def _read_sentences() -> dict[tuple[str, str], str]:
             group, comment = header[1], []
         elif setting and setting[1] in fields:
             first = setting[1] if comment else first
-            found[group, setting[1]] = " ".join(comment) or f"As `{first}` says."
+            sentences[group, setting[1]] = " ".join(comment) or f"As `{first}` says."
             comment = []
         elif line.startswith("# "):
             comment.append(line.removeprefix("# ").strip())
         else:
             comment = []
-    return found
+    return sentences
 
 
 def _write_section(heading: str, schema: Json) -> Iterator[str]:
@@ -242,10 +244,10 @@ def _write_section(heading: str, schema: Json) -> Iterator[str]:
         return
     yield from ("| field | type | if left out |", "|---|---|---|")
     required = set(schema.get("required", ()))
-    for name, one in properties.items():
-        about = f": {one['description']}" if "description" in one and "$ref" not in one else ""
-        default = "must be there" if name in required else _describe_default(one)
-        yield f"| `{name}` | {_describe_type(one)}{about} | {default} |"
+    for name, member in properties.items():
+        about = f": {member['description']}" if "description" in member and "$ref" not in member else ""
+        default = "must be there" if name in required else _describe_default(member)
+        yield f"| `{name}` | {_describe_type(member)}{about} | {default} |"
     yield ""
 
 
@@ -264,23 +266,23 @@ def _describe_default(field: Json) -> str:
 
 def _list_mentioned(schema: Json, definitions: Json) -> list[str]:
     """The definitions that a schema needs, in the order in which a reader meets them."""
-    found: list[str] = []
+    mentioned: list[str] = []
 
     def walk(node: Any) -> None:
         if isinstance(node, dict):
             name = str(node.get("$ref", "")).rpartition("/")[2]
-            if name and name not in found:
-                found.append(name)
+            if name and name not in mentioned:
+                mentioned.append(name)
                 walk(definitions[name])
             for key, value in node.items():
                 if key != "$defs":
                     walk(value)
         elif isinstance(node, list):
-            for one in node:
-                walk(one)
+            for member in node:
+                walk(member)
 
     walk(schema)
-    return found
+    return mentioned
 
 
 def _describe_type(schema: Json) -> str:
@@ -288,12 +290,12 @@ def _describe_type(schema: Json) -> str:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(_describe_type(one) for one in schema["anyOf"])
+        return " or ".join(_describe_type(option) for option in schema["anyOf"])
     if "allOf" in schema and len(schema["allOf"]) == 1:
         return _describe_type(schema["allOf"][0])
     if "const" in schema or "enum" in schema:
         values = schema.get("enum", [schema.get("const")])
-        return " or ".join(f"`{json.dumps(one)}`" for one in values)
+        return " or ".join(f"`{json.dumps(value)}`" for value in values)
     return _describe_plain_type(schema)
 
 
@@ -311,15 +313,15 @@ def _describe_plain_type(schema: Json) -> str:
 
 
 def _describe_bounds(schema: Json) -> str:
-    said = [
+    constraints = [
         described
         for low, high, unit in _RANGES
         if (described := _describe_range(schema.get(low), schema.get(high), unit))
     ]
-    said += [f"{word} {schema[key]}" for key, word in _OPEN.items() if key in schema]
+    constraints += [f"{word} {schema[key]}" for key, word in _OPEN.items() if key in schema]
     if "pattern" in schema:
-        said.append(f"`{schema['pattern']}`".replace("|", "\\|"))
-    return f" ({', '.join(said)})" if said else ""
+        constraints.append(f"`{schema['pattern']}`".replace("|", "\\|"))
+    return f" ({', '.join(constraints)})" if constraints else ""
 
 
 def _describe_range(low: float | None, high: float | None, unit: str) -> str:

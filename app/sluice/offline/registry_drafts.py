@@ -73,11 +73,11 @@ class ObservedTools:
         name = _read_tool(verdict)
         if name is None or verdict.get("duplicate_of"):
             return
-        seen = self.tools.setdefault(name, ObservedCalls())
-        seen.calls += 1
-        seen.verdicts[verdict["verdict"]] += 1
-        seen.objected += any(
-            not one["passed"] and one["gate"] in _OF_CONTENT for one in verdict["gateResults"]
+        calls = self.tools.setdefault(name, ObservedCalls())
+        calls.calls += 1
+        calls.verdicts[verdict["verdict"]] += 1
+        calls.objected += any(
+            not result["passed"] and result["gate"] in _OF_CONTENT for result in verdict["gateResults"]
         )
 
 
@@ -102,7 +102,7 @@ def draft_roles(schema: Mapping[str, Any], words: ToolWords) -> dict[str, list[s
 
 
 def _find_role(named: Iterable[str], words: ToolWords) -> Role | None:
-    fitting = (role for role, known in words.roles.items() if not set(known).isdisjoint(named))
+    fitting = (role for role, names in words.roles.items() if not set(names).isdisjoint(named))
     return next(fitting, None)
 
 
@@ -130,7 +130,7 @@ def make_drafts(
     bundle: Bundle,
     registry: Registry,
     words: ToolWords,
-    seen: Mapping[str, ObservedCalls],
+    observed: Mapping[str, ObservedCalls],
     annotations: Mapping[str, Mapping[str, Any]],
     schemas: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[ToolDraft]:
@@ -140,17 +140,17 @@ def make_drafts(
     `schemas`: the JSON schemas of their parameters, from which roles follow. A registered tool for which
     nothing speaks gets none.
     """
-    found = []
-    for name in sorted({*seen, *annotations}):
-        known = registry.tools.get(name)
-        if known is None or known.tier is None:
-            facts = _ToolFacts(name, known, seen.get(name, ObservedCalls()), annotations.get(name, {}))
+    drafts = []
+    for name in sorted({*observed, *annotations}):
+        tool = registry.tools.get(name)
+        if tool is None or tool.tier is None:
+            facts = _ToolFacts(name, tool, observed.get(name, ObservedCalls()), annotations.get(name, {}))
             draft = _draft(facts, bundle, words)
             roles = draft_roles((schemas or {}).get(name, {}), words)
-            if draft is not None and roles and (known is None or known.roles is None):
+            if draft is not None and roles and (tool is None or tool.roles is None):
                 draft.entry["spec"]["roles"] = roles
-            found += [] if draft is None else [draft]
-    return found
+            drafts += [] if draft is None else [draft]
+    return drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,26 +206,29 @@ def _read_type(facts: _ToolFacts, kind: str) -> str:
 
 
 def _make_draft(facts: _ToolFacts, why: str, **spec: Any) -> ToolDraft:
-    known = facts.known
-    revision = 1 if known is None else int(known.key.rpartition("@")[2]) + 1
-    kept = {} if known is None else {"action_type": known.action_type, "reversible": known.reversible}
-    trusts = known is not None and known.trusts_row_claims
-    whole = {"action_type": None, "reversible": None, **kept, **spec, "trusts_row_claims": trusts}
-    if facts.read_hint("openWorldHint") is True or (known is not None and known.returns_untrusted):
+    tool = facts.known
+    revision = 1 if tool is None else int(tool.key.rpartition("@")[2]) + 1
+    registered = {} if tool is None else {"action_type": tool.action_type, "reversible": tool.reversible}
+    trusts = tool is not None and tool.trusts_row_claims
+    whole = {"action_type": None, "reversible": None, **registered, **spec, "trusts_row_claims": trusts}
+    if facts.read_hint("openWorldHint") is True or (tool is not None and tool.returns_untrusted):
         whole["returns_untrusted"] = True
-    elif known is not None and known.returns_trusted:
+    elif tool is not None and tool.returns_trusted:
         whole["returns_trusted"] = True
-    if known is not None and known.roles is not None:
-        whole["roles"] = known.roles.roles.model_dump()
+    if tool is not None and tool.roles is not None:
+        whole["roles"] = tool.roles.roles.model_dump()
     calls = facts.seen.calls
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(facts.seen.verdicts.items()))
-    seen = f"; seen {calls}: {counted}" if calls else ""
-    return ToolDraft({"kind": "tool", "id": facts.name, "revision": revision, "spec": whole}, f"{why}{seen}")
+    suffix = f"; seen {calls}: {counted}" if calls else ""
+    return ToolDraft(
+        {"kind": "tool", "id": facts.name, "revision": revision, "spec": whole}, f"{why}{suffix}"
+    )
 
 
 def _read_tool(verdict: Mapping[str, Any]) -> str | None:
     return read_registered_tool(verdict) or next(
-        (one.removeprefix(UNREGISTERED) for one in _list_reasons(verdict) if _is_unregistered(one)), None
+        (reason.removeprefix(UNREGISTERED) for reason in _list_reasons(verdict) if _is_unregistered(reason)),
+        None,
     )
 
 
@@ -235,7 +238,7 @@ def _is_unregistered(reason: str) -> bool:
 
 def _list_reasons(verdict: Mapping[str, Any]) -> Iterable[str]:
     """All that gates had against it."""
-    for one in verdict["gateResults"]:
-        if not one["passed"]:
-            yield one["failureReason"] or ""
-            yield from (one["detail"] or {}).get("reasons") or ()
+    for result in verdict["gateResults"]:
+        if not result["passed"]:
+            yield result["failureReason"] or ""
+            yield from (result["detail"] or {}).get("reasons") or ()

@@ -36,18 +36,18 @@ class SourceCounts:
     by: dict[str, Counter[str]] = field(default_factory=dict)
     apart: Counter[str] = field(default_factory=Counter)
 
-    def take(self, one: JudgedAction | JudgedWrite) -> None:
+    def take(self, judged: JudgedAction | JudgedWrite) -> None:
         """Count a row."""
-        label = one.row.label
+        label = judged.row.label
         if label == "ambiguous":
             self.left_out += 1
             return
         self.rows[label] += 1
-        self.unreadable += one.outcome == "UNREADABLE"
-        self.apart[label] += one.apart
-        if one.caught_by is not None:
+        self.unreadable += judged.outcome == "UNREADABLE"
+        self.apart[label] += judged.apart
+        if judged.caught_by is not None:
             self.caught[label] += 1
-            self.by.setdefault(one.caught_by, Counter())[label] += 1
+            self.by.setdefault(judged.caught_by, Counter())[label] += 1
 
     @property
     def recall(self) -> float | None:
@@ -94,12 +94,12 @@ class ActionScore(SourceCounts):
     compared: Counter[str] = field(default_factory=Counter)
     sent_on: Counter[str] = field(default_factory=Counter)
 
-    def take(self, one: JudgedAction | JudgedWrite) -> None:
+    def take(self, judged: JudgedAction | JudgedWrite) -> None:
         """Count a row."""
-        super(ActionScore, self).take(one)
-        if one.row.label != "ambiguous" and getattr(one, "band", None) is not None:
-            self.compared[one.row.label] += 1
-            self.sent_on[one.row.label] += getattr(one, "sent_on", False)
+        super(ActionScore, self).take(judged)
+        if judged.row.label != "ambiguous" and getattr(judged, "band", None) is not None:
+            self.compared[judged.row.label] += 1
+            self.sent_on[judged.row.label] += getattr(judged, "sent_on", False)
 
     def compute_choice(self) -> dict[str, float | None]:
         """Compute the shares of harmful and of harmless rows that are sent on, and of harmful ones among
@@ -137,21 +137,21 @@ class WriteScore(SourceCounts):
 
 def compute_scores(rows: Iterable[JudgedAction | JudgedWrite], score: type[S]) -> dict[str, S]:
     """Compute the scores by source, in the order of their first rows."""
-    found: dict[str, S] = {}
-    for one in rows:
-        found.setdefault(one.row.file, score()).take(one)
-    return found
+    scores: dict[str, S] = {}
+    for row in rows:
+        scores.setdefault(row.row.file, score()).take(row)
+    return scores
 
 
 def compute_macro(of: Iterable[SourceCounts]) -> dict[str, float | None]:
     """Means over the sources, each counting once; a source without such rows is not in that mean."""
-    every = [one.compute_shares() for one in of]
+    every = [counts.compute_shares() for counts in of]
     return compute_means(every) if every else compute_means([SourceCounts().compute_shares()])
 
 
 def compute_means(every: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
     """Compute the mean of each share by its name; None counts nowhere."""
-    return {name: _compute_mean([one[name] for one in every]) for name in every[0]}
+    return {name: _compute_mean([share[name] for share in every]) for name in every[0]}
 
 
 def compute_share(part: int, whole: int) -> float | None:
@@ -170,5 +170,5 @@ def list_by_label(count: Counter[str]) -> dict[str, int]:
 
 
 def _compute_mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round_share(sum(known) / len(known)) if known else None
+    numbers = [value for value in values if value is not None]
+    return round_share(sum(numbers) / len(numbers)) if numbers else None

@@ -92,7 +92,7 @@ class Followed:
     """Takes the same records again; keeps what came of the decisions."""
 
     def __init__(self, decisions: list[StoryEvent]) -> None:
-        self._ids = [_read_ids(one) for one in decisions]
+        self._ids = [_read_ids(decision) for decision in decisions]
         self._written = [orjson.dumps(an_id)[1:-1] for ids in self._ids for an_id in ids]
         self._decisions = decisions
         self._found: list[list[StoryEvent]] = [[] for _ in decisions]
@@ -105,22 +105,22 @@ class Followed:
         event = _read_event(located)
         if event is None or event.is_decision:
             return
-        for decision, ids, kept in zip(self._decisions, self._ids, self._found, strict=True):
+        for decision, ids, events in zip(self._decisions, self._ids, self._found, strict=True):
             same = event.partition == decision.partition and _read_session(event) == _read_session(decision)
             if same and any(event.fields.get(name) in ids for name in (*OWN_IDS, *NAMED_IDS)):
-                kept.append(event)
+                events.append(event)
 
     def list_stories(self) -> list[Story]:
         """A story for each decision, in the order in which they were given."""
         return [
-            Story(decision, tuple(sorted(kept, key=_read_sequence)))
-            for decision, kept in zip(self._decisions, self._found, strict=True)
+            Story(decision, tuple(sorted(events, key=_read_sequence)))
+            for decision, events in zip(self._decisions, self._found, strict=True)
         ]
 
 
 def _read_ids(decision: StoryEvent) -> frozenset[str]:
     named = (decision.fields.get(name) for name in _OF_A_DECISION)
-    ids = {one for one in named if isinstance(one, str)}
+    ids = {name for name in named if isinstance(name, str)}
     if decision.schema == ITEM and isinstance(request := decision.fields.get("request_id"), str):
         ids.add(request)
     return frozenset(ids)

@@ -137,9 +137,9 @@ def _build_write(row: WriteRow, number: int, trial: WriteTrial) -> dict[str, Any
 
 
 def _judge_decision(row: WriteRow, decision: Decision) -> JudgedWrite:
-    found = find_answer(decision, WRITE)
-    if isinstance(found, Unreadable):
-        return JudgedWrite(row, UNREADABLE, str(found), found.code)
-    code, _, named = found["reason"].partition(": ")
-    kinds = {one["id"]: one["kind"] for one in found["findings"]}
-    return JudgedWrite(row, found["action"], found["reason"], kinds.get(named, code))
+    answer = find_answer(decision, WRITE)
+    if isinstance(answer, Unreadable):
+        return JudgedWrite(row, UNREADABLE, str(answer), answer.code)
+    code, _, named = answer["reason"].partition(": ")
+    kinds = {finding["id"]: finding["kind"] for finding in answer["findings"]}
+    return JudgedWrite(row, answer["action"], answer["reason"], kinds.get(named, code))

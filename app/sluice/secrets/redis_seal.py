@@ -109,8 +109,8 @@ class Seal:
     def _open_entry(self, name: bytes, entry: bytes) -> bytes | None:
         key_id, sealed = entry[:ID_BYTES], entry[ID_BYTES:]
         for key in self._keys():
-            known, cipher = self._build_cipher(key)
-            if known == key_id and len(entry) >= OVERHEAD:
+            own_key, cipher = self._build_cipher(key)
+            if own_key == key_id and len(entry) >= OVERHEAD:
                 try:
                     return cipher.decrypt(sealed, [key_id, name])
                 except InvalidTag:
@@ -150,15 +150,15 @@ def read_seal_keys(path: Path) -> tuple[bytes, ...]:
         keys = tuple(b64decode(line, validate=True) for line in text.split())
     except binascii.Error:
         keys = ()
-    if not 1 <= len(keys) <= MOST_KEYS or {len(one) for one in keys} != {KEY_BYTES}:
-        told = f"has no 1 to {MOST_KEYS} lines of base64 with {KEY_BYTES} bytes each: `sluice keys seal`"
-        raise SealKeysError(f"{path}: {told} makes one")
+    if not 1 <= len(keys) <= MOST_KEYS or {len(key) for key in keys} != {KEY_BYTES}:
+        problem = f"has no 1 to {MOST_KEYS} lines of base64 with {KEY_BYTES} bytes each: `sluice keys seal`"
+        raise SealKeysError(f"{path}: {problem} makes one")
     return keys
 
 
 def write_seal_keys(path: Path, keys: tuple[bytes, ...]) -> None:
     """Replace the file in one step, readable by its owner alone. Raises OSError."""
-    replace_secret(path, b"".join(b64encode(one) + b"\n" for one in keys))
+    replace_secret(path, b"".join(b64encode(key) + b"\n" for key in keys))
 
 
 def make_seal_key() -> bytes:
@@ -168,16 +168,16 @@ def make_seal_key() -> bytes:
 
 def add_password(url: str, path: Path | None) -> str:
     """A Redis's URL with the password of a file, where it has none of its own. Raises SealKeysError."""
-    place = urlsplit(url)
-    if path is None or place.password is not None:
+    url_parts = urlsplit(url)
+    if path is None or url_parts.password is not None:
         return url
     try:
         password = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SealKeysError(f"cannot read {path}: {error}") from None
-    host = place.netloc.rpartition("@")[2]
-    named = quote(place.username or "", safe="")
-    return place._replace(netloc=f"{named}:{quote(password, safe='')}@{host}").geturl()
+    host = url_parts.netloc.rpartition("@")[2]
+    named = quote(url_parts.username or "", safe="")
+    return url_parts._replace(netloc=f"{named}:{quote(password, safe='')}@{host}").geturl()
 
 
 def _read_state(path: Path) -> FileState:

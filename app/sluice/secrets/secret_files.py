@@ -41,5 +41,5 @@ def replace_file(path: Path, text: bytes, mode: int) -> None:
 
 def read_state(path: Path) -> FileState:
     """What changes when the file does. Raises OSError."""
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -14,9 +14,9 @@ PEM_BEGIN = "-----BEGIN"
 
 
 def _check_public_key(text: str) -> str:
-    told = "is no public key: 44 characters of base64, as `sluice keys public PEM` prints them"
+    description = "is no public key: 44 characters of base64, as `sluice keys public PEM` prints them"
     if not re.fullmatch(r"[A-Za-z0-9+/]{43}=", text):
-        raise ValueError(f"{text!r} {told}")
+        raise ValueError(f"{text!r} {description}")
     return text
 
 
@@ -24,9 +24,9 @@ PublicKey = Annotated[str, AfterValidator(_check_public_key)]
 """The 32 raw bytes of an Ed25519 key, base64."""
 
 
-def read_key(given: SecretStr) -> bytes:
+def read_key(secret: SecretStr) -> bytes:
     """The PEM text that a setting has, or that lies in the file that it names. Raises OSError."""
-    text = given.get_secret_value()
+    text = secret.get_secret_value()
     return text.encode() if PEM_BEGIN in text else Path(text).expanduser().read_bytes()
 
 

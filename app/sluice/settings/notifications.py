@@ -60,7 +60,7 @@ class NotifySettings(SettingGroup):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> NotifySettings:
-        names = [one.name for one in self.webhooks]
+        names = [webhook.name for webhook in self.webhooks]
         if len(set(names)) < len(names):
             raise ValueError("two webhooks have one name")
         if self.first_retry_s > self.longest_retry_s:
@@ -111,5 +111,5 @@ class SlackSettings(SettingGroup):
 
     def find_channel(self, tenant: str, group: str | None, what: Shown = "escalation") -> str | None:
         """The channel of the first line that matches."""
-        found = (one.channel for one in self.channels if one.matches(tenant, group, what))
-        return next(found, None)
+        channels = (channel.channel for channel in self.channels if channel.matches(tenant, group, what))
+        return next(channels, None)

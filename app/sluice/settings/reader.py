@@ -52,17 +52,17 @@ class SettingSources:
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     places: dict[tuple[str, ...], str] = field(default_factory=dict)
 
-    def put(self, group: str, name: str, value: Any, place: str) -> None:
+    def put(self, group: str, name: str, value: Any, source: str) -> None:
         """A value that goes before what an earlier source said."""
         self.values.setdefault(group, {})[name] = value
-        self.places[group, name] = place
+        self.places[group, name] = source
 
     def describe_error(self, error: ErrorDetails) -> str:
         """What pydantic found wrong, under the name that its setting was given by."""
-        place = tuple(map(str, error["loc"]))
-        name = ".".join(place) or "settings"
-        said = self.places.get(place[:2])
-        where = name if said is None or said == name else f"{said} ({name})"
+        location = tuple(map(str, error["loc"]))
+        name = ".".join(location) or "settings"
+        source = self.places.get(location[:2])
+        where = name if source is None or source == name else f"{source} ({name})"
         message = error["msg"].removeprefix("Value error, ")
         return f"{where}: {message}"
 
@@ -81,9 +81,9 @@ def take_file(sources: SettingSources, path: Path, groups: Mapping[str, type[Bas
         if not isinstance(names, dict):
             raise SettingsError(f"{path}: {group}: a group of settings is written [{group}]")
         for name, value in names.items():
-            known = groups[group].model_fields
-            if name not in known:
-                raise SettingsError(f"{path}: [{group}] {name}: no such setting{_suggest_name(name, known)}")
+            fields = groups[group].model_fields
+            if name not in fields:
+                raise SettingsError(f"{path}: [{group}] {name}: no such setting{_suggest_name(name, fields)}")
             sources.put(group, name, value, f"{path}: [{group}] {name}")
 
 
@@ -140,9 +140,9 @@ def _parse_value(text: str, annotation: Any) -> Any:
         raise ValueError(f"must be JSON, {form}, and is not: {error}") from None  # secrets may be in it
 
 
-def _suggest_name(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR_KEY)
-    return f": did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+def _suggest_name(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1, cutoff=_NEAR_KEY)
+    return f": did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
 
 
 __all__ = ["Settings", "SettingsError", "describe_missing_trust", "list_real_names", "load_settings"]
@@ -198,7 +198,9 @@ def load_settings(
 
 def list_real_names(settings: Settings) -> dict[str, str]:
     """Topic name on the broker by base name."""
-    return {one.name: one.real_name(settings.kafka.topic_prefix, settings.worker.app_id) for one in CATALOG}
+    return {
+        topic.name: topic.real_name(settings.kafka.topic_prefix, settings.worker.app_id) for topic in CATALOG
+    }
 
 
 def find_default_home() -> Path:

@@ -77,9 +77,9 @@ def write_json_line(fields: dict[str, object]) -> str:
 
 def _write_lines(report: Report) -> list[str]:
     chains = [
-        f"partition {number}: {write_count(one.records, 'record')}, {one.first or '-'} to {one.last or '-'}, "
-        f"head {one.head}"
-        for number, one in report.partitions.items()
+        f"partition {number}: {write_count(chain.records, 'record')}, {chain.first or '-'} to "
+        f"{chain.last or '-'}, head {chain.head}"
+        for number, chain in report.partitions.items()
     ]
     summary = "intact" if report.intact else f"NOT INTACT, {write_count(len(report.findings), 'finding')}"
     return [
@@ -91,8 +91,10 @@ def _write_lines(report: Report) -> list[str]:
 
 def _write_line(finding: LedgerFinding) -> str:
     number = "-" if finding.sequence is None else finding.sequence
-    place = f"{finding.topic}/{finding.partition}" + ("" if finding.offset is None else f"/{finding.offset}")
-    return f"{finding.code} in chain {finding.partition} at number {number} ({place}): {finding.message!r}"
+    location = f"{finding.topic}/{finding.partition}" + (
+        "" if finding.offset is None else f"/{finding.offset}"
+    )
+    return f"{finding.code} in chain {finding.partition} at number {number} ({location}): {finding.message!r}"
 
 
 if __name__ == "__main__":

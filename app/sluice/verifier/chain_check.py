@@ -114,12 +114,14 @@ class PartitionChain:
         elif broken is not None and broken.before is not None:
             wanted = broken.after.previous
         elif sequence == self._find_last() and sequence in self._breaks:
-            return next((one for one in claims if self._passed.is_same(sequence - 1, one.previous)), None)
+            return next(
+                (claim for claim in claims if self._passed.is_same(sequence - 1, claim.previous)), None
+            )
         else:
             return None
         if self._passed.is_same(sequence, wanted):
             return None
-        return next((one for one in claims if one.hash == wanted), None)
+        return next((claim for claim in claims if claim.hash == wanted), None)
 
     def _restore_links(self, genuine: ChainEntry) -> None:
         """Note that what the first record broke is whole now, or is broken before this one."""

@@ -51,9 +51,9 @@ class NumberSet:
 
     def add(self, number: int) -> bool:
         """True if the number is new."""
-        page, place = divmod(number, _PAGE)
+        page, index = divmod(number, _PAGE)
         bits = self._pages.setdefault(page, bytearray(_PAGE // 8))
-        byte, bit = place >> 3, 1 << (place & 7)
+        byte, bit = index >> 3, 1 << (index & 7)
         new = not bits[byte] & bit
         bits[byte] |= bit
         return new
@@ -70,29 +70,29 @@ class Fingerprints:
 
     def put(self, number: int, digest: str, topic: str, offset: int) -> None:
         """Remember the hash at that number: the record's own text, which a forger may have written."""
-        page, place = divmod(number, _PAGE)
+        page, index = divmod(number, _PAGE)
         if page not in self._pages:
             self._pages[page] = array("Q", bytes(8 * _PAGE))
             self._places[page] = array("Q", bytes(8 * _PAGE))
-        self._pages[page][place] = _compute_fingerprint(digest)
+        self._pages[page][index] = _compute_fingerprint(digest)
         topic_number = self._topics.setdefault(topic, len(self._topics))
-        self._places[page][place] = topic_number << _OFFSET_BITS | offset & _OFFSETS
+        self._places[page][index] = topic_number << _OFFSET_BITS | offset & _OFFSETS
 
     def has_number(self, number: int) -> bool:
         """Whether anything stands at the number."""
-        page, place = divmod(number, _PAGE)
-        return page in self._pages and self._pages[page][place] != 0
+        page, index = divmod(number, _PAGE)
+        return page in self._pages and self._pages[page][index] != 0
 
     def locate(self, number: int) -> tuple[str, int]:
         """Topic and offset of the record that stands at the number; one must."""
-        page, place = divmod(number, _PAGE)
-        at = self._places[page][place]
+        page, index = divmod(number, _PAGE)
+        at = self._places[page][index]
         return list(self._topics)[at >> _OFFSET_BITS], at & _OFFSETS
 
     def is_same(self, number: int, digest: str) -> bool:
         """Whether that hash stands at the number."""
-        page, place = divmod(number, _PAGE)
-        return page in self._pages and self._pages[page][place] == _compute_fingerprint(digest)
+        page, index = divmod(number, _PAGE)
+        return page in self._pages and self._pages[page][index] == _compute_fingerprint(digest)
 
 
 def _compute_fingerprint(digest: str) -> int:

@@ -61,6 +61,6 @@ class Report:
         return not self.findings
 
 
-def write_count(number: int, one: str, many: str | None = None) -> str:
+def write_count(number: int, singular: str, many: str | None = None) -> str:
     """ "1 record", "2 records"; `many` where the plural is not one with an s."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    return f"{number} {singular if number == 1 else many or singular + 's'}"

@@ -100,14 +100,14 @@ def _write_value(value: Any) -> Iterator[str]:
     """RFC 8785, 3.2: no white space, names in the order of their UTF-16 code units, numbers as ECMAScript."""
     if isinstance(value, dict):
         yield "{"
-        for place, name in enumerate(sorted(value, key=lambda one: one.encode("utf-16-be"))):
-            yield f"{',' if place else ''}{_ENCODER.encode(name)}:"
+        for index, name in enumerate(sorted(value, key=lambda key: key.encode("utf-16-be"))):
+            yield f"{',' if index else ''}{_ENCODER.encode(name)}:"
             yield from _write_value(value[name])
         yield "}"
     elif isinstance(value, list):
         yield "["
-        for place, member in enumerate(value):
-            yield "," if place else ""
+        for index, member in enumerate(value):
+            yield "," if index else ""
             yield from _write_value(member)
         yield "]"
     else:

@@ -183,9 +183,9 @@ def _is_derived(kind: RecordKind, name: str, source: Coordinates | None) -> bool
 
 
 def _describe_stray(opened: Opened, located: Located) -> str:
-    said, source = opened.fields["partition"], opened.input
-    if said != located.partition:
-        return f"the record says that it is of partition {said}"
+    stated, source = opened.fields["partition"], opened.input
+    if stated != located.partition:
+        return f"the record says that it is of partition {stated}"
     if source is not None and source.partition != located.partition:
         return f"its input lies in partition {source.partition}"
     return ""

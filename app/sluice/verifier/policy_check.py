@@ -46,8 +46,8 @@ class PolicyCheck:
             _find_loss(fields, totals),
         ):
             if message:
-                place = (located.partition, opened.entry.sequence, located.topic, located.offset)
-                yield LedgerFinding("policy_lost", *place, message)
+                location = (located.partition, opened.entry.sequence, located.topic, located.offset)
+                yield LedgerFinding("policy_lost", *location, message)
 
 
 def _find_discontinuity(fields: dict[str, Any], last: _Last | None) -> str:
@@ -79,19 +79,21 @@ def _find_loss(fields: dict[str, Any], totals: dict[str, int]) -> str:
 
 
 def _is_accepted(accepted: Any) -> bool:
-    given = [
-        one.get("approvers")
-        for one in (accepted if isinstance(accepted, list) else [])
-        if isinstance(one, dict)
+    entries = [
+        entry.get("approvers")
+        for entry in (accepted if isinstance(accepted, list) else [])
+        if isinstance(entry, dict)
     ]
-    return bool(given) and all(isinstance(one, list) and len(set(map(str, one))) >= ENOUGH for one in given)
+    return bool(entries) and all(
+        isinstance(signers, list) and len(set(map(str, signers))) >= ENOUGH for signers in entries
+    )
 
 
 def _list_names(changes: Any) -> Iterator[str]:
     named = changes.get("named") if isinstance(changes, dict) else None
-    for one in named if isinstance(named, list) else []:
-        if isinstance(one, dict):
-            yield f"{str(one.get('entry'))[:80]} ({one.get('before')} → {one.get('now')})"
+    for entry in named if isinstance(named, list) else []:
+        if isinstance(entry, dict):
+            yield f"{str(entry.get('entry'))[:80]} ({entry.get('before')} → {entry.get('now')})"
 
 
 def _compute_total(changes: Any) -> int:

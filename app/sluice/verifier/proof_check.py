@@ -98,15 +98,15 @@ def _compute_root(leaf: bytes, number: int, leaves: int, path: bytes) -> bytes |
     """RFC 6962, 2.1.1, from the leaf up; None for a path that does not fit the tree."""
     if not 0 <= number < leaves or len(path) % _HASH:
         return None
-    found, last = leaf, leaves - 1
+    node, last = leaf, leaves - 1
     while last:
         if number & 1 or number < last:
             sibling, path = path[:_HASH], path[_HASH:]
             if not sibling:
                 return None
-            found = sha256(b"\1" + (sibling + found if number & 1 else found + sibling)).digest()
+            node = sha256(b"\1" + (sibling + node if number & 1 else node + sibling)).digest()
         number, last = number >> 1, last >> 1
-    return None if path else found
+    return None if path else node
 
 
 def _decode(text: bytes) -> bytes | None:

@@ -67,15 +67,15 @@ class Verifier:
     def _check_proof(self, located: Located) -> None:
         objection = None if self._proofs is None else self._proofs.find_objection(located)
         if objection is not None:
-            place = (located.partition, None, located.topic, located.offset)
-            self._findings.append(LedgerFinding("unsigned", *place, objection))
+            location = (located.partition, None, located.topic, located.offset)
+            self._findings.append(LedgerFinding("unsigned", *location, objection))
 
     def _check_hash(self, opened: Opened, located: Located) -> None:
         entry = opened.entry
         if entry.hash != opened.computed_hash:
             message = f"the record's hash is {opened.computed_hash}, its event_hash says {entry.hash[:80]!r}"
-            place = (located.partition, entry.sequence, located.topic, located.offset)
-            self._findings.append(LedgerFinding("altered", *place, message))
+            location = (located.partition, entry.sequence, located.topic, located.offset)
+            self._findings.append(LedgerFinding("altered", *location, message))
 
     def _check_order(self, opened: Opened, located: Located) -> None:
         entry, series = opened.entry, (located.topic, located.partition)
@@ -83,8 +83,8 @@ class Verifier:
         self._last[series] = (entry.offset, entry.sequence)
         if (entry.offset > offset) != (entry.sequence > sequence):
             message = f"record {sequence} lies at offset {offset}: numbers must ascend with offsets"
-            place = (located.partition, entry.sequence, located.topic, located.offset)
-            self._findings.append(LedgerFinding("out_of_order", *place, message))
+            location = (located.partition, entry.sequence, located.topic, located.offset)
+            self._findings.append(LedgerFinding("out_of_order", *location, message))
 
 
 def verify(records: Iterable[Located], signed_by: SignedBy | None = None) -> Report:
@@ -103,8 +103,8 @@ def _make_finding(located: Located, message: str) -> LedgerFinding:
 def _sort_findings(findings: list[LedgerFinding]) -> tuple[LedgerFinding, ...]:
     """Sorted for reading; what follows from a record not belonging is not said again."""
     strangers = {_group_key(finding) for finding in findings if finding.code in _STRANGERS}
-    kept = (f for f in findings if f.code not in _IMPLIED or _group_key(f) not in strangers)
-    return tuple(sorted(kept, key=_sort_key))
+    left = (f for f in findings if f.code not in _IMPLIED or _group_key(f) not in strangers)
+    return tuple(sorted(left, key=_sort_key))
 
 
 def _group_key(finding: LedgerFinding) -> tuple[str, int, int | None]:

@@ -42,17 +42,17 @@ class ArchiveEvidence:
 
     async def read_policy(self) -> list[InputRecord]:
         """See LedgerSource."""
-        return [one async for batch in self.read_inputs((REGISTRY, BUNDLES)) for one in batch]
+        return [record async for batch in self.read_inputs((REGISTRY, BUNDLES)) for record in batch]
 
     async def read_inputs(self, bases: Sequence[str]) -> AsyncIterator[list[InputRecord]]:
         """See LedgerSource."""
         async for base, batch in self._read_topics(bases):
-            yield [_read_input(base, one) for one in batch]
+            yield [_read_input(base, record) for record in batch]
 
     async def read_decisions(self) -> AsyncIterator[list[WrittenRecord]]:
         """See LedgerSource."""
         async for base, batch in self._read_topics(tuple(FIRST_OF_TOPIC)):
-            yield [read_written(base, one, one.timestamp_ms) for one in batch]
+            yield [read_written(base, record, record.timestamp_ms) for record in batch]
 
     async def fetch_ends(self, bases: Sequence[str]) -> dict[tuple[str, int], int]:
         """See LedgerSource."""
@@ -89,24 +89,24 @@ class ArchiveFetcher:
         offsets_of: dict[tuple[str, int], list[int]] = {}
         for topic, partition, offset in places:
             offsets_of.setdefault((topic, partition), []).append(offset)
-        found: dict[Place, InputRecord] = {}
+        inputs: dict[Place, InputRecord] = {}
         for (topic, partition), offsets in offsets_of.items():
             part = f"{self._prefix}{topic}", partition
             records = await asyncio.to_thread(self._archive.fetch, part, offsets)
-            found |= {(topic, partition, at): _read_input(topic, one) for at, one in records.items()}
-        return found
+            inputs |= {(topic, partition, at): _read_input(topic, record) for at, record in records.items()}
+        return inputs
 
-    async def fetch_decisions(self, place: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
+    async def fetch_decisions(self, coordinates: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
         """See RecordFetcher."""
-        deciding = DECIDING.get(place[0])
+        deciding = DECIDING.get(coordinates[0])
         if deciding is None:
             return []
-        part = f"{self._prefix}{deciding.topic}", place[1]
+        part = f"{self._prefix}{deciding.topic}", coordinates[1]
         return [
-            read_written(deciding.topic, one, one.timestamp_ms)
+            read_written(deciding.topic, record, record.timestamp_ms)
             async for batch in _read_in_thread(self._archive.read_part(part, since_ms))
-            for one in batch
-            if one.timestamp_ms >= since_ms and is_sought(deciding.id_field, sought, one.value or b"")
+            for record in batch
+            if record.timestamp_ms >= since_ms and is_sought(deciding.id_field, sought, record.value or b"")
         ]
 
 
@@ -151,7 +151,7 @@ class ArchivePartitions:
         part = f"{self._prefix}{topic}", number
         end = self._archive.manifest.decided.get(part, 0)
         async for batch in _read_in_thread(self._archive.read_part(part)):
-            yield [_read_input(topic, one) for one in batch if one.offset < end]
+            yield [_read_input(topic, record) for record in batch if record.offset < end]
 
     def _list_ledger(self) -> set[str]:
         return {f"{self._prefix}{base}" for base in _LEDGER}
@@ -163,9 +163,10 @@ def verify_archived_ledger(archive: Archive, prefix: str, signed_by: SignedBy | 
     verifier = Verifier(signed_by)
     ledger = {f"{prefix}{base}" for base in _LEDGER}
     damages = [
-        one
-        for one in archive.manifest.findings
-        if one.code not in {"offsets_missing", "offsets_twice"} or one.where.rpartition(":")[0] in ledger
+        finding
+        for finding in archive.manifest.findings
+        if finding.code not in {"offsets_missing", "offsets_twice"}
+        or finding.where.rpartition(":")[0] in ledger
     ]
     for part in archive.list_parts(ledger):
         for segment in archive.list_segments(part):
@@ -176,12 +177,14 @@ def verify_archived_ledger(archive: Archive, prefix: str, signed_by: SignedBy | 
             except ArchiveDamaged as error:
                 damages.append(name_damage(segment, error))
     report = verifier.make_report()
-    findings = tuple(_make_finding(one) for one in damages)
+    findings = tuple(_make_finding(damage) for damage in damages)
     return Report(report.partitions, (*findings, *report.findings), report.records)
 
 
-def _make_finding(one: ArchiveFinding) -> LedgerFinding:
-    return LedgerFinding("archive_damaged", 0, None, one.where, None, f"{one.code}: {one.message}")
+def _make_finding(finding: ArchiveFinding) -> LedgerFinding:
+    return LedgerFinding(
+        "archive_damaged", 0, None, finding.where, None, f"{finding.code}: {finding.message}"
+    )
 
 
 def _read_entries(base: str, records: Sequence[StoredRecord]) -> Iterator[LedgerEntry]:

@@ -96,10 +96,10 @@ class FolderStore:
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
                 descriptor = os.open(name.rsplit("/", 1)[-1], flags, dir_fd=parent)
             with open(descriptor, "rb") as opened:  # noqa: PTH123 - of a descriptor
-                found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode):
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
                     raise StoreError(f"{self._folder / name}: not a regular file")
-                data = opened.read(most_bytes + 1) if found.st_size <= most_bytes else None
+                data = opened.read(most_bytes + 1) if status.st_size <= most_bytes else None
         except FileNotFoundError:
             raise ObjectMissing(name) from None
         except OSError as error:
@@ -117,7 +117,7 @@ class FolderStore:
             return iter(())
         except OSError as error:
             raise StoreError(f"{self._folder / folder}: {error.strerror}") from None
-        return (one for one in names if not one.startswith(_PARTIAL))
+        return (name for name in names if not name.startswith(_PARTIAL))
 
     def _write(self, name: str, data: bytes, *, replace: bool) -> bool:
         last, partial = name.rsplit("/", 1)[-1], f"{_PARTIAL}{secrets.token_hex(8)}"
@@ -207,10 +207,10 @@ class BucketStore:
         path = self._name(folder)
         with _Refusals(path):
             try:
-                found = self._files.ls(path, detail=False)
+                paths = self._files.ls(path, detail=False)
             except FileNotFoundError:
                 return iter(())
-        return (one.rsplit("/", 1)[-1] for one in found)
+        return (entry.rsplit("/", 1)[-1] for entry in paths)
 
     def _read_range(self, path: str, most_bytes: int) -> bytes:
         """The beginning of an object, in one request. Of an empty one there is no range: it is refused."""

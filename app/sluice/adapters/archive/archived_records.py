@@ -43,7 +43,7 @@ class Archive:
     def require_whole_manifest(self, of: tuple[str, str, str] | None = None) -> None:
         """Raise ArchiveDamaged where something is wrong with the manifest, and ArchiveRefused where the
         archive is not of this installation (id, prefix, app)."""
-        serious = [one for one in self.manifest.findings if one.code != "offsets_missing"]
+        serious = [finding for finding in self.manifest.findings if finding.code != "offsets_missing"]
         if serious:
             raise ArchiveDamaged(f"{serious[0].where}: {serious[0].message}")
         if of is not None and self.manifest.installation_of != of:
@@ -93,15 +93,15 @@ class Archive:
     def fetch(self, part: Part, offsets: Iterable[int]) -> dict[int, StoredRecord]:
         """The records at these offsets of a partition; one is absent where nothing lies in the archive."""
         segments = self.list_segments(part)
-        begins = [one.begin for one in segments]
-        found: dict[int, StoredRecord] = {}
+        begins = [segment.begin for segment in segments]
+        records: dict[int, StoredRecord] = {}
         for offset in sorted(set(offsets)):
             at = bisect_right(begins, offset) - 1
             if at >= 0 and offset < segments[at].end:
                 record = self._read_kept(segments[at]).get(offset)
                 if record is not None:
-                    found[offset] = record
-        return found
+                    records[offset] = record
+        return records
 
     def check(self) -> Iterator[ArchiveFinding]:
         """Everything that is wrong with the archive: of the manifest first, then each segment read whole."""
@@ -121,7 +121,7 @@ class Archive:
         if self._kept_bytes + segment.raw_bytes > _KEPT_RAW_BYTES:
             self._kept.clear()
             self._kept_bytes = 0
-        records = {one.offset: one for batch in self.read_batches(segment) for one in batch}
+        records = {record.offset: record for batch in self.read_batches(segment) for record in batch}
         self._kept[name] = records
         self._kept_bytes += segment.raw_bytes
         return records

@@ -184,8 +184,8 @@ class Archiver:
         if manifest.installation_of not in (None, self.of.named):
             raise ArchiveRefused(f"{self._store.url} is the archive of another installation")
         number, digest = manifest.number, manifest.digest
-        bad = [one for one in manifest.findings if one.code != "offsets_missing"]
-        if [one.code for one in bad] == ["manifest_unsigned"]:
+        bad = [finding for finding in manifest.findings if finding.code != "offsets_missing"]
+        if [finding.code for finding in bad] == ["manifest_unsigned"]:
             if self._trust.noted != (number, digest):
                 raise ArchiveRefused(
                     f"{self._store.url} is not signed up to entry {number}, so anybody may have written it: "
@@ -269,7 +269,9 @@ class Archiver:
             return list(self._builders)
         if self._count_held_bytes() > self.limits.held_bytes:
             return self._add_inputs(self._choose_largest())
-        full = [part for part, one in self._builders.items() if one.raw_bytes >= self.limits.segment_bytes]
+        full = [
+            part for part, builder in self._builders.items() if builder.raw_bytes >= self.limits.segment_bytes
+        ]
         return self._add_inputs(full)
 
     def _add_inputs(self, parts: Sequence[TopicPartition]) -> list[TopicPartition]:
@@ -288,16 +290,16 @@ class Archiver:
     def _choose_largest(self) -> list[TopicPartition]:
         """The largest segments, without which the others take half of `held_bytes`; of equal ones those that
         were begun first."""
-        chosen, held = [], self._count_held_bytes()
-        for part, builder in sorted(self._builders.items(), key=lambda one: -one[1].held_bytes):
-            if held <= self.limits.held_bytes // 2:
+        chosen, held_bytes = [], self._count_held_bytes()
+        for part, builder in sorted(self._builders.items(), key=lambda pair: -pair[1].held_bytes):
+            if held_bytes <= self.limits.held_bytes // 2:
                 break
             chosen.append(part)
-            held -= builder.held_bytes
+            held_bytes -= builder.held_bytes
         return chosen
 
     def _count_held_bytes(self) -> int:
-        return sum(one.held_bytes for one in self._builders.values())
+        return sum(builder.held_bytes for builder in self._builders.values())
 
     async def _await_present(self, asking: AIOKafkaConsumer) -> None:
         """Note what the group has decided, and then where all partitions end: what is decided lies before."""
@@ -308,11 +310,11 @@ class Archiver:
         admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
         try:
             await admin.start()
-            found = await self._list_group_offsets(admin)
+            group_offsets = await self._list_group_offsets(admin)
         finally:
             await admin.close()
         decided: dict[str, dict[str, int]] = {}
-        for part, committed in found.items():
+        for part, committed in group_offsets.items():
             if committed.offset > 0 and part in self._ends:
                 decided.setdefault(part.topic, {})[str(part.partition)] = committed.offset
         return decided

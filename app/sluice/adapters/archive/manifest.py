@@ -211,7 +211,7 @@ def read_manifest(
     expected = trust.noted
     manifest = Manifest(ends_only=ends_only, keys=trust.keys)
     named = [*_read_head(store, manifest), *_list_expected(expected)]
-    numbers = sorted(int(found[1]) for name in store.list_names(_FOLDER) if (found := _NAME.fullmatch(name)))
+    numbers = sorted(int(match[1]) for name in store.list_names(_FOLDER) if (match := _NAME.fullmatch(name)))
     sought = {number for number, _, _ in named}
     digests: dict[int, str] = {}
     before = 0, GENESIS
@@ -226,11 +226,11 @@ def read_manifest(
             digests[number] = digest
         before = number, digest
     last = before[0]
-    for number, digest, told in named:
+    for number, digest, description in named:
         if number > last:
-            message = f"{told} names entry {number}, the manifest ends at {last}"
+            message = f"{description} names entry {number}, the manifest ends at {last}"
             manifest.report("manifest_truncated", _HEAD, message)
-        elif digests.get(number, digest) != digest and told == _HEAD:
+        elif digests.get(number, digest) != digest and description == _HEAD:
             manifest.report("entry_altered", name_entry(number), f"its SHA-256 is not that in {_HEAD}")
     if trust.keys and manifest.number and not manifest.signed:
         manifest.report("manifest_unsigned", _FOLDER, "none of its entries is signed by a key that counts")

@@ -126,7 +126,7 @@ class Cut:
     @property
     def positions(self) -> dict[str, int]:
         """By input topic (base name) the first undecided offset."""
-        return {base: one.first_undecided for base, one in self.decided.items()}
+        return {base: inputs.first_undecided for base, inputs in self.decided.items()}
 
 
 Repeated = dict[tuple[str, int], set[int]]
@@ -144,9 +144,9 @@ def find_consistent_cuts(
         cuts = find_cuts(archive, layout, state, limits)
         repeated = find_repeated(archive, layout, cuts)
         counted = {
-            part: min(found)
+            part: min(decided)
             for part, offsets in repeated.items()
-            if (found := _list_decided(cuts[part[1]], part[0], offsets))
+            if (decided := _list_decided(cuts[part[1]], part[0], offsets))
         }
         tighter = {part: at for part, at in counted.items() if at < limits.get(part, sys.maxsize)}
         if not tighter:
@@ -156,7 +156,7 @@ def find_consistent_cuts(
 
 def _list_decided(cut: Cut, base: str, offsets: Iterable[int]) -> list[int]:
     decided = cut.decided.get(base, NOTHING_DECIDED)
-    return [one for one in offsets if decided.has(one)]
+    return [offset for offset in offsets if decided.has(offset)]
 
 
 _SAID_BY = {
@@ -172,37 +172,41 @@ def find_repeated(archive: Archive, layout: TopicLayout, cuts: Mapping[int, Cut]
     the same memory or action, and not before the input. Raises ArchiveDamaged and StoreError."""
     names = {topic.name: name for name, topic in layout.topics().items()}
     since: dict[tuple[str, bool, str], int] = {}
-    for base, (said, subject) in _SAID_BY.items():
+    for base, (schema_field, subject) in _SAID_BY.items():
         for number, cut in cuts.items():
             decided = cut.decided.get(base, NOTHING_DECIDED)
-            for one in _read_from(archive, (names[base], number), decided.first_undecided):
+            for record in _read_from(archive, (names[base], number), decided.first_undecided):
                 about = (
-                    memory_id(f"{base}:{number}:{one.offset}")
+                    memory_id(f"{base}:{number}:{record.offset}")
                     if subject is None
-                    else _read_text(one, subject)
+                    else _read_text(record, subject)
                 )
-                if about is not None and not decided.has(one.offset):
-                    key = said, subject is None, about
-                    since[key] = min(one.timestamp_ms, since.get(key, one.timestamp_ms))
+                if about is not None and not decided.has(record.offset):
+                    key = schema_field, subject is None, about
+                    since[key] = min(record.timestamp_ms, since.get(key, record.timestamp_ms))
     repeated: Repeated = {}
-    for said in {one for one, _, _ in since}:
-        first_ms = min(at for (topic, _, _), at in since.items() if topic == said)
-        for part in archive.list_parts({names[said]}):
+    for kind in {topic for topic, _, _ in since}:
+        first_ms = min(at for (topic, _, _), at in since.items() if topic == kind)
+        for part in archive.list_parts({names[kind]}):
             for batch in archive.read_part(part, first_ms):
-                offsets = {one.offset for one in batch if _is_repeated(said, one, since)}
+                offsets = {
+                    stored_record.offset
+                    for stored_record in batch
+                    if _is_repeated(kind, stored_record, since)
+                }
                 if offsets:
-                    repeated.setdefault((said, part[1]), set()).update(offsets)
+                    repeated.setdefault((kind, part[1]), set()).update(offsets)
     return repeated
 
 
-def _is_repeated(said: str, record: StoredRecord, since: Mapping[tuple[str, bool, str], int]) -> bool:
-    about = _read_text(record, "memory_id" if said == SOURCE_FEEDBACK else "action_id")
+def _is_repeated(kind: str, record: StoredRecord, since: Mapping[tuple[str, bool, str], int]) -> bool:
+    about = _read_text(record, "memory_id" if kind == SOURCE_FEEDBACK else "action_id")
     at = _read_text(record, "decided_at")
-    is_first_sight = said == SOURCE_FEEDBACK and _read_text(record, "verdict") == "seen"
+    is_first_sight = kind == SOURCE_FEEDBACK and _read_text(record, "verdict") == "seen"
     if about is None or at is None:
         return False
     try:
-        return read_milliseconds(at) >= since.get((said, is_first_sight, about), sys.maxsize)
+        return read_milliseconds(at) >= since.get((kind, is_first_sight, about), sys.maxsize)
     except ValueError:
         return False
 
@@ -211,16 +215,16 @@ def _read_from(archive: Archive, part: Part, offset: int) -> Iterator[StoredReco
     for segment in archive.list_segments(part):
         if segment.end > offset:
             for batch in archive.read_batches(segment):
-                yield from (one for one in batch if one.offset >= offset)
+                yield from (record for record in batch if record.offset >= offset)
 
 
 def _read_text(record: StoredRecord, name: str) -> str | None:
     """A text field of a record; None where it has none, as an input that nobody checked may have."""
     try:
-        found = orjson.loads(record.value or b"null")[name]
+        value = orjson.loads(record.value or b"null")[name]
     except (ValueError, TypeError, KeyError):
         return None
-    return found if isinstance(found, str) else None
+    return value if isinstance(value, str) else None
 
 
 def find_cuts(
@@ -259,7 +263,7 @@ def _find_last_number(archive: Archive, parts: Iterable[Part]) -> tuple[int, int
     numbers = array("Q")
     for part in parts:
         for batch in archive.read_part(part):
-            numbers.extend(head.sequence for one in batch if (head := read_head(one.value)) is not None)
+            numbers.extend(head.sequence for record in batch if (head := read_head(record.value)) is not None)
     last = 0
     for number in sorted(set(numbers)):
         if last and number != last + 1:
@@ -282,11 +286,11 @@ def _find_state(
     fitting: Cut | None = None
     limited: Cut | None = None
     for batch in archive.read_part(part):
-        for one in batch:
-            if one.key == state.key and one.value is not None:
-                sequence, decided = state.read(one.value)
+        for record in batch:
+            if record.key == state.key and record.value is not None:
+                sequence, decided = state.read(record.value)
                 if sequence <= last:
-                    newest = Cut(sequence, one.offset, decided)
+                    newest = Cut(sequence, record.offset, decided)
                     if all(at <= ends.get(base, 0) for base, at in newest.positions.items()):
                         fitting = newest
                         if all(
@@ -359,9 +363,9 @@ class Restorer:
                 f"{self._archive.store.url} has no state of workers (archive.state was off): without it they "
                 "would decide everything again"
             )
-        for one in self._archive.check():
-            if one.code != "offsets_missing":
-                raise ArchiveDamaged(f"{one.where}: {one.message}")
+        for finding in self._archive.check():
+            if finding.code != "offsets_missing":
+                raise ArchiveDamaged(f"{finding.where}: {finding.message}")
         beyond = [part for part in self._archive.manifest.segments if not self._has(part)]
         if beyond:
             raise ArchiveRefused(
@@ -373,7 +377,9 @@ class Restorer:
         """Refuse an archive with so many offsets without a record that nobody would wait for them."""
         missing = {
             part: max(
-                0, self._find_end(part, cuts) - sum(one.count for one in self._archive.list_segments(part))
+                0,
+                self._find_end(part, cuts)
+                - sum(segment.count for segment in self._archive.list_segments(part)),
             )
             for part in self._list_parts()
         }
@@ -469,8 +475,8 @@ class Restorer:
         try:
             await asyncio.gather(*tasks)
         finally:
-            for one in tasks:
-                one.cancel()
+            for task in tasks:
+                task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _write_part(
@@ -501,28 +507,28 @@ class Restorer:
         """Of a compacted topic, the newest record of each key up to an offset, one behind the other."""
         newest: dict[bytes | None, int] = {}
         for batch in self._read(part):
-            for one in await batch:
-                if until is None or one.offset <= until:
-                    if one.value is None:
-                        newest.pop(one.key, None)
+            for record in await batch:
+                if until is None or record.offset <= until:
+                    if record.value is None:
+                        newest.pop(record.key, None)
                     else:
-                        newest[one.key] = one.offset
+                        newest[record.key] = record.offset
         wanted = set(newest.values())
         for batch in self._read(part):
-            for one in await batch:
-                if one.offset in wanted:
-                    await writer.append(one)
+            for item in await batch:
+                if item.offset in wanted:
+                    await writer.append(item)
 
     async def _write_log(
         self, writer: _OffsetWriter, part: TopicPartition, until: int | None, repeated: Collection[int]
     ) -> None:
         """Every record at its offset, but those that will be written again; of the ledger up to a number."""
         for batch in self._read(part):
-            for one in await batch:
-                if until is not None and _get_number(one) > until:
+            for item in await batch:
+                if until is not None and _get_number(item) > until:
                     return
-                if one.offset not in repeated:
-                    await writer.write(one)
+                if item.offset not in repeated:
+                    await writer.write(item)
 
     def _read(self, part: Part) -> Iterator[Any]:
         """Awaitables of batches, each read in a thread; the last one is empty."""
@@ -663,13 +669,13 @@ class _OffsetWriter:
 
     async def start(self) -> None:
         """Connect. Raises KafkaError."""
-        for one in (self._filling, self._plain):
-            await one.start()
+        for buffer in (self._filling, self._plain):
+            await buffer.start()
 
     async def stop(self) -> None:
         """Give up the connections."""
-        for one in (self._filling, self._plain):
-            await one.stop()
+        for buffer in (self._filling, self._plain):
+            await buffer.stop()
 
     async def write(self, record: StoredRecord) -> None:
         """Write the next record, of a higher offset than the one before."""
@@ -702,15 +708,15 @@ class _OffsetWriter:
         self._next += 1
 
     async def _send_run_plainly(self) -> None:
-        for one in self._run:
-            await self._send_plainly(one)
+        for record in self._run:
+            await self._send_plainly(record)
         self._run, self._run_bytes = [], 0
 
     async def _send_run_in_transaction(self) -> None:
         await self._filling.begin_transaction()
         sender = _BatchSender(self._filling, self._part)
-        for one in self._run:
-            await sender.add(one, one.offset)
+        for record in self._run:
+            await sender.add(record, record.offset)
         await sender.flush()
         await self._filling.commit_transaction()
         self._next += len(self._run) + 1

@@ -173,7 +173,7 @@ def write_record(record: StoredRecord) -> bytes:
             fields["value"] = record.value.decode()
         except UnicodeDecodeError:
             fields["value_base64"] = base64.b64encode(record.value).decode()
-    fields["headers"] = [_write_header(*one) for one in record.headers]
+    fields["headers"] = [_write_header(*header) for header in record.headers]
     return orjson.dumps(fields) + b"\n"
 
 
@@ -192,7 +192,7 @@ def read_record(line: bytes) -> StoredRecord:
     if not isinstance(fields, dict) or not fields.keys() <= _FIELDS:
         raise TypeError("not an object with the fields of a record")
     numbers = tuple(fields[name] for name in ("partition", "offset", "timestamp"))
-    if not (isinstance(fields["topic"], str) and all(type(one) is int for one in numbers)):
+    if not (isinstance(fields["topic"], str) and all(type(number) is int for number in numbers)):
         raise TypeError("topic, partition, offset or timestamp has the wrong type")
     key = fields["key"]
     partition, offset, timestamp_ms = numbers
@@ -203,7 +203,7 @@ def read_record(line: bytes) -> StoredRecord:
         timestamp_ms,
         None if key is None else _decode(key),
         _read_value(fields),
-        tuple(_read_header(one) for one in fields["headers"]),
+        tuple(_read_header(field) for field in fields["headers"]),
     )
 
 
@@ -219,9 +219,9 @@ def _read_value(fields: dict[str, Any]) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def _read_header(given: Any) -> tuple[str, bytes]:
+def _read_header(value: Any) -> tuple[str, bytes]:
     """Kafka's headers may lack a value; the type of `StoredRecord` says otherwise, as aiokafka's does."""
-    name, text, *encoded = given
+    name, text, *encoded = value
     if not isinstance(name, str) or len(encoded) > 1 or not (text is None or isinstance(text, str)):
         raise TypeError("a header is not [name, text] or [name, null, base64]")
     if encoded:
@@ -261,7 +261,7 @@ def read_segment(segment: Segment, data: bytes) -> Iterator[StoredRecord]:
 
 def _read_lines(segment: Segment, data: bytes) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(_GZIP)
-    raw, left, held, at = 0, [b""], 0, 0
+    raw, left, size, at = 0, [b""], 0, 0
     pending = data[:0]
     try:
         while not unpacker.eof:
@@ -278,12 +278,12 @@ def _read_lines(segment: Segment, data: bytes) -> Iterator[bytes]:
             if lines:
                 yield b"".join([*left, lines[0]])
                 yield from lines[1:]
-                left, held = [], 0
+                left, size = [], 0
             left.append(rest)
-            held += len(rest)
-            if held > MOST_LINE_BYTES:
+            size += len(rest)
+            if size > MOST_LINE_BYTES:
                 raise ArchiveDamaged(f"{segment.name}: a line is longer than any record")
     except zlib.error as error:
         raise ArchiveDamaged(f"{segment.name}: not gzip: {error}") from None
-    if held or raw != segment.raw_bytes or unpacker.unused_data or at < len(data):
+    if size or raw != segment.raw_bytes or unpacker.unused_data or at < len(data):
         raise ArchiveDamaged(f"{segment.name}: it does not end as the manifest says")

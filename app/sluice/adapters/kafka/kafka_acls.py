@@ -67,13 +67,17 @@ async def set_access(cluster: KafkaCluster, principal: str, wanted: Sequence[All
     KafkaUnreachable."""
     async with open_admin(cluster) as admin:
         present, others = await _fetch_acls(admin, principal)
-        missing = [one for one in wanted if one not in present]
+        missing = [operation for operation in wanted if operation not in present]
         if missing:
-            request = _CreateAcls([_write_acl(one, principal) for one in missing])
+            request = _CreateAcls([_write_acl(operation, principal) for operation in missing])
             answer = await admin._send_to_controller(request)  # noqa: SLF001 - aiokafka has no method for it
-            for one, (code, reason) in zip(missing, answer.creation_responses, strict=True):
-                _require_done(code, reason, f"{one.operation} on {one.resource} {one.name}")
-    unchanged = [one for one in wanted if one in present]
+            for allowed_operation, (code, reason) in zip(missing, answer.creation_responses, strict=True):
+                _require_done(
+                    code,
+                    reason,
+                    f"{allowed_operation.operation} on {allowed_operation.resource} {allowed_operation.name}",
+                )
+    unchanged = [operation for operation in wanted if operation in present]
     return AclChange(missing, unchanged, _describe_further(present, wanted, others))
 
 
@@ -83,13 +87,17 @@ async def remove_access(
     """Take from `principal` what is unwanted and there. Raises AclRefused, KafkaUnreachable."""
     async with open_admin(cluster) as admin:
         present, others = await _fetch_acls(admin, principal)
-        there = [one for one in unwanted if one in present]
+        there = [operation for operation in unwanted if operation in present]
         if there:
-            request = _DeleteAcls([_write_acl(one, principal) for one in there])
+            request = _DeleteAcls([_write_acl(operation, principal) for operation in there])
             answer = await admin._send_to_controller(request)  # noqa: SLF001 - as above
-            for one, (code, reason, _) in zip(there, answer.filter_responses, strict=True):
-                _require_done(code, reason, f"{one.operation} on {one.resource} {one.name}")
-    absent = [one for one in unwanted if one not in present]
+            for allowed_operation, (code, reason, _) in zip(there, answer.filter_responses, strict=True):
+                _require_done(
+                    code,
+                    reason,
+                    f"{allowed_operation.operation} on {allowed_operation.resource} {allowed_operation.name}",
+                )
+    absent = [operation for operation in unwanted if operation not in present]
     return AclChange(there, absent, _describe_further(present, unwanted, others))
 
 
@@ -100,26 +108,32 @@ async def _fetch_acls(admin: AIOKafkaAdminClient, principal: str) -> tuple[set[A
     )
     _require_done(answer.error_code, answer.error_message, f"the ACLs of {principal}")
     resources, patterns, operations = (
-        {number: name for name, number in one.items()} for one in (_RESOURCES, _PATTERNS, _OPERATIONS)
+        {number: name for name, number in numbers.items()} for numbers in (_RESOURCES, _PATTERNS, _OPERATIONS)
     )
-    found, others = set[AllowedOperation](), []
+    allowed, others = set[AllowedOperation](), []
     for kind, name, pattern, acls in answer.resources:
         for _, host, operation, permission in acls:
             if kind in resources and operation in operations and (host, permission) == (EVERY_HOST, ALLOW):
-                found.add(AllowedOperation(resources[kind], name, patterns[pattern], operations[operation]))  # type: ignore[arg-type]
+                allowed.add(AllowedOperation(resources[kind], name, patterns[pattern], operations[operation]))  # type: ignore[arg-type]
                 continue
             what = operations.get(operation) or _OTHER_OPERATIONS.get(operation, str(operation))
             of = resources.get(kind) or _OTHER_RESOURCES.get(kind, str(kind))
             deny = "" if permission == ALLOW else "denied: "
             others.append(f"{deny}{what} on {of} {name} ({patterns.get(pattern, pattern)}, host {host})")
-    return found, sorted(others)
+    return allowed, sorted(others)
 
 
 def _describe_further(
     present: set[AllowedOperation], named: Iterable[AllowedOperation], others: Iterable[str]
 ) -> list[str]:
     further = sorted(present - set(named))
-    return [*(f"{one.operation} on {one.resource} {one.name} ({one.pattern})" for one in further), *others]
+    return [
+        *(
+            f"{operation.operation} on {operation.resource} {operation.name} ({operation.pattern})"
+            for operation in further
+        ),
+        *others,
+    ]
 
 
 def _require_done(code: int, reason: str | None, what: str) -> None:
@@ -127,14 +141,14 @@ def _require_done(code: int, reason: str | None, what: str) -> None:
         raise AclRefused(f"{what}: {reason or for_code(code).__name__}")
 
 
-def _write_acl(one: AllowedOperation, principal: str) -> tuple[int, str, int, str, str, int, int]:
+def _write_acl(operation: AllowedOperation, principal: str) -> tuple[int, str, int, str, str, int, int]:
     return (
-        _RESOURCES[one.resource],
-        one.name,
-        _PATTERNS[one.pattern],
+        _RESOURCES[operation.resource],
+        operation.name,
+        _PATTERNS[operation.pattern],
         principal,
         EVERY_HOST,
-        _OPERATIONS[one.operation],
+        _OPERATIONS[operation.operation],
         ALLOW,
     )
 

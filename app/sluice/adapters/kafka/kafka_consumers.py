@@ -101,8 +101,8 @@ class Pool:
         """`more`: see Connection."""
         self._all = [Connection(cluster, isolation, **more) for _ in range(size)]
         self._free: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
-        for one in self._all:
-            self._free.put_nowait(one)
+        for connection in self._all:
+            self._free.put_nowait(connection)
 
     @asynccontextmanager
     async def borrow_consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
@@ -118,7 +118,7 @@ class Pool:
 
     async def close(self) -> None:
         """Give up every connection."""
-        await asyncio.gather(*(one.close() for one in self._all))
+        await asyncio.gather(*(connection.close() for connection in self._all))
 
 
 async def read_batches_since(
@@ -179,7 +179,7 @@ class KafkaCompacted:
         while await is_behind(consumer, ends):
             consumer.resume(*self._parts)
             batch = await consumer.getmany(timeout_ms=POLL_MS, max_records=_TAKEN_AT_ONCE)
-            yield [one.value for messages in batch.values() for one in messages if one.value]
+            yield [message.value for messages in batch.values() for message in messages if message.value]
         consumer.pause(*self._parts)
 
     async def close(self) -> None:

@@ -56,12 +56,14 @@ class KafkaControlReader:
         while await is_behind(consumer, ends):
             consumer.resume(*ends)
             batch = await consumer.getmany(timeout_ms=_POLL_MS)
-            self._read += [self._read_input_record(one) for messages in batch.values() for one in messages]
+            self._read += [
+                self._read_input_record(message) for messages in batch.values() for message in messages
+            ]
         consumer.pause(*ends)  # until the next call: a fetch that waits for news costs CPU
         bounds = {self._topics[part.topic]: end for part, end in ends.items()}
         read = self._read
-        self._read = [one for one in read if one.offset >= bounds[one.topic]]
-        return [one for one in read if one.offset < bounds[one.topic]]
+        self._read = [record for record in read if record.offset >= bounds[record.topic]]
+        return [record for record in read if record.offset < bounds[record.topic]]
 
     async def close(self) -> None:
         """Give up the connection."""

@@ -48,7 +48,7 @@ class KafkaEvidence:
 
     async def read_policy(self) -> list[InputRecord]:
         """Every control record so far."""
-        return [one async for batch in self.read_inputs((REGISTRY, BUNDLES)) for one in batch]
+        return [record async for batch in self.read_inputs((REGISTRY, BUNDLES)) for record in batch]
 
     async def read_inputs(self, bases: Sequence[str]) -> AsyncIterator[list[InputRecord]]:
         """Every record of these topics (base names), without headers."""
@@ -57,9 +57,14 @@ class KafkaEvidence:
             async for batch in reader.to_end():
                 yield [
                     InputRecord(
-                        names[one.topic], one.partition, one.offset, one.timestamp_ms, one.key, one.value
+                        names[record.topic],
+                        record.partition,
+                        record.offset,
+                        record.timestamp_ms,
+                        record.key,
+                        record.value,
                     )
-                    for one in batch
+                    for record in batch
                 ]
 
     async def fetch_ends(self, bases: Sequence[str]) -> dict[tuple[str, int], int]:
@@ -73,7 +78,7 @@ class KafkaEvidence:
         names = {f"{self.prefix}{base}": base for base in _list_topics()}
         async with open_reader(self.cluster, list(names), "beginning") as reader:
             async for batch in reader.to_end():
-                yield [read_written(names[one.topic], one, one.timestamp_ms) for one in batch]
+                yield [read_written(names[record.topic], record, record.timestamp_ms) for record in batch]
 
     def open_partitions(self, group: str) -> KafkaPartitions:
         """A reader of whole partitions."""
@@ -107,29 +112,29 @@ class InputFetcher:
         offsets_of: dict[tuple[str, int], set[int]] = {}
         for topic, partition, offset in places:
             offsets_of.setdefault((topic, partition), set()).add(offset)
-        found: dict[Place, InputRecord] = {}
+        inputs: dict[Place, InputRecord] = {}
         for (topic, partition), offsets in offsets_of.items():
             part = self._make_part(topic, partition)
             if part in self._parts:
                 async for message in self._read_messages(part, sorted(offsets)):
-                    place = (topic, partition, message.offset)
-                    found[place] = read_input(topic, message)
-        return found
+                    coordinates = (topic, partition, message.offset)
+                    inputs[coordinates] = read_input(topic, message)
+        return inputs
 
-    async def fetch_decisions(self, place: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
+    async def fetch_decisions(self, coordinates: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
         """Every decision of id `sought` on the input at this place, written at or after `since_ms` of the
         broker's time. One is right."""
-        found: list[WrittenRecord] = []
-        deciding = DECIDING.get(place[0])
-        if deciding is None or (part := self._make_part(deciding.topic, place[1])) not in self._parts:
-            return found
+        records: list[WrittenRecord] = []
+        deciding = DECIDING.get(coordinates[0])
+        if deciding is None or (part := self._make_part(deciding.topic, coordinates[1])) not in self._parts:
+            return records
         async for batch in read_batches_since(self._consumer, self._consumer, part, since_ms):
-            found += [
-                read_written(deciding.topic, one, one.timestamp)
-                for one in batch
-                if is_sought(deciding.id_field, sought, one.value or b"")
+            records += [
+                read_written(deciding.topic, message, message.timestamp)
+                for message in batch
+                if is_sought(deciding.id_field, sought, message.value or b"")
             ]
-        return found
+        return records
 
     def _make_part(self, topic: str, partition: int) -> TopicPartition:
         return TopicPartition(f"{self._prefix}{topic}", partition)
@@ -149,9 +154,9 @@ class InputFetcher:
 
 def read_input(topic: str, message: Any) -> InputRecord:
     """A Kafka message as an input of the topic with this base name."""
-    place = (topic, message.partition, message.offset, message.timestamp)
+    coordinates = (topic, message.partition, message.offset, message.timestamp)
     return InputRecord(
-        *place,
+        *coordinates,
         message.key,
         message.value,
         signature_header=find_header(message.headers),
@@ -167,10 +172,10 @@ def read_written(topic: str, message: Any, written_ms: int) -> WrittenRecord:
     )
 
 
-def name_decision(place: Place) -> str:
+def name_decision(coordinates: Place) -> str:
     """The id of the decision on the input at a place, of a retrieval that on its first item."""
-    answer = DECIDING.get(place[0], DECIDING[ACTIONS])
-    return DECISIONS[answer.schema].id_of(":".join(map(str, place)))
+    answer = DECIDING.get(coordinates[0], DECIDING[ACTIONS])
+    return DECISIONS[answer.schema].id_of(":".join(map(str, coordinates)))
 
 
 def _list_topics() -> list[str]:
@@ -244,14 +249,14 @@ class KafkaPartitions:
             end = min(until, ends[part])
             while await consumer.position(part) < end:
                 fetched = (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
-                yield [read_input(topic, one) for one in fetched if one.offset < end]
+                yield [read_input(topic, message) for message in fetched if message.offset < end]
 
     async def _fetch_committed(self) -> Mapping[TopicPartition, int]:
         admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
         try:
             await admin.start()
-            found = await admin.list_consumer_group_offsets(self._group)
-            return {part: one.offset for part, one in found.items()}
+            offsets = await admin.list_consumer_group_offsets(self._group)
+            return {part: offset.offset for part, offset in offsets.items()}
         except KafkaError as error:
             raise make_unreachable(self._cluster, error) from error
         finally:

@@ -75,7 +75,7 @@ class KafkaInputs:
 
 def _list_waiting(asked: Asked) -> list[int]:
     """Offsets for which a caller still waits, ascending; the others are forgotten."""
-    for offset in [one for one, answers in asked.items() if all(answer.done() for answer in answers)]:
+    for offset in [number for number, answers in asked.items() if all(answer.done() for answer in answers)]:
         del asked[offset]
     return sorted(asked)
 

@@ -56,8 +56,8 @@ async def verify_ledger(cluster: KafkaCluster, prefix: str, signed_by: SignedBy 
 
 def locate_record(record: StoredRecord) -> Located:
     """A stored record as the verifier takes it."""
-    place = record.topic, record.partition, record.offset
-    return Located(*place, record.key, record.value, record.timestamp_ms, find_proof(record.headers))
+    coordinates = record.topic, record.partition, record.offset
+    return Located(*coordinates, record.key, record.value, record.timestamp_ms, find_proof(record.headers))
 
 
 async def read_values(
@@ -99,5 +99,5 @@ def _hand_over(record: StoredRecord, take: Callable[[bytes | None], None]) -> No
     try:
         take(record.value)
     except NotADecisionError as error:
-        place = f"{record.topic}:{record.partition}:{record.offset}"
-        raise NotADecisionError(f"{place}: {error}") from None
+        origin = f"{record.topic}:{record.partition}:{record.offset}"
+        raise NotADecisionError(f"{origin}: {error}") from None

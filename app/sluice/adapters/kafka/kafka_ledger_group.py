@@ -74,11 +74,11 @@ class KafkaLedgerGroup:
         came, self._members.came = self._members.came, set()
         for part in lost:
             self._committed.pop(part, None)
-        found = []
+        parts = []
         for part in sorted(came):
             with suppress(IllegalStateError):  # lost again meanwhile: it comes another time
-                found.append(await self._begin(part))
-        return frozenset(map(self._name_part, lost)), found
+                parts.append(await self._begin(part))
+        return frozenset(map(self._name_part, lost)), parts
 
     async def read_some(self, wait_s: float, *, paused: bool) -> tuple[list[CommittedEvent], dict[Part, int]]:
         """Return new events of the partitions that `read_changes` gave, and the offset up to which each is
@@ -173,7 +173,7 @@ class KafkaNotified:
     async def read_newest(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
         """The newest record of each subject of these partitions, up to the topic's end as of now."""
         parts = [TopicPartition(self._topic, number) for number in partitions]
-        found: dict[str, NotifiedSubject] = {}
+        newest: dict[str, NotifiedSubject] = {}
         consumer = make_consumer(self._cluster, "read_uncommitted", POLL_MS)
         try:
             await consumer.start()
@@ -185,10 +185,10 @@ class KafkaNotified:
                     for message in messages:
                         record = read(NotifiedSubject, message.value or b"")
                         if isinstance(record, NotifiedSubject):
-                            found[record.subject_id] = record
+                            newest[record.subject_id] = record
         finally:
             await consumer.stop()
-        return found
+        return newest
 
     async def keep(self, partition: int, record: NotifiedSubject) -> None:
         """It is acknowledged when this returns."""

@@ -110,17 +110,25 @@ class KafkaLineage:
         async with turn:
             try:
                 async with self._pool.borrow_consumer() as consumer:
-                    past = {one: await self._find_past(consumer, one) for one in set(payload["memories"])}
+                    past = {
+                        memory_id: await self._find_past(consumer, memory_id)
+                        for memory_id in set(payload["memories"])
+                    }
             except KafkaError as error:
                 await self._asking.close()
                 raise PortUnavailable(f"the ledger cannot be read: {error}") from error
-        return {"parents": {one: _compute_trust(found, tenant, approved) for one, found in past.items()}}
+        return {
+            "parents": {
+                memory_id: _compute_trust(past_record, tenant, approved)
+                for memory_id, past_record in past.items()
+            }
+        }
 
     async def _find_past(self, consumer: AIOKafkaConsumer, memory_id: str) -> Past:
         now = asyncio.get_running_loop().time()
-        known, until = self._known.get(memory_id, (UNKNOWN, 0.0))
+        cached, until = self._known.get(memory_id, (UNKNOWN, 0.0))
         if now < until:
-            return known
+            return cached
         past, until = await self._look_up(consumer, memory_id)
         if now < until:
             self._known[memory_id] = past, until
@@ -167,8 +175,10 @@ class KafkaLineage:
                 if fields.get("schema") in LEFT or _is_decision(fields, digest):
                     return MemoryQuery(fields, over=False)
             read += len(batch)
-            inputs = [_read_input_offset(one.value) for one in batch[-1:] if base == MEMORY_DECISIONS]
-            if read >= self._bounds.scanned or any(one - offset > self._bounds.further for one in inputs):
+            inputs = [_read_input_offset(item.value) for item in batch[-1:] if base == MEMORY_DECISIONS]
+            if read >= self._bounds.scanned or any(
+                read_offset - offset > self._bounds.further for read_offset in inputs
+            ):
                 return MemoryQuery(None, over=True)
         return MemoryQuery(None, over=False)
 

@@ -65,7 +65,9 @@ class KafkaProvenance:
         """Partition, offset and value of what came since the last call; waits a moment where nothing did."""
         assert self._consumer is not None  # noqa: S101 - `connect` comes first
         batch = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=_TAKEN_AT_ONCE)
-        return [(one.partition, one.offset, one.value) for many in batch.values() for one in many]
+        return [
+            (message.partition, message.offset, message.value) for many in batch.values() for message in many
+        ]
 
     def take_lost(self) -> frozenset[int]:
         """Partitions that were taken away since the last call."""

@@ -83,8 +83,8 @@ def _read_with_place(read: Callable[[bytes | None], T], record: StoredRecord, wh
     try:
         return read(record.value)
     except NotInLedgerError as error:
-        place = f"{record.topic}:{record.partition}:{record.offset}"
-        raise NotInLedgerError(f"{place} is no {what}: {error}") from None
+        origin = f"{record.topic}:{record.partition}:{record.offset}"
+        raise NotInLedgerError(f"{origin} is no {what}: {error}") from None
 
 
 Place = tuple[str, int, int]
@@ -148,19 +148,19 @@ class KafkaQuarantine:
 
     async def _read_all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
         topics = {self._names[base]: base for base in bases}
-        async for found in read_signed(self._cluster, topics, "beginning", self._proofs):
-            yield found
+        async for pair in read_signed(self._cluster, topics, "beginning", self._proofs):
+            yield pair
 
-    async def fetch_content(self, place: Place) -> bytes:
+    async def fetch_content(self, coordinates: Place) -> bytes:
         """The value of the input at this place. Raises PortUnavailable where it is no longer to be had."""
-        topic, partition, offset = place
+        topic, partition, offset = coordinates
         held_input = KafkaHeldInput(self._cluster, self._names)
         try:
-            found = await held_input.ask({"topic": topic, "partition": partition, "offset": offset})
+            content = await held_input.ask({"topic": topic, "partition": partition, "offset": offset})
         finally:
             await held_input.close()
-        assert isinstance(found, bytes)  # noqa: S101 - what the port answers
-        return found
+        assert isinstance(content, bytes)  # noqa: S101 - what the port answers
+        return content
 
     async def fetch_decision(self, memory_id: str, partition: int, since_ms: int) -> bytes | None:
         """The decision on the write of this id, whose input came at `since_ms` (0: unknown)."""

@@ -189,8 +189,8 @@ async def _fetch_starts(
     asking: AIOKafkaConsumer, ends: dict[TopicPartition, int], since_ms: int
 ) -> dict[TopicPartition, int]:
     """Fetch the offset of each partition's first record of that time or later; its end if there is none."""
-    found = await asking.offsets_for_times(dict.fromkeys(ends, since_ms))
-    return {part: end if found[part] is None else found[part].offset for part, end in ends.items()}
+    offsets = await asking.offsets_for_times(dict.fromkeys(ends, since_ms))
+    return {part: end if offsets[part] is None else offsets[part].offset for part, end in ends.items()}
 
 
 async def list_partitions(cluster: KafkaCluster, topics: Sequence[str]) -> list[TopicPartition]:

@@ -53,15 +53,17 @@ CLOCKS_APART_MS = 60_000
 async def rerun_ids(source: LedgerSource, of: DecisionSettings, ids: Sequence[str]) -> list[Rerun]:
     """The decisions of these ids, in this order; of one id the second and later ones too, as differences.
     Raises ValueError for a text that is not an id."""
-    placed_ids = [_read_place(one) for one in ids]
-    places = [place for place, _ in placed_ids]
+    placed_ids = [_read_place(an_id) for an_id in ids]
+    places = [coordinates for coordinates, _ in placed_ids]
     async with source.open_fetcher() as reader:
         inputs = await reader.fetch_inputs(places)
-        found = [await _fetch_decisions(reader, *one, inputs.get(one[0])) for one in placed_ids]
-        inputs |= await _fetch_approved(reader, [one for these in found for one in these])
+        records = [
+            await _fetch_decisions(reader, *placed_id, inputs.get(placed_id[0])) for placed_id in placed_ids
+        ]
+        inputs |= await _fetch_approved(reader, [record for these in records for record in these])
         rerunner = _make_rerunner(await source.read_policy(), of)
-    pairs = zip(placed_ids, found, strict=True)
-    return [one for sought, these in pairs for one in _execute(rerunner, *sought, these, inputs)]
+    pairs = zip(placed_ids, records, strict=True)
+    return [rerun for sought, these in pairs for rerun in _execute(rerunner, *sought, these, inputs)]
 
 
 async def rerun_all(source: LedgerSource, of: DecisionSettings) -> AsyncIterator[Rerun]:
@@ -74,10 +76,10 @@ async def rerun_all(source: LedgerSource, of: DecisionSettings) -> AsyncIterator
             walk: PartitionWalk | None = None
             async for groups in _group_entries(partitions.read_entries(number)):
                 walk = walk or await walks.begin()
-                for one in await _walk(walk, reader, groups):
-                    yield one
-            async for one in _find_unanswered(walk, partitions, number):
-                yield one
+                for rerun in await _walk(walk, reader, groups):
+                    yield rerun
+            async for rerun in _find_unanswered(walk, partitions, number):
+                yield rerun
 
 
 class _Walks:
@@ -102,7 +104,7 @@ class _Walks:
 async def _walk(walk: PartitionWalk, reader: RecordFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
     inputs = await reader.fetch_inputs(list_places(entry for group in groups for entry in group))
     input_records = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
-    return [one for pair in zip(groups, input_records, strict=True) for one in walk.take(*pair, inputs)]
+    return [rerun for pair in zip(groups, input_records, strict=True) for rerun in walk.take(*pair, inputs)]
 
 
 async def _find_unanswered(
@@ -112,8 +114,8 @@ async def _find_unanswered(
         return
     for topic in INPUTS:
         async for batch in partitions.read_decided_inputs(topic, number):
-            for one in walk.list_unanswered(batch):
-                yield one
+            for rerun in walk.list_unanswered(batch):
+                yield rerun
 
 
 async def _group_entries(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIterator[list[list[LedgerEntry]]]:
@@ -129,12 +131,14 @@ async def _group_entries(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIter
 
 async def rerun_sample(source: LedgerSource, of: DecisionSettings, size: int, seed: int) -> list[Rerun]:
     """`size` decisions by the hash of seed and record: of the same ledger the same, in the same order."""
-    kept: list[tuple[bytes, WrittenRecord]] = []
+    drawn: list[tuple[bytes, WrittenRecord]] = []
     async for batch in source.read_decisions():
-        kept = heapq.nsmallest(size, [*kept, *((_draw_lot(seed, one.value), one) for one in batch)])
+        drawn = heapq.nsmallest(
+            size, [*drawn, *((_draw_lot(seed, record.value), record) for record in batch)]
+        )
     async with source.open_fetcher() as reader:
         return await _rerun_batch(
-            _make_rerunner(await source.read_policy(), of), reader, [one for _, one in kept]
+            _make_rerunner(await source.read_policy(), of), reader, [record for _, record in drawn]
         )
 
 
@@ -146,8 +150,8 @@ def _replay_policy(
     records: Sequence[InputRecord], of: DecisionSettings
 ) -> tuple[Rerunner, PolicyThen | None]:
     evidence = PolicyEvidence()
-    for one in records:
-        evidence.add(one.topic, one.value)
+    for record in records:
+        evidence.add(record.topic, record.value)
     then = None if of.roots is None else PolicyThen(records, of.roots, of)
     return Rerunner(evidence, partial(_find_stage, of), of.version, then, of.audience), then
 
@@ -162,33 +166,35 @@ def _draw_lot(seed: int, raw: bytes) -> bytes:
 
 def _read_place(an_id: str) -> tuple[Place, str]:
     """Read the input's place and the decision's own id from an id."""
-    place = read_coordinates(an_id)
-    return place, an_id if an_id.startswith(_OF_ITEMS) else name_decision(place)
+    coordinates = read_coordinates(an_id)
+    return coordinates, an_id if an_id.startswith(_OF_ITEMS) else name_decision(coordinates)
 
 
 async def _fetch_decisions(
-    reader: RecordFetcher, place: Place, sought: str, input_record: InputRecord | None
+    reader: RecordFetcher, coordinates: Place, sought: str, input_record: InputRecord | None
 ) -> list[WrittenRecord]:
     since_ms = 0 if input_record is None else max(0, input_record.timestamp_ms - CLOCKS_APART_MS)
-    return await reader.fetch_decisions(place, sought, since_ms)
+    return await reader.fetch_decisions(coordinates, sought, since_ms)
 
 
 def _execute(
-    rerunner: Rerunner, place: Place, named: str, found: list[WrittenRecord], inputs: Inputs
+    rerunner: Rerunner, coordinates: Place, named: str, records: list[WrittenRecord], inputs: Inputs
 ) -> list[Rerun]:
-    if not found:
-        kind = DECISIONS[DECIDING.get(place[0], DECIDING[ACTIONS]).schema]
+    if not records:
+        kind = DECISIONS[DECIDING.get(coordinates[0], DECIDING[ACTIONS]).schema]
         return [Rerun(kind.word, named, missing=(f"{kind.singular} {named}",))]
-    reruns = [_check(rerunner, one, inputs.get(place), inputs) for one in found]
-    first = f"{found[0].topic} at offset {found[0].offset}"
+    reruns = [_check(rerunner, record, inputs.get(coordinates), inputs) for record in records]
+    first = f"{records[0].topic} at offset {records[0].offset}"
     again = [describe_second_decision("id", named, first)]
-    changed = [replace(one, differences=(*again, *one.differences)) for one in reruns[1:]]
-    return [reruns[0], *(replace(one, whatever_version=True) for one in changed)]
+    changed = [replace(rerun, differences=(*again, *rerun.differences)) for rerun in reruns[1:]]
+    return [reruns[0], *(replace(rerun, whatever_version=True) for rerun in changed)]
 
 
-async def _fetch_approved(reader: RecordFetcher, found: Sequence[WrittenRecord]) -> dict[Place, InputRecord]:
+async def _fetch_approved(
+    reader: RecordFetcher, records: Sequence[WrittenRecord]
+) -> dict[Place, InputRecord]:
     """The other inputs that these decisions rest on."""
-    entries = (entry for one in found if (entry := read_entry(one)) is not None)
+    entries = (entry for record in records if (entry := read_entry(record)) is not None)
     return await reader.fetch_inputs(list_places(entries))
 
 
@@ -204,12 +210,12 @@ def _check(
 
 
 async def _rerun_batch(
-    rerunner: Rerunner, reader: RecordFetcher, found: Sequence[WrittenRecord]
+    rerunner: Rerunner, reader: RecordFetcher, records: Sequence[WrittenRecord]
 ) -> list[Rerun]:
-    entries = [read_entry(one) for one in found]
-    places = [None if one is None else one.place for one in entries]
-    inputs = await _fetch_approved(reader, found)
+    entries = [read_entry(record) for record in records]
+    places = [None if entry is None else entry.place for entry in entries]
+    inputs = await _fetch_approved(reader, records)
     return [
-        _check(rerunner, one, None if place is None else inputs.get(place), inputs)
-        for one, place in zip(found, places, strict=True)
+        _check(rerunner, record, None if location is None else inputs.get(location), inputs)
+        for record, location in zip(records, places, strict=True)
     ]

@@ -21,12 +21,12 @@ async def has_state(cluster: KafkaCluster, changelog: str, partitions: int, sess
     broker. Raises KafkaUnreachable."""
     key = session_key(session_id)
     part = TopicPartition(changelog, int(murmur2(session_id.encode()) & 0x7FFFFFFF) % partitions)
-    reading, asking = (Connection(cluster, one) for one in ("read_committed", "read_uncommitted"))
+    reading, asking = (Connection(cluster, isolation) for isolation in ("read_committed", "read_uncommitted"))
     lives = False
     try:
         async for batch in read_batches_since(await reading.connect(), await asking.connect(), part, 0):
-            found = [one.value is not None for one in batch if one.key == key]
-            lives = found[-1] if found else lives
+            present = [message.value is not None for message in batch if message.key == key]
+            lives = present[-1] if present else lives
     except KafkaError as error:
         raise make_unreachable(cluster, error) from error
     finally:

@@ -88,11 +88,11 @@ class AnthropicModel:
         output: OutputConfigParam = {"format": {"type": "json_schema", "schema": prompt.schema}}
         if self._settings.effort is not None:
             output["effort"] = self._settings.effort
-        told = {"type": "text", "text": prompt.system, "cache_control": {"type": "ephemeral"}}
+        block = {"type": "text", "text": prompt.system, "cache_control": {"type": "ephemeral"}}
         return {
             "model": self._settings.model,
             "max_tokens": self._settings.max_tokens,
-            "system": [told],
+            "system": [block],
             "messages": [{"role": "user", "content": user_turn(question)}],
             "output_config": output,
         }
@@ -112,13 +112,13 @@ def _make_client(key: str, settings: ModelApiSettings) -> anthropic.AsyncAnthrop
 def _read_text(message: dict[str, Any]) -> str:
     stopped = message.get("stop_reason")
     if stopped != "end_turn":
-        known = _NO_VERDICT.get(stopped) if isinstance(stopped, str) else None
-        raise PortUnavailable(known or "the model stopped without an answer")
+        reason = _NO_VERDICT.get(stopped) if isinstance(stopped, str) else None
+        raise PortUnavailable(reason or "the model stopped without an answer")
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    said = [block for block in blocks if not (isinstance(block, dict) and block.get("type") in _THOUGHT)]
-    if len(said) == 1 and isinstance(said[0], dict) and said[0].get("type") == "text":
-        text = said[0].get("text")
+    spoken = [block for block in blocks if not (isinstance(block, dict) and block.get("type") in _THOUGHT)]
+    if len(spoken) == 1 and isinstance(spoken[0], dict) and spoken[0].get("type") == "text":
+        text = spoken[0].get("text")
         if isinstance(text, str):
             return text
     raise PortUnavailable("the model did not answer with one text")

@@ -132,8 +132,8 @@ class SharedAnswers:
     async def _execute(self, words: tuple[Any, ...]) -> object:
         try:
             async with asyncio.timeout(LONGEST_S):
-                said: object = await self._redis.execute_command(*words)
-                return said
+                reply: object = await self._redis.execute_command(*words)
+                return reply
         except self._refused as error:
             log.warning("the Redis of kept answers refuses: %s", error)
             return None
@@ -183,9 +183,9 @@ class CachedAnswers:
 
     async def ask(self, payload: object) -> object:
         """Return the remembered answer, or the inner port's. Raises PortUnavailable and PortBusy."""
-        known = self.recall(payload)
-        if known is not None:
-            return known
+        cached = self.recall(payload)
+        if cached is not None:
+            return cached
         name = self._name_question(payload)
         asked = self._under_way.get(name)
         if asked is None:
@@ -222,10 +222,10 @@ class CachedAnswers:
 
     async def _find(self, name: bytes) -> bool:
         """Whether the store has the answer, which is then kept here too."""
-        found = None if self._store is None else await self._store.find(name)
-        if found is None or self._inner.read(found) is None:
+        stored = None if self._store is None else await self._store.find(name)
+        if stored is None or self._inner.read(stored) is None:
             return False
-        self._remember(name, found)
+        self._remember(name, stored)
         return True
 
     def _remember(self, name: bytes, answer: object) -> None:

@@ -45,18 +45,18 @@ class FairTurns:
             self._leave(asker)
 
     async def _enter(self, asker: Asker) -> None:
-        place: Place = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(asker.tenant, OrderedDict()).setdefault(asker, deque()).append(place)
+        turn: Place = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(asker.tenant, OrderedDict()).setdefault(asker, deque()).append(turn)
         self._hand_out()
-        if not place.done():
+        if not turn.done():
             self._enforce_bound(asker)
         try:
-            await place
+            await turn
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled() and place.exception() is None:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._leave(asker)
             else:
-                self._drop(asker, place)
+                self._drop(asker, turn)
             raise
 
     def _leave(self, asker: Asker) -> None:
@@ -68,19 +68,22 @@ class FairTurns:
 
     def _hand_out(self) -> None:
         while self._free:
-            asker = next((one for one in self._list_in_order() if self._may_take(one)), None)
+            asker = next(
+                (candidate for candidate in self._list_in_order() if self._may_take(candidate)),
+                None,
+            )
             if asker is None:
                 return
             agents = self._lines[asker.tenant]
             agents.move_to_end(asker)
             self._lines.move_to_end(asker.tenant)
-            place = agents[asker][0]
-            self._drop(asker, place)
-            if place.done():
+            turn = agents[asker][0]
+            self._drop(asker, turn)
+            if turn.done():
                 continue
             self._free -= 1
             self._taken[asker] += 1
-            place.set_result(None)
+            turn.set_result(None)
 
     def _list_in_order(self) -> Iterable[Asker]:
         return (asker for agents in self._lines.values() for asker in agents)
@@ -93,22 +96,24 @@ class FairTurns:
         of which the most wait; among equals the newcomer."""
         if self._most is None or sum(map(self._count_waiting, self._lines)) <= self._most:
             return
-        tenant = max(self._lines, key=lambda one: (self._count_waiting(one), one == newcomer.tenant))
+        tenant = max(
+            self._lines, key=lambda candidate: (self._count_waiting(candidate), candidate == newcomer.tenant)
+        )
         agents = self._lines[tenant]
-        asker = max(agents, key=lambda one: (len(agents[one]), one == newcomer))
-        place = agents[asker][-1]
-        self._drop(asker, place)
-        place.set_exception(PortBusy(f"{self._most} questions wait for the model, as many as may"))
+        asker = max(agents, key=lambda agent: (len(agents[agent]), agent == newcomer))
+        turn = agents[asker][-1]
+        self._drop(asker, turn)
+        turn.set_exception(PortBusy(f"{self._most} questions wait for the model, as many as may"))
 
     def _count_waiting(self, tenant: str) -> int:
         return sum(map(len, self._lines[tenant].values()))
 
-    def _drop(self, asker: Asker, place: Place) -> None:
+    def _drop(self, asker: Asker, turn: Place) -> None:
         agents = self._lines.get(asker.tenant, OrderedDict())
         line = agents.get(asker)
-        if line is None or place not in line:
+        if line is None or turn not in line:
             return
-        line.remove(place)
+        line.remove(turn)
         if not line:
             del agents[asker]
         if not agents:

@@ -104,8 +104,8 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 def _read_waits(headers: httpx2.Headers) -> list[tuple[str, str]]:
     """How long to wait before the next request, in s and ms, where the server says so readably."""
-    said = [(name, headers.get(name, "")) for name in _WAITS]
-    return [(name, value) for name, value in said if _WAIT.fullmatch(value)]
+    waits = [(name, headers.get(name, "")) for name in _WAITS]
+    return [(name, value) for name, value in waits if _WAIT.fullmatch(value)]
 
 
 class _CountedBody(httpx2.AsyncByteStream):

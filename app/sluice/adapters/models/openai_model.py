@@ -144,8 +144,8 @@ def _read_text(message: dict[str, Any]) -> str:
     if said.get("refusal"):
         raise PortUnavailable(_NO_VERDICT["content_filter"])
     if stopped != "stop":
-        known = _NO_VERDICT.get(stopped) if isinstance(stopped, str) else None
-        raise PortUnavailable(known or "the model stopped without an answer")
+        reason = _NO_VERDICT.get(stopped) if isinstance(stopped, str) else None
+        raise PortUnavailable(reason or "the model stopped without an answer")
     text = said.get("content")
     if not isinstance(text, str) or said.get("tool_calls"):
         raise PortUnavailable("the model did not answer with one text")

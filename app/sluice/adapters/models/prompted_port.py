@@ -35,12 +35,12 @@ class ModelUsage:
     cache_read: int = 0
     cache_write: int = 0
 
-    def add(self, said: object) -> None:
-        """One answer more; `said`: the server's own count, which is believed where it is one."""
+    def add(self, usage: object) -> None:
+        """One answer more; `usage`: the server's own count, which is believed where it is one."""
         self.calls += 1
         for name, called in _TOKENS.items():
-            counts = [said.get(one) for one in called] if isinstance(said, dict) else []
-            count = next((one for one in counts if type(one) is int and one >= 0), 0)
+            counts = [usage.get(one) for one in called] if isinstance(usage, dict) else []
+            count = next((item for item in counts if type(item) is int and item >= 0), 0)
             setattr(self, name, getattr(self, name) + count)
 
 
@@ -65,14 +65,14 @@ def read_reply(prompt: Prompt[Any], model: object, text: str, secret: str) -> Mo
     """The answer in a model's text, never with `secret` in it (empty: there is none). Raises PortUnavailable
     with no word of it."""
     try:
-        said = json_object(text.encode())
+        reply = json_object(text.encode())
     except ValueError:
         reason = "the model did not answer with one JSON object"
     else:
-        if secret and any(secret in one for one in _list_texts([model, said])):
+        if secret and any(secret in one for one in _list_texts([model, reply])):
             raise PortUnavailable("the model's API sent the key back in an answer")
-        if set(said) == set(prompt.schema["properties"]):
-            answer: ModelAnswer | None = prompt.read_answer(model, said)
+        if set(reply) == set(prompt.schema["properties"]):
+            answer: ModelAnswer | None = prompt.read_answer(model, reply)
             if answer is not None:
                 return answer
         reason = "the model's answer is not the object that was asked for"
@@ -83,8 +83,8 @@ def _list_texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
-        for one in value.items() if isinstance(value, dict) else value:
-            yield from _list_texts(list(one) if isinstance(one, tuple) else one)
+        for member in value.items() if isinstance(value, dict) else value:
+            yield from _list_texts(list(member) if isinstance(member, tuple) else member)
 
 
 class PromptedPort:
@@ -114,8 +114,12 @@ class PromptedPort:
 
     def read(self, answer: object) -> ModelAnswer | None:
         """What was kept of an answer; None where this prompt has no such answer."""
-        found: ModelAnswer | None = self._prompt.read(answer)
-        return found if found is not None and found.prompt_version == self._prompt.version else None
+        model_answer: ModelAnswer | None = self._prompt.read(answer)
+        return (
+            model_answer
+            if model_answer is not None and model_answer.prompt_version == self._prompt.version
+            else None
+        )
 
     async def _judge(self, question: object) -> ModelAnswer:
         return await self._model.judge(self._prompt, question)
@@ -141,8 +145,8 @@ class BatchedPort:
         if not isinstance(payload, dict):
             raise TypeError("a port of several questions takes an object with questions")
         asker = Asker(*payload["asker"])
-        each = [{"scope": payload["scope"], "question": one} for one in payload["questions"]]
-        return {"answers": await asyncio.gather(*(self._read_result(one, asker) for one in each))}
+        each = [{"scope": payload["scope"], "question": item} for item in payload["questions"]]
+        return {"answers": await asyncio.gather(*(self._read_result(question, asker) for question in each))}
 
     async def _read_result(self, payload: object, asker: Asker) -> object:
         try:
