@@ -1,7 +1,9 @@
 """What became of escalations, worked out a second time from the answers as they lie on the broker.
 
 Imports nothing of the core. The first answers that count, by their offsets, end an escalation if their broker
-time is before its own end; else time does. Rows count when an action is allowed, at once or by approval.
+time is before its own end; else time does. An answer that no follower of its partition has yet copied is
+visible to nobody, however early it was stored: while a broker is away, time may overtake it. Rows count
+when an action is allowed, at once or by approval.
 """
 
 from __future__ import annotations
@@ -44,13 +46,15 @@ if TYPE_CHECKING:
 
 VERDICT, RESOLVED_VERDICT = "sluice/verdict/v1", "sluice/resolved_verdict/v1"
 UNSIGNED = "unsigned_agent"
+ENDED_BY_TIME = "it ended EXPIRED"
 
 
 def approval_figures(
     evidence: Evidence, *, broker_away: bool = False, signing: bool = True
 ) -> list[RunFigure]:
     """How escalations ended, and goals of zero for all that must not be; none without people.
-    `broker_away`: for a while, and approvals may have found no action to judge. `signing`: an agent
+    `broker_away`: for a while, and approvals may have found no action to judge, and answers may have become
+    visible after the end of what they answered. `signing`: an agent
     that signs acts there too."""
     said = evidence.installation.said
     if said is None:
@@ -59,17 +63,22 @@ def approval_figures(
     by: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for body in sorted(ledger, key=lambda one: (one["partition"], one["sequence"])):
         by[body["schema"]].append(body)
-    problems = [*_wrong_ends(evidence, said, by), *_wrong_answers(evidence, by)]
+    due = _due_ends(evidence, said, by)
+    overtaken = find_overtaken(due, by)
+    problems = [*_wrong_ends(due | dict.fromkeys(overtaken), by), *_wrong_answers(evidence, by)]
     wrong, unsigned = _wrong_totals(evidence, by), _wrong_signatures(said, by)
     unanswered, steps = _find_unanswered(evidence, by), wrong_steps(by)
     for problem in [*problems, *steps, *wrong, *unsigned, *unanswered][:5]:
         print(f"  approvals: {problem}")
     decisions = Counter(one["decision"] for one in by[RESOLVED])
     unread = sum(one["reason"] == UNREADABLE for one in by[REFUSED])
-    unreadable = figures.report if broker_away else figures.none
+    for name in [] if broker_away else sorted(overtaken):
+        print(f"  approvals: time overtook the answer to {name}")
+    while_away = figures.report if broker_away else figures.none
     signed = figures.some if signing else figures.none
     return [
-        unreadable("actions_unavailable", unread, "reviews"),
+        while_away("actions_unavailable", unread, "reviews"),
+        while_away("answers_overtaken", len(overtaken), "escalations"),
         figures.some("escalations", len(by[OPENED]), "escalations"),
         figures.some("approved", decisions["approve"], "escalations"),
         figures.some("denied", decisions["deny"], "escalations"),
@@ -129,7 +138,19 @@ def _find_sent_again(
     return {at: by_value[one.value] for at, one in reviews.items() if one.value in by_value}
 
 
-def _wrong_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+def find_overtaken(due: Mapping[str, Any], by: Mapping[str, list[dict[str, Any]]]) -> set[str]:
+    """Escalations that time ended although an answer was stored before, which was then refused for that.
+    `due`: by escalation the answer that ends it and what it says, or None; `by`: records by schema."""
+    late = {
+        (refused["partition"], refused["input"]["offset"])
+        for refused in by[REFUSED]
+        if refused["input"]["topic"] == REVIEWS and refused["message"].startswith(ENDED_BY_TIME)
+    }
+    expired = {record["escalation_id"] for record in by[EXPIRED]}
+    return {name for name, end in due.items() if end is not None and end[0] in late and name in expired}
+
+
+def _wrong_ends(due: Mapping[str, Any], by: dict[str, list[dict[str, Any]]]) -> list[str]:
     ends: dict[str, list[Any]] = defaultdict(list)
     for one in by[RESOLVED]:
         ends[one["escalation_id"]].append(((one["partition"], one["input"]["offset"]), one["decision"]))
@@ -137,8 +158,7 @@ def _wrong_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[s
         ends[one["escalation_id"]].append(None)
     verdicts = Counter(one["escalationId"] for one in by[RESOLVED_VERDICT])
     approved = {one["escalation_id"] for one in by[RESOLVED] if one["decision"] == "approve"}
-    due = _due_ends(evidence, said, by)
-    problems = [f"{name}: ended {ends[name]}, due {one}" for name, one in due.items() if ends[name] != [one]]
+    problems = [f"{name}: ended {ends[name]}, due {end}" for name, end in due.items() if ends[name] != [end]]
     problems += [
         f"{name}: {verdicts[name]} resolved verdicts" for name in due if verdicts[name] != (name in approved)
     ]

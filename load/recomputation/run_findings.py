@@ -53,15 +53,17 @@ def memory_figures(evidence: Evidence, found: AnswerAccount, *, broker_away: boo
     most = int(evidence.installation.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"])
     recounted = memories(found, most)
     refused = sum(count for name, count in recounted.tally.items() if name.startswith("refused "))
-    unavailable = figures.report if broker_away else figures.none
+    while_away = figures.report if broker_away else figures.none
+    for name in [] if broker_away else recounted.overtaken[:SHOWN_PROBLEMS]:
+        print(f"  memories: time overtook the review of {name}")
     held = sum(len(one.held) for one in recounted.quarantines.values())
     return [
         *(figures.some(name, recounted.tally[one], "memories") for name, one in MEMORY_TALLY.items()),
         figures.some("reviews_refused", refused, "reviews"),
         figures.report("parents_of_other_sessions", len(recounted.foreign_parents), "memories"),
         figures.report("lineage_unanswered", recounted.tally["lineage_unanswered"], "questions"),
-        figures.report("reviews_overtaken", len(recounted.overtaken), "reviews"),
-        unavailable("content_unavailable", recounted.tally[f"refused {UNAVAILABLE}"], "reviews"),
+        while_away("reviews_overtaken", len(recounted.overtaken), "reviews"),
+        while_away("content_unavailable", recounted.tally[f"refused {UNAVAILABLE}"], "reviews"),
         figures.report("held_in_the_end", held, "memories"),
         figures.some("sources_learnt_of", len(evidence.feedback), "records"),
         *(_none(name, problems) for name, problems in _memory_problems(evidence, found, recounted)),

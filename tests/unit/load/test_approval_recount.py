@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from load.installations.approvers import EXPIRED, OPENED, REMINDED, REROUTED, RESOLVED
-from load.recomputation.approval_recount import wrong_steps
+from load.installations.approvers import EXPIRED, OPENED, REFUSED, REMINDED, REROUTED, RESOLVED
+from load.recomputation.approval_recount import find_overtaken, wrong_steps
 from sluice.core.foundation.clock import rfc3339
+from sluice_topics.catalog import REVIEWS
 
 BEGAN = 1_763_730_000_000
 STEPS = ((REMINDED, 700), (REROUTED, 2000), (REMINDED, 2700))
@@ -44,3 +45,22 @@ def ledger(*steps: tuple[str, int], end: str = EXPIRED, ended: int = 9000, at: i
 )
 def test_steps_are_held_against_the_route(by: dict[str, Any], wrong: int) -> None:
     assert len(wrong_steps(by)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("due", "why", "expired", "overtaken"),
+    [
+        (((1, 7), "approve"), "it ended EXPIRED at 2026-11-27T03:51:18Z", ["e"], {"e"}),
+        (((1, 7), "deny"), "it ended EXPIRED at 2026-11-27T03:51:18Z", ["e"], {"e"}),
+        (((1, 8), "approve"), "it ended EXPIRED at 2026-11-27T03:51:18Z", ["e"], set()),
+        (((1, 7), "approve"), "it ended APPROVED at 2026-11-27T03:51:18Z by lena", ["e"], set()),
+        (((1, 7), "approve"), "it ended EXPIRED at 2026-11-27T03:51:18Z", [], set()),
+        (None, "it ended EXPIRED at 2026-11-27T03:51:18Z", ["e"], set()),
+    ],
+)
+def test_an_answer_is_overtaken_where_it_was_due_and_time_had_ended_what_it_answers(
+    due: Any, why: str, expired: list[str], overtaken: set[str]
+) -> None:
+    refused = {"partition": 1, "input": {"topic": REVIEWS, "offset": 7}, "message": why}
+    by = {REFUSED: [refused], EXPIRED: [{"escalation_id": name} for name in expired]}
+    assert find_overtaken({"e": due}, by) == overtaken
