@@ -62,5 +62,5 @@ def test_an_answer_is_overtaken_where_it_was_due_and_time_had_ended_what_it_answ
     due: Any, why: str, expired: list[str], overtaken: set[str]
 ) -> None:
     refused = {"partition": 1, "input": {"topic": REVIEWS, "offset": 7}, "message": why}
-    by = {REFUSED: [refused], EXPIRED: [{"escalation_id": name} for name in expired]}
+    by: dict[str, Any] = {REFUSED: [refused], EXPIRED: [{"escalation_id": name} for name in expired]}
     assert find_overtaken({"e": due}, by) == overtaken
