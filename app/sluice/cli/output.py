@@ -50,10 +50,10 @@ class WholeConsole(Console):
     @property
     def size(self) -> ConsoleDimensions:
         """Of the terminal; without one, wide enough for every line."""
-        found = super().size
+        size = super().size
         if self.is_terminal or "COLUMNS" in self._environ:
-            return found
-        return ConsoleDimensions(PIPED_WIDTH, found.height)
+            return size
+        return ConsoleDimensions(PIPED_WIDTH, size.height)
 
     @size.setter
     def size(self, new_size: tuple[int, int]) -> None:
@@ -102,9 +102,9 @@ REFUSED = "the broker refuses this: {}"
 CANNOT_PUBLISH = "cannot publish: {}"
 
 
-def require_broker(work: Coroutine[Any, Any, T], told: str = NO_BROKER) -> T:
-    """Return the result of work on a broker; what cannot be done ends the command. `told`: how that is said,
-    with {} for why."""
+def require_broker(work: Coroutine[Any, Any, T], message: str = NO_BROKER) -> T:
+    """Return the result of work on a broker; what cannot be done ends the command.
+    `message`: how that is said, with {} for why."""
     import asyncio  # noqa: PLC0415 - many commands ask no broker
 
     from sluice.adapters.kafka.kafka_control import AnotherPublisherError  # noqa: PLC0415 - as above
@@ -122,7 +122,7 @@ def require_broker(work: Coroutine[Any, Any, T], told: str = NO_BROKER) -> T:
         what = "`sluice topics create` makes what is missing; `sluice topics check` says what is there."
         stop(f"{error}. {what}")
     except (KafkaUnreachable, AnotherPublisherError) as error:
-        stop(told.format(error))
+        stop(message.format(error))
 
 
 def require_settings() -> Settings:
@@ -158,13 +158,13 @@ MARGIN = "  │ "
 
 def make_visible(text: str) -> Text:
     """The text on one line. An invisible code point stands as <U+202E>, reversed."""
-    found = Text()
-    for seen, run in groupby(text, key=is_seen):
-        if seen:
-            found.append("".join(run))
+    shown = Text()
+    for visible, run in groupby(text, key=is_seen):
+        if visible:
+            shown.append("".join(run))
         else:
-            found.append(number("".join(run)), style="reverse")
-    return found
+            shown.append(number("".join(run)), style="reverse")
+    return shown
 
 
 def quote(text: str, most: int) -> Text:
@@ -222,9 +222,9 @@ def format_percent(rate: Rate) -> str:
 
     Only all is 100 % and only none is 0 %: one missing of a million must not be rounded away.
     """
-    found = rate.rate
-    if found is None:
+    share = rate.rate
+    if share is None:
         return NOTHING
-    if found in (0, 1):
-        return f"{found:.0%}"
-    return "<0.01%" if found < _LEAST else ">99.99%" if found > _MOST else f"{found:.2%}"
+    if share in (0, 1):
+        return f"{share:.0%}"
+    return "<0.01%" if share < _LEAST else ">99.99%" if share > _MOST else f"{share:.2%}"

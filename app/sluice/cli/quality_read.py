@@ -56,8 +56,8 @@ def read_broker(
     """
     settings = require_settings()
     names, proofs = list_real_names(settings), require_record_proofs(settings)
-    known = {names[base]: base for base in topics}
-    reading = read_values(settings.kafka.connection, known, take, start, proofs)
+    registered = {names[base]: base for base in topics}
+    reading = read_values(settings.kafka.connection, registered, take, start, proofs)
     require_broker(reading)
     return f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.connection}"
 

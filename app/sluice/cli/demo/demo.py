@@ -45,17 +45,19 @@ if TYPE_CHECKING:
 PAGE = "quality.html"
 
 
-def say_how_to_use(teller: Console, place: RunLocation, gateway: RunGateway, flag_only: str) -> None:
+def say_how_to_use(teller: Console, location: RunLocation, gateway: RunGateway, flag_only: str) -> None:
     """The pages with their log-in, and exact commands to watch, publish, promote the class in flag-only, and
     stop."""
     template = Template((CONFIG / "kept.txt").read_text(encoding="utf-8"))
-    exports = (f"  export {name}={quote(value)}" for name, value in place.build_command_environment().items())
+    exports = (
+        f"  export {name}={quote(value)}" for name, value in location.build_command_environment().items()
+    )
     text = template.substitute(
         exports="\n".join(exports),
         flag_only=flag_only,
-        keys=place.keys,
-        page=place.folder / PAGE,
-        log=place.log,
+        keys=location.keys,
+        page=location.folder / PAGE,
+        log=location.log,
         url=gateway.url,
         name=NAME,
         password=gateway.password,
@@ -159,12 +161,12 @@ def demo(
     try:
         if stop_only:
             stopped = stop_kept(HOME)
-            told = (
+            description = (
                 "No demo was left running."
                 if stopped is None
                 else f"{stopped.run} stopped, its files removed."
             )
-            (errors if stopped is None else console).print(told, highlight=False)
+            (errors if stopped is None else console).print(description, highlight=False)
             return
         if secured and keep:
             stop("the broker of --secured ends with the run: leave --keep out")
@@ -181,14 +183,14 @@ def _run(*, keep: bool, json: bool, secured: bool) -> bool:
     begin = time.monotonic()
     if keep and (left := recall(HOME)) is not None:
         stop(f"{left.run} is still there; `sluice demo --stop` stops it")
-    wish = RunOptions(
+    options = RunOptions(
         *(_make_run_name(), HOME, locate.HOME, CONFIG, BUNDLE, QUALITY, os.environ, keep, _read_clock),
         secured=secured,
     )
-    material = prepare(wish)
+    material = prepare(options)
     teller = errors if json else _make_screen()
     print_opening(teller, material)
-    result = perform(wish, material, Narration(teller))
+    result = perform(options, material, Narration(teller))
     seconds = time.monotonic() - begin
     if json:
         print_json(build_summary(result, seconds))
@@ -231,19 +233,19 @@ def write_sentence(result: Result, seconds: float) -> str:
             f"  and all {examined.reruns.total} decisions came out the same when executed again.[/]\n"
             f"{took}"
         )
-    missing = [clean(one.fields) for one in answers.unanswered[:_MOST_UNANSWERED]]
+    missing = [clean(planned.fields) for planned in answers.unanswered[:_MOST_UNANSWERED]]
     counts = (
         f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
         f"{answers.answered_twice} answered twice, {answers.held} memories still held, "
         f"{answers.unfounded} items shown without a decision, "
-        f"{sum(not one.well for one in result.refunds)} guarded calls that ran otherwise than approved, "
-        f"{sum(not one.well for one in result.payments)} payments of the invoice that came out otherwise, "
-        f"the ledger {'intact' if examined.report.intact else 'not intact'}, "
+        f"{sum(not refund.well for refund in result.refunds)} guarded calls that ran otherwise than "
+        f"approved, {sum(not payment.well for payment in result.payments)} payments of the invoice that came "
+        f"out otherwise, the ledger {'intact' if examined.report.intact else 'not intact'}, "
         f"{examined.reruns.counts['identical']} of {examined.reruns.total} reruns identical, "
         f"statistics {'equal' if examined.memories.equal else 'not equal'}."
     )
-    kept = f"Kept for you to look at: {result.place.folder}. {took}"
-    return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, kept])
+    notice = f"Kept for you to look at: {result.place.folder}. {took}"
+    return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, notice])
 
 
 GENERATED = "row estimates, sessions, registry, outcomes, unreadable records, memory metadata, reviews, "
@@ -255,33 +257,37 @@ def build_summary(result: Result, seconds: float) -> dict[str, Any]:
     """Everything as JSON; `generated` names what is not the panel's, `unfounded` counts items that were shown
     without a decision."""
     answers, examined = result.answers, result.examined
-    causes = Counter(read_cause(one.body)[:3] for one in answers.iterate(VERDICTS))
+    causes = Counter(read_cause(answered.body)[:3] for answered in answers.iterate(VERDICTS))
     return {
         "well": result.well,
         "run": result.place.run,
         "generated": GENERATED.split(", "),
         "inputs": answers.published,
         "answered": answers.answered,
-        "unanswered": [one.fields for one in answers.unanswered],
+        "unanswered": [planned.fields for planned in answers.unanswered],
         "verdicts": [
             {"verdict": verdict, "gate": gate, "reason": kind, "count": times}
             for (verdict, gate, kind), times in causes.most_common()
         ],
         "sessions": {
-            one.session_id: {"aggregateRowsAffected": one.rows, "aggregateActionCount": one.actions}
-            for one in tally_sessions(answers)
+            session.session_id: {
+                "aggregateRowsAffected": session.rows,
+                "aggregateActionCount": session.actions,
+            }
+            for session in tally_sessions(answers)
         },
         "escalations": len(answers.escalations),
-        "endings": Counter(one.get("decision", "expired") for one in answers.endings.values()),
-        "guarded": [one._asdict() for one in result.refunds],
-        "judged": [one._asdict() for one in result.judged],
-        "invoice": [one._asdict() for one in result.payments],
+        "endings": Counter(ending.get("decision", "expired") for ending in answers.endings.values()),
+        "guarded": [refund._asdict() for refund in result.refunds],
+        "judged": [judgement._asdict() for judgement in result.judged],
+        "invoice": [payment._asdict() for payment in result.payments],
         "settled": len(list_settled(answers)),
         "dead_letters": [
-            {"code": one.body["code"], "path": one.body["path"]} for one in answers.iterate(DEAD_LETTERS)
+            {"code": answered.body["code"], "path": answered.body["path"]}
+            for answered in answers.iterate(DEAD_LETTERS)
         ],
         "memory": {
-            "decisions": Counter(one.body["action"] for one in answers.iterate(MEMORY_DECISIONS)),
+            "decisions": Counter(answered.body["action"] for answered in answers.iterate(MEMORY_DECISIONS)),
             "admitted": len(answers.bodies[ADMITTED]),
             "statistics": examined.memories.overall.fields(),
             "recount_equal": examined.memories.equal,

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 Coordinates = tuple[str, int, int]
 """An input's topic (without prefix), partition, offset."""
 TOPICS = (*(topic.name for topic in CATALOG if topic.ledger), ADMITTED, SERVED)
-ANSWERING = {one.topic for one in ANSWERS.values()} - {QUALITY_DECISIONS} | {DEAD_LETTERS, SESSION_EVENTS}
+ANSWERING = {answer_kind.topic for answer_kind in ANSWERS.values()} - {QUALITY_DECISIONS} | {
+    DEAD_LETTERS,
+    SESSION_EVENTS,
+}
 """An input has its answer in one of these. A review's answer is an event of the quarantine, or its refusal; a
 retrieval is answered by a decision on each item and the ServedRetrieval."""
 REVIEWED = frozenset({"sluice/quarantine_approved/v1", "sluice/quarantine_rejected/v1"})
@@ -69,9 +72,9 @@ class AnsweredRetrieval(NamedTuple):
     @property
     def unfounded(self) -> list[str]:
         """Items that the agent was shown, or told of, without a decision of this retrieval on them."""
-        known = {(one["ledger_event_id"], one["item_id"]) for one in self.decisions}
+        judged = {(decision["ledger_event_id"], decision["item_id"]) for decision in self.decisions}
         shown = [*self.served["items"], *self.served["withheld"]]
-        return [one["item_id"] for one in shown if (one["ledger_event_id"], one["item_id"]) not in known]
+        return [item["item_id"] for item in shown if (item["ledger_event_id"], item["item_id"]) not in judged]
 
 
 class LedgerLine(NamedTuple):
@@ -103,8 +106,8 @@ class DemoAnswers:
 
     def expect(self, planned: Iterable[Planned], placed: Iterable[PublishedAt]) -> None:
         """These inputs now lie there."""
-        for one, place in zip(planned, placed, strict=True):
-            self._published[one.topic, place.partition, place.offset] = one
+        for planned_input, at in zip(planned, placed, strict=True):
+            self._published[planned_input.topic, at.partition, at.offset] = planned_input
 
     def take(self, records: Iterable[StoredRecord]) -> None:
         """Records of the ledger's topics."""
@@ -132,17 +135,19 @@ class DemoAnswers:
     @property
     def escalations(self) -> list[dict[str, Any]]:
         """Those of actions that were opened."""
-        return [one for one in self.bodies[ESCALATIONS] if one.get("schema") == OPENED]
+        return [body for body in self.bodies[ESCALATIONS] if body.get("schema") == OPENED]
 
     @property
     def endings(self) -> dict[str, dict[str, Any]]:
         """The records that ended escalations of actions, by their ids."""
-        return {one["escalation_id"]: one for one in self.bodies[ESCALATIONS] if one.get("schema") in ENDED}
+        return {
+            body["escalation_id"]: body for body in self.bodies[ESCALATIONS] if body.get("schema") in ENDED
+        }
 
     @property
     def item_escalations(self) -> list[dict[str, Any]]:
         """The escalations of retrievals that were opened."""
-        return [one for one in self.bodies[ESCALATIONS] if one.get("schema") == OF_ITEMS]
+        return [body for body in self.bodies[ESCALATIONS] if body.get("schema") == OF_ITEMS]
 
     @property
     def published(self) -> int:
@@ -150,7 +155,7 @@ class DemoAnswers:
 
     @property
     def answered(self) -> int:
-        return sum(self._is_answered(*one) for one in self._published.items())
+        return sum(self._is_answered(*entry) for entry in self._published.items())
 
     @property
     def unanswered(self) -> list[Planned]:
@@ -159,28 +164,32 @@ class DemoAnswers:
     @property
     def unfounded(self) -> int:
         """Items that an agent was shown without a decision on them."""
-        return sum(len(one.unfounded) for one in self.iterate_retrievals())
+        return sum(len(retrieval.unfounded) for retrieval in self.iterate_retrievals())
 
     @property
     def held(self) -> int:
         """Memories in quarantine and actions escalated, that have not ended."""
-        schemas = Counter(one["schema"] for one in self.bodies[QUARANTINE])
+        schemas = Counter(body["schema"] for body in self.bodies[QUARANTINE])
         return 2 * schemas[ENTERED] - schemas.total() + len(self.escalations) - len(self.endings)
 
     def iterate(self, topic: str) -> Iterator[AnsweredInput]:
         """The inputs that this topic answers, in the order in which they were published; of gate.verdicts
         the first verdicts."""
         for where, planned in self._published.items():
-            found = self._found.get(where)
-            if found is not None and found[0] == topic and found[1].get("schema") != RESOLVED_VERDICT:
-                yield AnsweredInput(planned, *found)
+            answered = self._found.get(where)
+            if (
+                answered is not None
+                and answered[0] == topic
+                and answered[1].get("schema") != RESOLVED_VERDICT
+            ):
+                yield AnsweredInput(planned, *answered)
 
     def iterate_retrievals(self) -> Iterator[AnsweredRetrieval]:
         """The retrievals that are answered whole, in the order in which they were published."""
         for where, planned in self._published.items():
-            found = self._collect_retrieval(where, planned)
-            if found is not None:
-                yield found
+            retrieval = self._collect_retrieval(where, planned)
+            if retrieval is not None:
+                yield retrieval
 
     def _collect_retrieval(self, where: Coordinates, planned: Planned) -> AnsweredRetrieval | None:
         """Answered whole: every item has its decision, and the agent was told."""
@@ -189,7 +198,7 @@ class DemoAnswers:
             return None
         if decisions.keys() != set(range(len(planned.fields["items"]))):
             return None
-        return AnsweredRetrieval(planned, [decisions[place] for place in sorted(decisions)], served)
+        return AnsweredRetrieval(planned, [decisions[index] for index in sorted(decisions)], served)
 
     def _is_answered(self, where: Coordinates, planned: Planned) -> bool:
         """An unreadable retrieval is answered by a dead letter."""
@@ -223,10 +232,10 @@ def choose_examples(answers: DemoAnswers, each: int) -> list[AnsweredInput]:
     """Choose up to `each` verdicts of every word, gate and kind of reason, of different tools."""
     chosen: defaultdict[tuple[str, ...], dict[str, AnsweredInput]] = defaultdict(dict)
     # From the end, where the ordinary sessions are; the growing ones are shown by themselves.
-    for one in reversed(list(answers.iterate(VERDICTS))):
-        found = chosen[read_cause(one.body)[:3]]
-        if len(found) < each:
-            found.setdefault(one.planned.fields["toolName"], one)
+    for answered in reversed(list(answers.iterate(VERDICTS))):
+        by_input = chosen[read_cause(answered.body)[:3]]
+        if len(by_input) < each:
+            by_input.setdefault(answered.planned.fields["toolName"], answered)
     return [one for cause in sorted(chosen) for one in chosen[cause].values()]
 
 
@@ -249,22 +258,22 @@ class SessionTally:
 def tally_sessions(answers: DemoAnswers) -> list[SessionTally]:
     """Tally the sessions, in the order in which they began."""
     tallies: dict[str, SessionTally] = {}
-    for one in answers.iterate(VERDICTS):
-        tally = tallies.setdefault(one.planned.session_id, SessionTally(one.planned.session_id))
-        after = one.body["session"]["after"]
-        tally.verdicts[one.body["verdict"]] += 1
+    for answered in answers.iterate(VERDICTS):
+        tally = tallies.setdefault(answered.planned.session_id, SessionTally(answered.planned.session_id))
+        after = answered.body["session"]["after"]
+        tally.verdicts[answered.body["verdict"]] += 1
         tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
-        tally.note_totals(one.body["sequence"], after)
+        tally.note_totals(answered.body["sequence"], after)
     for body in answers.bodies[VERDICTS]:
         if body.get("schema") == RESOLVED_VERDICT and body["session_id"] in tallies:
             after, tally = body["session"]["after"], tallies[body["session_id"]]
             tally.actions = max(tally.actions, int(after["aggregateActionCount"]))
             tally.note_totals(body["sequence"], after)
-    for one in list_settled(answers):
-        tallies[one.planned.session_id].note_totals(one.body["sequence"], one.body)
+    for answered in list_settled(answers):
+        tallies[answered.planned.session_id].note_totals(answered.body["sequence"], answered.body)
     return list(tallies.values())
 
 
 def list_settled(answers: DemoAnswers) -> list[AnsweredInput]:
     """The outcomes that settled a reservation."""
-    return [one for one in answers.iterate(SESSION_EVENTS) if one.body["schema"] == SETTLED]
+    return [answered for answered in answers.iterate(SESSION_EVENTS) if answered.body["schema"] == SETTLED]

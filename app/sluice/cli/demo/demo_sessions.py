@@ -53,12 +53,12 @@ def make_sessions(
     """Every row in exactly one session: the growing ones first, then the story's, then the ordinary ones."""
     threshold, steps = bundle.irreversible_row_threshold, range(recipe.growth_actions - 1)
     growth = [*(min(threshold, recipe.growth_first_rows * 2**step) for step in steps), 2 * threshold]
-    told, made, used = recipe.story, [], set()
-    for one in (*recipe.growing, told):
-        most = recipe.session_size // 2 if one is told else recipe.growth_actions
-        chosen = [row for row in rows if bundle.classified(row.tool) in one.types][:most]
-        counts = _draw_estimates(chosen, recipe, rng) if one is told else growth[-len(chosen) :]
-        made.append(_make_session(one.session, one.mode, chosen, counts))
+    story, made, used = recipe.story, [], set()
+    for text in (*recipe.growing, story):
+        most = recipe.session_size // 2 if text is story else recipe.growth_actions
+        chosen = [row for row in rows if bundle.classified(row.tool) in text.types][:most]
+        counts = _draw_estimates(chosen, recipe, rng) if text is story else growth[-len(chosen) :]
+        made.append(_make_session(text.session, text.mode, chosen, counts))
         used |= {row.id for row in chosen}
     return [*made, *_make_ordinary([row for row in rows if row.id not in used], recipe, rng)]
 
@@ -70,9 +70,9 @@ def _make_ordinary(
     for agent, group in groupby(sorted(rows, key=lambda row: row.agent), key=lambda row: row.agent):
         own = list(group)
         count = math.ceil(len(own) / recipe.session_size)
-        for place in range(count):
+        for index in range(count):
             number += 1
-            chunk = own[place::count]
+            chunk = own[index::count]
             yield _make_session(
                 f"s{number:02}-{agent}",
                 _choose_mode(number, recipe),
@@ -105,8 +105,8 @@ def _make_session(
             "parameters": row.parameters,
             "rows_affected": rows_affected,
         }
-        given = {"tool_description": row.tool_description, "mode": mode}
-        actions.append(action | {name: value for name, value in given.items() if value is not None})
+        details = {"tool_description": row.tool_description, "mode": mode}
+        actions.append(action | {name: value for name, value in details.items() if value is not None})
     return PlannedSession(session_id, tuple(actions))
 
 
@@ -121,9 +121,9 @@ def add_memories(
     `now`: RFC 3339, the time at which all of it is said to have been known.
     """
     recipe, memories = config.recipe, config.memories
-    apart = {one.session for one in (*recipe.growing, recipe.story)}
+    apart = {text.session for text in (*recipe.growing, recipe.story)}
     ordinary = [session.id for session in sessions if session.id not in apart]
-    shares = {name: rows[place :: len(ordinary)] for place, name in enumerate(ordinary)}
+    shares = {name: rows[index :: len(ordinary)] for index, name in enumerate(ordinary)}
     made = []
     for session in sessions:
         if session.id == recipe.story.session:
@@ -137,19 +137,21 @@ def add_memories(
 def _make_panel_write(
     session: PlannedSession, row: dict[str, Any], memories: SimpleNamespace, now: str
 ) -> dict[str, Any]:
-    given = row["input"]
-    kind = vars(memories.source_types).get(given.get("source_type"), "external")
-    write = _make_write(session, row["id"], given["text"], now)
+    fields = row["input"]
+    kind = vars(memories.source_types).get(fields.get("source_type"), "external")
+    write = _make_write(session, row["id"], fields["text"], now)
     return write | {"source": {"id": f"{row['file']}.{kind}", "type": kind}}
 
 
 def _make_story_writes(
     session: PlannedSession, memories: SimpleNamespace, now: str
 ) -> Iterator[dict[str, Any]]:
-    for one in memories.story:
-        told = vars(one)
-        write = _make_write(session, one.write_id, one.content, now) | dict.fromkeys(told.get("without", ()))
-        yield write | {name: told[name] for name in ("derived_from",) if name in told}
+    for memory in memories.story:
+        fields = vars(memory)
+        write = _make_write(session, memory.write_id, memory.content, now) | dict.fromkeys(
+            fields.get("without", ())
+        )
+        yield write | {name: fields[name] for name in ("derived_from",) if name in fields}
 
 
 def _make_write(session: PlannedSession, write_id: str, text: str, now: str) -> dict[str, Any]:
@@ -179,7 +181,7 @@ def _shorten(digest: str) -> str:
 
 def find_source(readings: SimpleNamespace, content_class: str) -> SimpleNamespace:
     """Find the source of the class. Raises KeyError for a class without a source."""
-    sources: dict[str, SimpleNamespace] = {one.content_class: one for one in readings.source}
+    sources: dict[str, SimpleNamespace] = {text.content_class: text for text in readings.source}
     return sources[content_class]
 
 
@@ -217,11 +219,11 @@ class Reading:
 
     def make_story(self, session: PlannedSession) -> list[dict[str, Any]]:
         """Make what the story's session reads before it acts: an item of every kind, and for a contract."""
-        told = self.readings.story
-        raised = {"tool_category": told.high_impact_category, "autonomy_tier": "high_privilege"}
+        story = self.readings.story
+        raised = {"tool_category": story.high_impact_category, "autonomy_tier": "high_privilege"}
         return [
-            self._make_request(session, STORY_READ, told.read),
-            self._make_request(session, STORY_CONTRACT, told.contract) | raised,
+            self._make_request(session, STORY_READ, story.read),
+            self._make_request(session, STORY_CONTRACT, story.contract) | raised,
         ]
 
     def _make_ordinary(self, session: PlannedSession) -> Iterator[dict[str, Any]]:
@@ -229,7 +231,7 @@ class Reading:
         rule = self.readings.rule
         for number in range(-(-len(session.actions) // rule.actions_each)):
             texts = self.rng.sample(list(enumerate(self.readings.text)), self.rng.randint(1, rule.items_most))
-            items = [self._draw(place, text) for place, text in texts]
+            items = [self._draw(index, text) for index, text in texts]
             category = {"tool_category": self.rng.choice(rule.categories)}
             yield self._make_request(session, f"{session.id}-read-{number}", items) | category
 
@@ -238,9 +240,9 @@ class Reading:
     ) -> dict[str, Any]:
         """A ProposedRetrieval by wire names."""
         who = {"agent_id": session.actions[0]["agent_id"], "session_id": session.id}
-        return {"request_id": request_id, **who, "items": [self._make_item(one) for one in items]}
+        return {"request_id": request_id, **who, "items": [self._make_item(item) for item in items]}
 
-    def _draw(self, place: int, text: SimpleNamespace) -> SimpleNamespace:
+    def _draw(self, index: int, text: SimpleNamespace) -> SimpleNamespace:
         rule, of = self.readings.rule, text.content_class
         low, high = rule.stale_age if self._draw_chance(rule.stale) else rule.fresh_age
         age_ms = 1000 * (self.quality.file.ttl_by_class[of] or 0) * self.rng.uniform(low, high)
@@ -252,7 +254,7 @@ class Reading:
         if not self._draw_chance(rule.unsourced):
             reference = ALTERED if self._draw_chance(rule.altered) else VERIFIED
         return SimpleNamespace(
-            item_id=f"{of}-{place:02}",
+            item_id=f"{of}-{index:02}",
             content_class=of,
             text=text.text,
             age_days=age_ms / DAY_MS,
@@ -263,25 +265,25 @@ class Reading:
     def _draw_chance(self, share: float) -> bool:
         return self.rng.random() < share
 
-    def _make_item(self, one: SimpleNamespace) -> dict[str, Any]:
+    def _make_item(self, text: SimpleNamespace) -> dict[str, Any]:
         """A RetrievedItem by wire names."""
         made: dict[str, Any] = {
-            "item_id": one.item_id,
-            "content_class": one.content_class,
-            "timestamp": rfc3339(read_milliseconds(self.now) - round(one.age_days * DAY_MS)),
-            "confidence_score": one.score,
-            "body": one.text,
+            "item_id": text.item_id,
+            "content_class": text.content_class,
+            "timestamp": rfc3339(read_milliseconds(self.now) - round(text.age_days * DAY_MS)),
+            "confidence_score": text.score,
+            "body": text.text,
         }
-        if one.reference == MISSING:
+        if text.reference == MISSING:
             return made
-        known = one.reference in (VERIFIED, ALTERED)
-        uri = make_uri(self.readings, one.content_class, one.text) if known else one.reference
-        made |= {"provenance_uri": uri, "provenance_hash": compute_digest(one.text)}
-        if find_source(self.readings, one.content_class).by == "signed":
+        is_known = text.reference in (VERIFIED, ALTERED)
+        uri = make_uri(self.readings, text.content_class, text.text) if is_known else text.reference
+        made |= {"provenance_uri": uri, "provenance_hash": compute_digest(text.text)}
+        if find_source(self.readings, text.content_class).by == "signed":
             asserted_at = made.pop("timestamp")
             signature = self.feed.sign(write_assertion(asserted_at, uri, made["provenance_hash"]))
             signed = {"asserted_at": asserted_at, "signature": base64.b64encode(signature).decode()}
             made |= {"freshness_assertion": signed}
-        if one.reference == ALTERED:
-            made["provenance_hash"] = compute_digest(f"{one.text} (as it is now)")
+        if text.reference == ALTERED:
+            made["provenance_hash"] = compute_digest(f"{text.text} (as it is now)")
         return made

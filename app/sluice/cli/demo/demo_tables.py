@@ -53,7 +53,7 @@ def build_table(
 ) -> Table:
     """A column given by its name keeps its whole text; numbers get their thousands apart."""
     made = Table(
-        *(Column(one, no_wrap=True) if isinstance(one, str) else one for one in columns),
+        *(Column(column, no_wrap=True) if isinstance(column, str) else column for column in columns),
         title=title,
         title_justify="left",
         title_style="bold",
@@ -104,7 +104,7 @@ def print_opening(console: Console, material: Material) -> None:
     """Print what is going to happen, and which part of it is real."""
     sources = [row.source for row in material.rows] + [row["source"] for row in material.writes]
     repositories = len({source.partition("@")[0] for source in sources})
-    items = sum(len(one.fields["items"]) for one in material.retrievals)
+    items = sum(len(retrieval.fields["items"]) for retrieval in material.retrievals)
     console.print(
         f"[bold]{len(material.rows)} real tool calls[/] of agents and [bold]{len(material.writes)} texts[/] "
         f"to be remembered, from {repositories} public\nrepositories, and in the same "
@@ -138,29 +138,37 @@ def print_result(console: Console, result: Result) -> None:
 
 
 def _build_tables(answers: DemoAnswers, recipe: SimpleNamespace) -> Iterator[RenderableType]:
-    causes = Counter(read_cause(one.body)[:3] for one in answers.iterate(VERDICTS))
+    causes = Counter(read_cause(answered.body)[:3] for answered in answers.iterate(VERDICTS))
     yield build_counts_table("Verdicts by gate and reason", ("verdict", "gate", "reason"), causes)
     yield _build_examples(answers)
     for session in recipe.growing:
         yield _build_growth(answers, session)
     yield _build_settled(answers)
     decided = Counter(
-        (one.body["action"], _describe_finding(one.body)) for one in answers.iterate(MEMORY_DECISIONS)
+        (answered.body["action"], _describe_finding(answered.body))
+        for answered in answers.iterate(MEMORY_DECISIONS)
     )
     yield build_counts_table(
         "Memory writes, in the same sessions", ("action", make_cut_column("reason", 60)), decided
     )
     yield _build_suspects(answers)
-    items = [one for read in answers.iterate_retrievals() for one in read.decisions]
+    items = [decision for read in answers.iterate_retrievals() for decision in read.decisions]
     outcomes = Counter(
-        (one["outcome"], ", ".join(one["flags_set"] or one["reason_codes"]), _describe_hidden(one))
-        for one in items
+        (
+            decision["outcome"],
+            ", ".join(decision["flags_set"] or decision["reason_codes"]),
+            _describe_hidden(decision),
+        )
+        for decision in items
     )
     headings = ("outcome", Column("found", overflow="fold"), "enforced it would be")
     yield build_counts_table("Retrieved items, in the same sessions", headings, outcomes)
     yield _build_story(answers, recipe.story)
     yield _STORY
-    letters = ((one.planned.fields.get("what", "-"), one.body) for one in answers.iterate(DEAD_LETTERS))
+    letters = (
+        (answered.planned.fields.get("what", "-"), answered.body)
+        for answered in answers.iterate(DEAD_LETTERS)
+    )
     yield build_table(
         "Dead letters: records that could not be read, between readable ones",
         *("what was sent", "code", make_cut_column("path", 24), make_cut_column("message", 35)),
@@ -169,12 +177,12 @@ def _build_tables(answers: DemoAnswers, recipe: SimpleNamespace) -> Iterator[Ren
     endings = answers.endings
     ended = Counter(
         (
-            one["tier"],
-            one["required_role"],
-            one["reason"].partition(":")[0],
-            _describe_end(endings.get(one["escalation_id"])),
+            escalation["tier"],
+            escalation["required_role"],
+            escalation["reason"].partition(":")[0],
+            _describe_end(endings.get(escalation["escalation_id"])),
         )
-        for one in answers.escalations
+        for escalation in answers.escalations
     )
     title = f"Escalations: {len(answers.escalations)}, and what became of each"
     yield build_counts_table(title, ("tier", "who may approve", "reason", "how it ended"), ended)
@@ -182,16 +190,22 @@ def _build_tables(answers: DemoAnswers, recipe: SimpleNamespace) -> Iterator[Ren
 
 def _build_judged(judged: Sequence[DemoJudgement]) -> Table:
     """One line an action, and with what help the gates decided."""
-    models = list(dict.fromkeys(name for one in judged for name in one.models))
+    models = list(dict.fromkeys(name for judgement in judged for name in judgement.models))
     helped = f"models that answered: {clean(', '.join(models))}" if models else "no hosted model answered"
-    if not all(one.answered for one in judged):
+    if not all(judgement.answered for judgement in judged):
         helped += "; set ANTHROPIC_API_KEY and they do (some five short questions)"
     return build_table(
         "Gates that the shipped bundle lets observe, here in force, each with an action for it",
         *("gate", make_cut_column("proposed action", 34), "verdict"),
         Column("what the gate said", overflow="fold"),
         rows=(
-            (one.gate, " ".join(one.proposed.split()), colour_word(one.verdict), one.said) for one in judged
+            (
+                judgement.gate,
+                " ".join(judgement.proposed.split()),
+                colour_word(judgement.verdict),
+                judgement.said,
+            )
+            for judgement in judged
         ),
         caption=f"{helped}; the encoder ran on this machine; the worker kept answers itself, without a Redis",
     )
@@ -205,13 +219,13 @@ def _build_payments(payments: Sequence[InvoicePayment]) -> Table:
         Column("what the person reads who is asked", overflow="fold"),
         rows=(
             (
-                one.to,
-                one.account,
-                colour_word(one.verdict),
-                one.origin.replace("_", " "),
-                one.reason or "nobody is asked",
+                payment.to,
+                payment.account,
+                colour_word(payment.verdict),
+                payment.origin.replace("_", " "),
+                payment.reason or "nobody is asked",
             )
-            for one in payments
+            for payment in payments
         ),
         caption="the client reported the values in the tools' results; a person denied the second payment",
     )
@@ -242,12 +256,12 @@ def _build_examples(answers: DemoAnswers) -> Table:
         make_cut_column("reason", 34),
     )
     rows = []
-    for one in choose_examples(answers, _EXAMPLES):
-        fields = one.planned.fields
+    for example in choose_examples(answers, _EXAMPLES):
+        fields = example.planned.fields
         parameters = list(fields["parameters"].values())
-        given = parameters[0] if len(parameters) == 1 else json.dumps(fields["parameters"])
-        proposed = " ".join(f"{fields['toolName']} {given}".split())
-        rows.append((proposed, fields["rows_affected"], *_build_verdict_cells(one.body)))
+        shown = parameters[0] if len(parameters) == 1 else json.dumps(fields["parameters"])
+        proposed = " ".join(f"{fields['toolName']} {shown}".split())
+        rows.append((proposed, fields["rows_affected"], *_build_verdict_cells(example.body)))
     return build_table("Some of them", *columns, rows=rows, caption="rows: generated estimates")
 
 
@@ -263,13 +277,13 @@ def _build_growth(answers: DemoAnswers, session: SimpleNamespace) -> Table:
     )
     rows = (
         (
-            one.planned.fields["toolName"],
-            one.planned.fields["rows_affected"],
-            int(one.body["session"]["after"]["aggregateRowsAffected"]),
-            *_build_verdict_cells(one.body),
+            answered.planned.fields["toolName"],
+            answered.planned.fields["rows_affected"],
+            int(answered.body["session"]["after"]["aggregateRowsAffected"]),
+            *_build_verdict_cells(answered.body),
         )
-        for one in answers.iterate(VERDICTS)
-        if one.planned.session_id == session.session
+        for answered in answers.iterate(VERDICTS)
+        if answered.planned.session_id == session.session
     )
     title = f"Session {session.session}, step by step"
     return build_table(title, *columns, rows=rows, caption=session.note)
@@ -277,10 +291,10 @@ def _build_growth(answers: DemoAnswers, session: SimpleNamespace) -> Table:
 
 def _build_settled(answers: DemoAnswers) -> Table:
     """Some outcomes that replaced an estimate."""
-    found = list_settled(answers)
+    settled = list_settled(answers)
     fields = "action_id", "session_id", "reserved", "actual", "aggregateRowsAffected"
     return build_table(
-        f"Outcomes: {len(found)} reservations settled, for example",
+        f"Outcomes: {len(settled)} reservations settled, for example",
         *(
             make_cut_column("action", 34),
             "session",
@@ -288,7 +302,7 @@ def _build_settled(answers: DemoAnswers) -> Table:
             make_number_column("really"),
             make_number_column("total"),
         ),
-        rows=([one.body[name] for name in fields] for one in found[:_SETTLED_SHOWN]),
+        rows=([answered.body[name] for name in fields] for answered in settled[:_SETTLED_SHOWN]),
         caption="without an enforcement point's signature an outcome may raise a total, never lower it",
     )
 
@@ -296,19 +310,19 @@ def _build_settled(answers: DemoAnswers) -> Table:
 def _describe_finding(decision: dict[str, Any]) -> str:
     """The reason of a decision on a memory; of a finding its kind."""
     reason: str = decision["reason"]
-    kinds = (one["kind"] for one in decision["findings"] if reason.endswith(one["id"]))
+    kinds = (finding["kind"] for finding in decision["findings"] if reason.endswith(finding["id"]))
     return f"found: {next(kinds, reason)}" if reason.startswith("finding: ") else reason
 
 
 def _build_suspects(answers: DemoAnswers) -> Table:
     """Some texts that were not allowed, with what was found in them."""
     rows: dict[str, list[tuple[Cell, ...]]] = {"quarantine": [], "reject": []}
-    for one in answers.iterate(MEMORY_DECISIONS):
-        found = next((each for each in one.body["findings"] if not each["framed"]), None)
-        chosen = rows.get(one.body["action"])
-        if found and chosen is not None and len(chosen) < _EXAMPLES:
-            content = " ".join(one.planned.fields["content"].split())
-            chosen.append((colour_word(one.body["action"]), content, found["id"], found["form"]))
+    for answered in answers.iterate(MEMORY_DECISIONS):
+        finding = next((each for each in answered.body["findings"] if not each["framed"]), None)
+        chosen = rows.get(answered.body["action"])
+        if finding and chosen is not None and len(chosen) < _EXAMPLES:
+            content = " ".join(answered.planned.fields["content"].split())
+            chosen.append((colour_word(answered.body["action"]), content, finding["id"], finding["form"]))
     columns = (
         "action",
         make_cut_column("content", 44),
@@ -344,8 +358,8 @@ def _build_story(answers: DemoAnswers, story: SimpleNamespace) -> Table:
 def _describe_flags(body: dict[str, Any]) -> str:
     """Describe what an action said of the flags of the items that its session had read."""
     flags = body["session"]["flags"] if "verdict" in body else {}
-    said = (f"{len(found)} flags {name}" for name, found in flags.items() if found)
-    return ", ".join(said)
+    counts = (f"{len(flagged)} flags {name}" for name, flagged in flags.items() if flagged)
+    return ", ".join(counts)
 
 
 def _build_guarded(refunds: Sequence[Refund]) -> Table:
@@ -356,7 +370,7 @@ def _build_guarded(refunds: Sequence[Refund]) -> Table:
         "a person's answer",
         make_number_column("the tool ran"),
     )
-    rows = ((one.action_id, one.amount, one.answer, one.ran, one.told) for one in refunds)
+    rows = ((refund.action_id, refund.amount, refund.answer, refund.ran, refund.told) for refund in refunds)
     return build_table(
         f"Tool {REFUND}, guarded by the client of agent {CLERK}, which signs",
         *columns,

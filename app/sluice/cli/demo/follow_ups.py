@@ -40,11 +40,11 @@ class FollowUps(NamedTuple):
 def override_items(answers: DemoAnswers, override: SimpleNamespace, time: str) -> FollowUps:
     """Override the items of every retrieval that opened an escalation; `time` as for `make_input`."""
     entries, again = [], []
-    for one in answers.iterate_retrievals():
-        waiting = [decision for decision in one.decisions if decision["escalation_id"] is not None]
+    for retrieval in answers.iterate_retrievals():
+        waiting = [decision for decision in retrieval.decisions if decision["escalation_id"] is not None]
         entries += [_make_override(decision, override) for decision in waiting]
         if waiting:
-            again.append(make_input(RETRIEVAL, one.planned.fields | {"request_id": STORY_AGAIN}, time))
+            again.append(make_input(RETRIEVAL, retrieval.planned.fields | {"request_id": STORY_AGAIN}, time))
     return FollowUps(entries, again)
 
 
@@ -67,9 +67,9 @@ def make_outcomes(
 ) -> list[Planned]:
     """An outcome for one in so many allowed actions, reported by its agent; `time` as for `make_input`."""
     allowed = [
-        one.planned.fields
-        for one in answers.iterate(VERDICTS)
-        if one.body["verdict"] == "allowed" and one.planned.role == ACTION.name
+        answered.planned.fields
+        for answered in answers.iterate(VERDICTS)
+        if answered.body["verdict"] == "allowed" and answered.planned.role == ACTION.name
     ]
     return [
         make_input(
@@ -92,7 +92,9 @@ def make_reports(answers: DemoAnswers, story: SimpleNamespace, time: str) -> lis
     For the story's reading the store also returned an item that the gate was not asked for.
     """
     made = []
-    for served in (one.served for one in answers.iterate_retrievals() if one.served["items"]):
+    for served in (
+        retrieval.served for retrieval in answers.iterate_retrievals() if retrieval.served["items"]
+    ):
         request = served["request_id"]
         undecided = [story.undecided] if request == STORY_READ else []
         fields = {
@@ -113,9 +115,12 @@ def make_approvals(
     """Signed answers to escalated actions, by turns as the recipe says; "wait": no answer is sent. The owner
     answers where a VP must, the reviewer elsewhere."""
     made = []
-    opened = sorted(answers.escalations, key=lambda one: (one["session_id"] == INVOICE, one["action_id"]))
-    for place, one in enumerate(opened):
-        turn = TURNS.get(one["action_id"]) or recipe.turns[place % len(recipe.turns)]
+    opened = sorted(
+        answers.escalations,
+        key=lambda escalation: (escalation["session_id"] == INVOICE, escalation["action_id"]),
+    )
+    for index, one in enumerate(opened):
+        turn = TURNS.get(one["action_id"]) or recipe.turns[index % len(recipe.turns)]
         turn = INVOICE_TURN if one["session_id"] == INVOICE else turn
         if turn == "wait":
             continue
@@ -142,7 +147,7 @@ def make_reviews(
     answers: DemoAnswers, memories: SimpleNamespace, trust: ThrowawayTrust, prefix: str, time: str
 ) -> list[Planned]:
     """Signed reviews of the story's held memories; one comes twice, since a review counts once."""
-    wanted = {one.write_id: one for one in memories.story if hasattr(one, "decision")}
+    wanted = {write.write_id: write for write in memories.story if hasattr(write, "decision")}
     reviews = []
     for entered in answers.bodies[QUARANTINE]:
         if entered["schema"] != ENTERED or entered["write_id"] not in wanted:

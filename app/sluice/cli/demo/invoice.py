@@ -76,18 +76,18 @@ def make_bundle(adapted: bytes) -> bytes:
 
 
 async def pay_invoice(
-    place: RunLocation, trust: ThrowawayTrust, tenant: str, invoice: Mapping[str, Any]
+    location: RunLocation, trust: ThrowawayTrust, tenant: str, invoice: Mapping[str, Any]
 ) -> list[InvoicePayment]:
     """Read both, and propose both payments. `invoice`: the table of config/demo/judged.toml."""
     options = ClientOptions(
-        topic_prefix=place.prefix,
+        topic_prefix=location.prefix,
         installation=trust.installation,
         mode="high_stakes",
         reported_by=POINT,
         signing_key=trust.write_pem(POINT),
-        values_key=derive_tenant_key(read_value_key(place.values_key), tenant),
+        values_key=derive_tenant_key(read_value_key(location.values_key), tenant),
     )
-    async with AsyncGateClient(place.connect("agent"), AGENT, options) as gate:
+    async with AsyncGateClient(location.connect("agent"), AGENT, options) as gate:
 
         @gate.guard(LOOK_UP, session_id=SESSION, rows_affected=1)
         async def find_supplier(name: str) -> dict[str, str]:
@@ -104,19 +104,21 @@ async def pay_invoice(
                 await gate.report_outcome(answer, 1)
             return _read_payment(to, iban, answer)
 
-        known = await find_supplier(invoice["supplier"])
+        supplier = await find_supplier(invoice["supplier"])
         await read_invoice(invoice["number"])
         await asyncio.sleep(READING_S)
-        honest = await pay("supplier", known["iban"])
+        honest = await pay("supplier", supplier["iban"])
         for _ in range(ATTEMPTS):
             if honest.origin != "unknown":
                 break
             await asyncio.sleep(BETWEEN_S)
-            honest = await pay("supplier", known["iban"])
+            honest = await pay("supplier", supplier["iban"])
         return [honest, await pay("stranger", invoice["injected_iban"])]
 
 
 def _read_payment(to: str, iban: str, answer: ActionAnswer) -> InvoicePayment:
-    details = [one["detail"] for one in answer.record["gateResults"] if one["gate"] == "destinations"]
-    origins = [origin for one in details for origin in one.get("origins") or ()]
+    details = [
+        result["detail"] for result in answer.record["gateResults"] if result["gate"] == "destinations"
+    ]
+    origins = [origin for detail in details for origin in detail.get("origins") or ()]
     return InvoicePayment(to, iban, answer.verdict, ", ".join(origins), answer.reason or "")

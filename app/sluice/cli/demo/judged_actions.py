@@ -49,7 +49,7 @@ def make_bundle(shipped: bytes, shipped_folder: Path, config: dict[str, Any]) ->
     they are of the gates that it names."""
     parts = {**config["parts"]}
     policies = {**parts["policies"]}
-    taken = [_take_policies(shipped_folder, one) for one in policies.pop("take", [])]
+    taken = [_take_policies(shipped_folder, wanted) for wanted in policies.pop("take", [])]
     policies["policies"] = [*policies["policies"], *taken]
     document = json_object(shipped)
     similarity = {**document["similarity"], "mode": "enforce", **parts["similarity"]}
@@ -59,8 +59,8 @@ def make_bundle(shipped: bytes, shipped_folder: Path, config: dict[str, Any]) ->
 
 def _take_policies(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """A policy of a shipped set, for the tools that the config names."""
-    found = json_object((folder / wanted["from"]).read_bytes())["policies"]
-    policies = found["policies"] if isinstance(found, dict) else found
+    policies_there = json_object((folder / wanted["from"]).read_bytes())["policies"]
+    policies = policies_there["policies"] if isinstance(policies_there, dict) else policies_there
     (one,) = [policy for policy in policies if policy["id"] == wanted["id"]]
     return {**one, "appliesToTools": wanted["appliesToTools"]}
 
@@ -69,14 +69,19 @@ def make_registry_entries(tenant: str, config: dict[str, Any]) -> list[dict[str,
     """The agents with their bundle, and the tools."""
     agents = [
         _make_entry(
-            "agent", one["id"], tenant_id=tenant, tier="T2", policy_bundle_id=BUNDLE, **_take(one, *_OF_AGENT)
+            "agent",
+            agent["id"],
+            tenant_id=tenant,
+            tier="T2",
+            policy_bundle_id=BUNDLE,
+            **_take(agent, *_OF_AGENT),
         )
-        for one in config["agent"]
+        for agent in config["agent"]
     ]
     tools: dict[str, dict[str, Any]] = {}
-    for one in config["action"]:
-        spec = tools.setdefault(one["tool"], {"tier": "T1", "reversible": True, "trusts_row_claims": True})
-        spec |= {"action_type": one["type"], **_take(one, "roles")}
+    for action in config["action"]:
+        spec = tools.setdefault(action["tool"], {"tier": "T1", "reversible": True, "trusts_row_claims": True})
+        spec |= {"action_type": action["type"], **_take(action, "roles")}
     return agents + [_make_entry("tool", name, **spec) for name, spec in tools.items()]
 
 
@@ -91,53 +96,55 @@ def _take(written: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: written[name] for name in names if name in written}
 
 
-async def judge_actions(place: RunLocation, actions: Iterable[dict[str, Any]]) -> list[DemoJudgement]:
+async def judge_actions(location: RunLocation, actions: Iterable[dict[str, Any]]) -> list[DemoJudgement]:
     """Propose all of them, each agent by a client of its own, and wait for their verdicts."""
     wanted = [*actions]
-    options = ClientOptions(topic_prefix=place.prefix, mode="standard", deadline_s=DEADLINE_S)
+    options = ClientOptions(topic_prefix=location.prefix, mode="standard", deadline_s=DEADLINE_S)
 
     async def judge_agent(agent: str) -> dict[int, DemoJudgement]:
-        own = {number: one for number, one in enumerate(wanted) if one["agent"] == agent}
-        async with AsyncGateClient(place.connect("agent"), agent, options) as gate:
+        own = {number: action for number, action in enumerate(wanted) if action["agent"] == agent}
+        async with AsyncGateClient(location.connect("agent"), agent, options) as gate:
             verdicts = [
                 gate.propose(
-                    one["tool"],
-                    one["parameters"],
+                    action["tool"],
+                    action["parameters"],
                     session_id=SESSION,
                     action_id=f"judged-{number}",
                     rows_affected=1,
                 )
-                for number, one in own.items()
+                for number, action in own.items()
             ]
-            found = await asyncio.gather(*verdicts)
+            answers = await asyncio.gather(*verdicts)
         return {
             number: _read_verdict(wanted[number], dict(verdict.record))
-            for number, verdict in zip(own, found, strict=True)
+            for number, verdict in zip(own, answers, strict=True)
         }
 
-    agents = dict.fromkeys(one["agent"] for one in wanted)
+    agents = dict.fromkeys(action["agent"] for action in wanted)
     made: dict[int, DemoJudgement] = {}
-    for found in await asyncio.gather(*map(judge_agent, agents)):
-        made |= found
+    for of_agent in await asyncio.gather(*map(judge_agent, agents)):
+        made |= of_agent
     return [made[number] for number in sorted(made)]
 
 
 def _read_verdict(wanted: dict[str, Any], verdict: dict[str, Any]) -> DemoJudgement:
-    results = [one for one in verdict["gateResults"] if one["gate"] == wanted["gate"]]
-    said = results[0]["failureReason"] or "passes" if results else "not reached"
-    likeness = results[0]["detail"] if results and said == "passes" else {}
+    results = [result for result in verdict["gateResults"] if result["gate"] == wanted["gate"]]
+    explanation = results[0]["failureReason"] or "passes" if results else "not reached"
+    likeness = results[0]["detail"] if results and explanation == "passes" else {}
     if "probability" in likeness:
         closest = likeness["harmful"][0]["id"]
-        said = (
+        explanation = (
             f"{likeness['band']}: harm with a probability of {likeness['probability']:.2f}, closest {closest}"
         )
-    outputs = [one for one in verdict["model_outputs"] if one["gate"] in ("causal", "policies", "grader")]
-    answers = [one["payload"]["model"] for one in outputs if one["status"] == "answered"]
+    outputs = [
+        output for output in verdict["model_outputs"] if output["gate"] in ("causal", "policies", "grader")
+    ]
+    answers = [output["payload"]["model"] for output in outputs if output["status"] == "answered"]
     return DemoJudgement(
         wanted["gate"],
         f"{wanted['tool']} {' '.join(map(str, wanted['parameters'].values()))}",
         verdict["verdict"],
-        said,
+        explanation,
         tuple(dict.fromkeys(answers)),
         len(outputs) == len(answers),
     )

@@ -120,20 +120,20 @@ def make_plan(sessions: Sequence[PlannedSession], story: str, time: str) -> list
             other = {**first, "rows_affected": first["rows_affected"] + 1}
             column += [make_input(ACTION, first, time, REPEAT), make_input(ACTION, other, time, CONFLICT)]
     kinds = len(list(make_unreadable_values(sessions[-1].actions[0])))
-    for place, session in enumerate(sessions[-kinds:]):
-        what, value = list(make_unreadable_values(session.actions[0]))[place]
+    for index, session in enumerate(sessions[-kinds:]):
+        what, value = list(make_unreadable_values(session.actions[0]))[index]
         outgoing = Outgoing(session.id.encode(), value, ())
         spoilt = Planned(UNREADABLE, ACTION.topic, session.id, {"what": what}, outgoing)
-        column = columns[place - kinds]
+        column = columns[index - kinds]
         column.insert(len(column) // 2, spoilt)
-    return [one for one in chain.from_iterable(zip_longest(*columns)) if one is not None]
+    return [planned for planned in chain.from_iterable(zip_longest(*columns)) if planned is not None]
 
 
 def _make_column(session: PlannedSession, time: str) -> list[Planned]:
     """Actions, writes and retrievals by turns, as long as there are any of each."""
     kinds = ((ACTION, session.actions), (WRITE, session.writes), (RETRIEVAL, session.reads))
     made = ([make_input(kind, fields, time) for fields in each] for kind, each in kinds)
-    return [one for one in chain.from_iterable(zip_longest(*made)) if one is not None]
+    return [planned for planned in chain.from_iterable(zip_longest(*made)) if planned is not None]
 
 
 def generate_registry(rows: Iterable[ActionRow], readings: SimpleNamespace, feed_key: str) -> bytes:
@@ -160,16 +160,16 @@ def generate_registry(rows: Iterable[ActionRow], readings: SimpleNamespace, feed
             name = f"{TENANT}/{source.source_id}"
             entries.append(_make_entry("source", name, source_id=source.source_id, **key))
     referring = [
-        one
-        for one in (*readings.story.read, *readings.story.contract)
-        if one.reference in (VERIFIED, ALTERED)
+        text
+        for text in (*readings.story.read, *readings.story.contract)
+        if text.reference in (VERIFIED, ALTERED)
     ]
-    for one in (*readings.text, *referring):
-        if find_source(readings, one.content_class).by == "recorded":
-            uri = make_uri(readings, one.content_class, one.text)
+    for element in (*readings.text, *referring):
+        if find_source(readings, element.content_class).by == "recorded":
+            uri = make_uri(readings, element.content_class, element.text)
             entries.append(
                 _make_entry(
-                    "provenance", make_provenance_id(TENANT, uri), uri=uri, hash=compute_digest(one.text)
+                    "provenance", make_provenance_id(TENANT, uri), uri=uri, hash=compute_digest(element.text)
                 )
             )
     for bad in readings.known_bad:
@@ -241,7 +241,7 @@ class Material:
     @property
     def retrievals(self) -> list[Planned]:
         """All readings, without what is asked for again."""
-        return [one for one in (*self.opening, *self.plan) if one.role == RETRIEVAL.name]
+        return [planned for planned in (*self.opening, *self.plan) if planned.role == RETRIEVAL.name]
 
 
 def load_config(folder: Path) -> SimpleNamespace:

@@ -48,15 +48,15 @@ def make_registry_entries(tenant: str, public_key: str) -> list[dict[str, Any]]:
     ]
 
 
-async def make_refunds(place: RunLocation, trust: ThrowawayTrust, patience_s: float) -> list[Refund]:
+async def make_refunds(location: RunLocation, trust: ThrowawayTrust, patience_s: float) -> list[Refund]:
     """Propose all of them at once. `patience_s`: how long the agent waits for a person."""
     signed = ClientOptions(
-        topic_prefix=place.prefix, agent_key=trust.write_pem(AGENT), installation=trust.installation
+        topic_prefix=location.prefix, agent_key=trust.write_pem(AGENT), installation=trust.installation
     )
-    unsigned = ClientOptions(topic_prefix=place.prefix)
+    unsigned = ClientOptions(topic_prefix=location.prefix)
     async with (
-        AsyncGateClient(place.connect("agent"), CLERK, signed) as own,
-        AsyncGateClient(place.connect("agent"), CLERK, unsigned) as forger,
+        AsyncGateClient(location.connect("agent"), CLERK, signed) as own,
+        AsyncGateClient(location.connect("agent"), CLERK, unsigned) as forger,
     ):
         proposed = [
             _make_refund(own, name, 10 * number, answer, patience_s)
@@ -84,7 +84,7 @@ async def _make_refund(
         return f"{amount} sent back for {order}"
 
     try:
-        told = await send_refund(f"order-{amount}", amount)
+        refund = await send_refund(f"order-{amount}", amount)
     except ActionRefused as refused:
-        told = str(refused)
-    return Refund(action_id, amount, answer, ran, told)
+        refund = str(refused)
+    return Refund(action_id, amount, answer, ran, refund)

@@ -99,17 +99,17 @@ class Result:
         paid and nobody else, the ledger is intact, its counts are the worker's, and every decision came out
         the same again.
         """
-        answers, found = self.answers, self.examined
+        answers, examined = self.answers, self.examined
         answered = not (answers.unanswered or answers.answered_twice or answers.held or answers.unfounded)
-        guarded = bool(self.refunds) and all(one.well for one in self.refunds)
+        guarded = bool(self.refunds) and all(refund.well for refund in self.refunds)
         guarded = guarded and len(self.judged) == len(self.material.judged)
-        guarded = guarded and bool(self.payments) and all(one.well for one in self.payments)
+        guarded = guarded and bool(self.payments) and all(payment.well for payment in self.payments)
         return (
             answered
             and guarded
-            and found.report.intact
-            and found.memories.equal
-            and found.reruns.all_identical
+            and examined.report.intact
+            and examined.memories.equal
+            and examined.reruns.all_identical
         )
 
 
@@ -139,7 +139,7 @@ def _perform(options: RunOptions, folder: Path, material: Material, narrator: Na
         thin_out_kafka_lines(broker.bootstrap_servers)
         keys = Path(tempfile.mkdtemp(prefix=f"{options.run}-keys-"))
         started.callback(shutil.rmtree, keys)
-        place = RunLocation(
+        location = RunLocation(
             options.run,
             folder,
             broker.bootstrap_servers,
@@ -149,41 +149,43 @@ def _perform(options: RunOptions, folder: Path, material: Material, narrator: Na
             getattr(broker, "security", None),
         )
         with narrator.step("Topics") as step:
-            asyncio.run(place.set_rights())
-            count = len(asyncio.run(create(place.connect("init"), place.layout, REPLICAS)))
-            step.say(f"{count} under the prefix {place.prefix}, {place.layout.partitions} partitions each")
+            asyncio.run(location.set_rights())
+            count = len(asyncio.run(create(location.connect("init"), location.layout, REPLICAS)))
+            step.say(
+                f"{count} under the prefix {location.prefix}, {location.layout.partitions} partitions each"
+            )
         with narrator.step("Policy") as step:
-            options.trust.write(place.keys)
-            write_value_key(place.values_key, make_value_key())
+            options.trust.write(location.keys)
+            write_value_key(location.values_key, make_value_key())
             people = [options.trust.make_delegate([TENANT])] if options.keep else []
             asyncio.run(
-                publish_policy(place.connect("policy-owner"), place.prefix, [*material.policy, *people])
+                publish_policy(location.connect("policy-owner"), location.prefix, [*material.policy, *people])
             )
             entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
             step.say(f"four bundles and {entries} generated entries, signed with this run's own keys")
         with narrator.step("Worker") as step:
-            worker = start_worker(place, options.environment)
+            worker = start_worker(location, options.environment)
             started.callback(_register_stop, narrator, "Stop worker", worker.stop)
             worker.wait_until_ready()
             step.say(f"process {worker.identity.pid} decides")
         with narrator.step("Inputs") as step:
-            talk = Talk(place, material, options, step, worker)
+            talk = Talk(location, material, options, step, worker)
             answers = asyncio.run(talk.run())
             step.say(f"{answers.published} inputs published, {answers.answered} answered")
-        examined = examine(place, narrator)
-        result = Result(place, worker.identity, material, answers, *talk.list_shown(), examined)
+        examined = examine(location, narrator)
+        result = Result(location, worker.identity, material, answers, *talk.list_shown(), examined)
         if options.keep and result.well:
             if broker.kind != "external":
                 locate.remember(options.home, broker)
             with narrator.step("Pages") as step:
-                gateway = start_gateway(place, options.environment)
+                gateway = start_gateway(location, options.environment)
                 started.callback(gateway.stop)
-                count = asyncio.run(leave_waiting(place, material, result.answers, options))
+                count = asyncio.run(leave_waiting(location, material, result.answers, options))
                 step.say(f"process {gateway.identity.pid} shows {count} inputs that wait for a person")
-            kept = run_location.StoredRun(
-                place.run, place.folder, place.keys, worker.identity, gateway.identity
+            stored_run = run_location.StoredRun(
+                location.run, location.folder, location.keys, worker.identity, gateway.identity
             )
-            run_location.remember(options.home, kept)
+            run_location.remember(options.home, stored_run)
             started.pop_all()
             result = replace(result, gateway=gateway)
     return result
@@ -199,9 +201,9 @@ def _start_broker(options: RunOptions, folder: Path, narrator: Narrator, started
             )
             return secured
         running = options.environment.get(BROKER_VARIABLE)
-        found = None if running else locate.read_status(options.broker_home, None)
-        if found is not None and found.answers:
-            running = found.bootstrap_servers
+        status = None if running else locate.read_status(options.broker_home, None)
+        if status is not None and status.answers:
+            running = status.bootstrap_servers
         broker = locate.find_broker(running or None, folder / "kafka")
         if broker.kind == "external":
             where = "was there already; the demo's topics will stay on it"
@@ -235,38 +237,38 @@ def ignore_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def examine(place: RunLocation, narrator: Narrator) -> Examined:
+def examine(location: RunLocation, narrator: Narrator) -> Examined:
     """Read the ledger. Raises KafkaUnreachable and UnknownTopics."""
     with narrator.step("Ledger") as step:
-        report = asyncio.run(verify_ledger(place.connect("auditor"), place.prefix))
+        report = asyncio.run(verify_ledger(location.connect("auditor"), location.prefix))
         step.say(f"{report.records} records read and verified")
     with narrator.step("Rerun") as step:
-        reruns = asyncio.run(_rerun(place))
+        reruns = asyncio.run(_rerun(location))
         step.say(f"{reruns.counts['identical']} of {reruns.total} decisions executed again, identical")
     with narrator.step("Reports") as step:
-        names = {topic.name: real for real, topic in place.layout.topics().items()}
-        memories = asyncio.run(count_gate(KafkaQuarantine(place.connect("auditor"), names), recount=True))
-        quality = asyncio.run(_report_quality(place))
+        names = {topic.name: real for real, topic in location.layout.topics().items()}
+        memories = asyncio.run(count_gate(KafkaQuarantine(location.connect("auditor"), names), recount=True))
+        quality = asyncio.run(_report_quality(location))
         step.say("memories counted live and from the ledger, retrievals from the ledger")
     return Examined(report, reruns, memories, quality)
 
 
-async def _rerun(place: RunLocation) -> RerunTally:
-    kafka = KafkaEvidence(place.connect("auditor"), place.prefix)
-    of = build_decision_settings(load_settings(environment=place.build_worker_environment(os.environ)), {})
+async def _rerun(location: RunLocation) -> RerunTally:
+    kafka = KafkaEvidence(location.connect("auditor"), location.prefix)
+    of = build_decision_settings(load_settings(environment=location.build_worker_environment(os.environ)), {})
     tally = RerunTally()
-    async for one in rerun_all(kafka, of):
-        tally.take([one])
+    async for rerun in rerun_all(kafka, of):
+        tally.take([rerun])
     return tally
 
 
-async def _report_quality(place: RunLocation) -> QualityReport:
+async def _report_quality(location: RunLocation) -> QualityReport:
     """Report the quality of all tenants and days, from the ledger alone."""
     tally = QualityTally()
     values = LedgerValues(
         {DECISION: tally.count_decision, REPORTED: tally.count_report, ALARM: tally.count_alarm}
     )
-    topics = {f"{place.prefix}{name}": name for name in (QUALITY_DECISIONS, SESSION_EVENTS, ALARMS)}
-    await read_values(place.connect("auditor"), topics, values.take)
-    source = f"the topics {place.prefix}gate.* at {place.bootstrap_servers}"
+    topics = {f"{location.prefix}{name}": name for name in (QUALITY_DECISIONS, SESSION_EVENTS, ALARMS)}
+    await read_values(location.connect("auditor"), topics, values.take)
+    source = f"the topics {location.prefix}gate.* at {location.bootstrap_servers}"
     return build_quality_report(tally, values.basis(source))

@@ -58,23 +58,23 @@ class RunGateway:
         self.child.wait()
 
 
-def start_gateway(place: RunLocation, environment: Mapping[str, str]) -> RunGateway:
+def start_gateway(location: RunLocation, environment: Mapping[str, str]) -> RunGateway:
     """Start it, with one person who is the owner. Returns when it is ready. Raises WorkerError."""
     password = secrets.token_urlsafe(PASSWORD_BYTES)
-    people, log = place.folder / "people.json", place.folder / "gateway.log"
+    people, log = location.folder / "people.json", location.folder / "gateway.log"
     _create_account(people, password)
     port = _find_free_port()
-    given = {
+    variables = {
         "PORT": str(port),
-        "API_KEYS": str(place.folder / "api_keys.json"),
+        "API_KEYS": str(location.folder / "api_keys.json"),
         "PEOPLE": str(people),
-        "REVIEWERS_KEY": str(place.keys / f"{GATEWAY}.pem"),
+        "REVIEWERS_KEY": str(location.keys / f"{GATEWAY}.pem"),
     }
-    own = {f"SLUICE_GATEWAY__{name}": value for name, value in given.items()}
+    own = {f"SLUICE_GATEWAY__{name}": value for name, value in variables.items()}
     with log.open("ab") as file:
         child = subprocess.Popen(
             [sys.executable, "-m", "sluice", "gateway"],
-            env=place.build_worker_environment(environment) | own,
+            env=location.build_worker_environment(environment) | own,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
@@ -92,7 +92,7 @@ def start_gateway(place: RunLocation, environment: Mapping[str, str]) -> RunGate
 
 
 async def leave_waiting(
-    place: RunLocation, material: Material, answers: DemoAnswers, options: RunOptions
+    location: RunLocation, material: Material, answers: DemoAnswers, options: RunOptions
 ) -> int:
     """Give people an hour from now on, and publish again some inputs for which the run needed a person. The
     number of them. Raises KafkaUnreachable and UnknownTopics."""
@@ -100,28 +100,33 @@ async def leave_waiting(
     patient |= {"revision": patient["revision"] + 1, "escalation_ttl_ms": HOUR_MS}
     patient["memory"] = {**patient.get("memory", {}), "quarantineReviewMs": HOUR_MS}
     bundle = options.trust.sign_bundle(orjson.dumps(patient))
-    await publish_policy(place.bootstrap_servers, place.prefix, [bundle])
+    await publish_policy(location.bootstrap_servers, location.prefix, [bundle])
     await asyncio.sleep(material.config.recipe.reload_s)
     chosen: list[Planned] = []
     for kind, wanted in ((ACTION, _list_escalated(answers)), (WRITE, _list_held(answers))):
-        again = [one for one in material.plan if one.role == kind.name and one.fields[kind.subject] in wanted]
-        chosen += [
-            make_input(kind, _repeat(one.fields, kind.subject), options.now()) for one in again[:MOST_LEFT]
+        again = [
+            planned
+            for planned in material.plan
+            if planned.role == kind.name and planned.fields[kind.subject] in wanted
         ]
-    for topic in {one.topic for one in chosen}:
-        records = [one.outgoing for one in chosen if one.topic == topic]
+        chosen += [
+            make_input(kind, _repeat(planned.fields, kind.subject), options.now())
+            for planned in again[:MOST_LEFT]
+        ]
+    for topic in {planned.topic for planned in chosen}:
+        records = [planned.outgoing for planned in chosen if planned.topic == topic]
         most = BY_NAME[topic].max_message_bytes
-        await publish(place.bootstrap_servers, place.prefix + topic, records, max_request_bytes=most)
+        await publish(location.bootstrap_servers, location.prefix + topic, records, max_request_bytes=most)
     return len(chosen)
 
 
 def _list_escalated(answers: DemoAnswers) -> set[str]:
-    return {str(one["action_id"]) for one in answers.escalations}
+    return {str(escalation["action_id"]) for escalation in answers.escalations}
 
 
 def _list_held(answers: DemoAnswers) -> set[str]:
-    decisions = (one.body for one in answers.iterate(MEMORY_DECISIONS))
-    return {str(one["write_id"]) for one in decisions if one["action"] == "quarantine"}
+    decisions = (answered.body for answered in answers.iterate(MEMORY_DECISIONS))
+    return {str(decision["write_id"]) for decision in decisions if decision["action"] == "quarantine"}
 
 
 def _repeat(fields: dict[str, Any], name: str) -> dict[str, Any]:

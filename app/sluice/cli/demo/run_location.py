@@ -102,7 +102,7 @@ class RunLocation:
     def build_worker_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The worker's whole environment: `environment` with this run's settings instead of its own, but for
         those of the hosted model."""
-        kept = {
+        stored = {
             name: value
             for name, value in environment.items()
             if not name.startswith(SETTINGS_PREFIX) or name.startswith(MODEL_SETTINGS)
@@ -110,7 +110,7 @@ class RunLocation:
         own = {"SLUICE_WORKER__READY_FILE": str(self.ready_file), "SLUICE_EMBEDDING__ENCODER": ENCODER}
         if self.security is not None:
             own |= self.security.write_settings(self._port, "worker")
-        return {**kept, **self.build_command_environment(), **own}
+        return {**stored, **self.build_command_environment(), **own}
 
 
 READY_S = 60.0
@@ -161,20 +161,20 @@ class Worker:
             return False
 
 
-def start_worker(place: RunLocation, environment: Mapping[str, str]) -> Worker:
+def start_worker(location: RunLocation, environment: Mapping[str, str]) -> Worker:
     """Start it; its output goes to the place's log."""
     command = [sys.executable, "-m", "sluice", "worker"]
-    with place.log.open("ab") as log:
+    with location.log.open("ab") as log:
         # A session of its own: a Ctrl-C at the terminal reaches the demo, which then stops it in order.
         child = subprocess.Popen(  # noqa: S603 - our own command line
             command,
-            env=place.build_worker_environment(environment),
+            env=location.build_worker_environment(environment),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
-    return Worker(place, ProcessIdentity.find(child.pid) or ProcessIdentity(child.pid, ""), child)
+    return Worker(location, ProcessIdentity.find(child.pid) or ProcessIdentity(child.pid, ""), child)
 
 
 def stop_process(identity: ProcessIdentity) -> None:
@@ -185,11 +185,11 @@ def stop_process(identity: ProcessIdentity) -> None:
         identity.wait_until_gone(STOP_S)
 
 
-def read_log_tail(place: RunLocation) -> str:
+def read_log_tail(location: RunLocation) -> str:
     """The end of the worker's log, under its path."""
-    text = _TERMINAL_CODE.sub("", place.log.read_text(encoding="utf-8", errors="replace"))
+    text = _TERMINAL_CODE.sub("", location.log.read_text(encoding="utf-8", errors="replace"))
     lines = [line for line in text.splitlines() if line.strip()]
-    return "\n".join([f"The end of {place.log}:", *(f"  {line}" for line in lines[-LOG_TAIL_LINES:])])
+    return "\n".join([f"The end of {location.log}:", *(f"  {line}" for line in lines[-LOG_TAIL_LINES:])])
 
 
 KEPT_NAME = "kept.json"
@@ -210,9 +210,9 @@ class StoredRun:
     gateway: ProcessIdentity
 
 
-def remember(home: Path, kept: StoredRun) -> None:
+def remember(home: Path, stored_run: StoredRun) -> None:
     """Write it down under `home`."""
-    note = json.dumps(asdict(kept), default=str, indent=1)
+    note = json.dumps(asdict(stored_run), default=str, indent=1)
     (home / KEPT_NAME).write_text(note + "\n", encoding="utf-8")
 
 
@@ -222,8 +222,8 @@ def recall(home: Path) -> StoredRun | None:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         processes = (
-            ProcessIdentity(int(one["pid"]), str(one["started"]))
-            for one in (record["worker"], record["gateway"])
+            ProcessIdentity(int(process["pid"]), str(process["started"]))
+            for process in (record["worker"], record["gateway"])
         )
         return StoredRun(str(record["run"]), Path(record["folder"]), Path(record["keys"]), *processes)
     except FileNotFoundError:
@@ -239,16 +239,16 @@ def stop_kept(home: Path) -> StoredRun | None:
 
     Raises StoredRunError and BrokerError.
     """
-    kept = recall(home)
-    if kept is None:
+    stored_run = recall(home)
+    if stored_run is None:
         return None
-    stop_process(kept.gateway)
-    stop_process(kept.worker)
+    stop_process(stored_run.gateway)
+    stop_process(stored_run.worker)
     broker = locate.recall(home)
     if broker is not None:
         broker.close()
     locate.forget(home)
-    for folder in (kept.folder, kept.keys):
+    for folder in (stored_run.folder, stored_run.keys):
         shutil.rmtree(folder, ignore_errors=True)
     (home / KEPT_NAME).unlink()
-    return kept
+    return stored_run

@@ -54,9 +54,9 @@ class Talk:
     """A run's traffic: it publishes inputs and reads the ledger in between."""
 
     def __init__(
-        self, place: RunLocation, material: Material, wish: RunOptions, step: Step, worker: Worker
+        self, location: RunLocation, material: Material, options: RunOptions, step: Step, worker: Worker
     ) -> None:
-        self._place, self._material, self._wish = place, material, wish
+        self._place, self._material, self._wish = location, material, options
         self._step, self._worker = step, worker
         self.refunds: list[Refund] = []
         """What became of what the agent behind the client wanted."""
@@ -64,7 +64,7 @@ class Talk:
         """What the gates made of the actions that are meant for one of them."""
         self.payments: list[InvoicePayment] = []
         """What became of the payments of an invoice."""
-        self._answers = DemoAnswers(place.prefix, material.config.recipe.story.session)
+        self._answers = DemoAnswers(location.prefix, material.config.recipe.story.session)
 
     async def run(self) -> DemoAnswers:
         """Publish what is planned, and let the agent behind the client begin; then publish outcomes, reviews,
@@ -74,29 +74,29 @@ class Talk:
         Returns also when answers stay away: see `DemoAnswers.unanswered`.
         """
         config, now, trust, answers = self._material.config, self._wish.now, self._wish.trust, self._answers
-        recipe, place = config.recipe, self._place
-        names = [f"{place.prefix}{name}" for name in TOPICS]
-        async with open_reader(place.connect("auditor"), names, "beginning") as reader:
+        recipe, location = config.recipe, self._place
+        names = [f"{location.prefix}{name}" for name in TOPICS]
+        async with open_reader(location.connect("auditor"), names, "beginning") as reader:
             batches = reader.follow(None)
-            judged = asyncio.create_task(judge_actions(place, self._material.judged))
+            judged = asyncio.create_task(judge_actions(location, self._material.judged))
             await self._exchange(self._material.opening, batches)
             await self._exchange(self._material.plan, batches)
             patience_s = recipe.review_s + PATIENCE_S
-            refunds = asyncio.create_task(make_refunds(place, trust, patience_s))
-            payments = asyncio.create_task(pay_invoice(place, trust, TENANT, self._material.invoice))
+            refunds = asyncio.create_task(make_refunds(location, trust, patience_s))
+            payments = asyncio.create_task(pay_invoice(location, trust, TENANT, self._material.invoice))
             await self._read(batches, lambda: not (refunds.done() or self._is_refund_waiting()))
             await self._read(batches, lambda: not payments.done())
             self.payments = await payments
             overrides = override_items(answers, config.readings.story.override, now())
             await publish_policy(
-                place.connect("policy-owner"), place.prefix, trust.sign_overrides(overrides.entries)
+                location.connect("policy-owner"), location.prefix, trust.sign_overrides(overrides.entries)
             )
             in_force = time.monotonic() + recipe.reload_s
             rng = random.Random(recipe.seed)  # noqa: S311 - seeded
             follow_ups = [
                 *make_outcomes(answers, recipe, rng, now()),
-                *make_reviews(answers, config.memories, trust, place.prefix, now()),
-                *make_approvals(answers, recipe.approvals, trust, place.prefix, now()),
+                *make_reviews(answers, config.memories, trust, location.prefix, now()),
+                *make_approvals(answers, recipe.approvals, trust, location.prefix, now()),
                 *make_reports(answers, config.readings.story, now()),
             ]
             await self._exchange(follow_ups, batches)
@@ -114,7 +114,9 @@ class Talk:
         return self.refunds, self.judged, self.payments
 
     def _is_refund_waiting(self) -> bool:
-        opened = [one for one in self._answers.escalations if one["session_id"] == SESSION]
+        opened = [
+            escalation for escalation in self._answers.escalations if escalation["session_id"] == SESSION
+        ]
         return len(opened) == ESCALATED
 
     async def _exchange(self, plan: Sequence[Planned], batches: AsyncIterator[list[StoredRecord]]) -> None:
@@ -146,11 +148,11 @@ class Talk:
         """Each topic's records in order, the topics side by side."""
 
         async def publish_to(name: str) -> None:
-            planned = [one for one in burst if one.topic == name]
+            planned = [planned_input for planned_input in burst if planned_input.topic == name]
             topic, most = f"{self._place.prefix}{name}", BY_NAME[name].max_message_bytes
             records = [one.outgoing for one in planned]
             cluster = self._place.connect(_WRITERS.get(name, "agent"))
             placed = await publish(cluster, topic, records, max_request_bytes=most)
             self._answers.expect(planned, placed)
 
-        await asyncio.gather(*map(publish_to, {one.topic for one in burst}))
+        await asyncio.gather(*map(publish_to, {planned.topic for planned in burst}))

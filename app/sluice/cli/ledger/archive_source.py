@@ -66,16 +66,16 @@ def require_archive(
 def require_trust(settings: Settings, noted: str | None, keys: Sequence[str] = ()) -> ArchiveTrust:
     """Which keys may have signed the archive, and which entry was noted elsewhere: as an option says, or else
     as the archiver's own note does. What is no key and no note ends the command."""
-    given = settings.archive
-    if noted is None and given.noted_file is not None:
-        noted = _read_note(given.noted_file.expanduser())
+    archive_settings = settings.archive
+    if noted is None and archive_settings.noted_file is not None:
+        noted = _read_note(archive_settings.noted_file.expanduser())
     number, _, digest = (noted or "").strip().partition(":")
     if noted and not (number.isdigit() and digest):
         stop(
             "--noted takes NUMBER:SHA256, as `sluice archive check` prints it, and so does archive.noted_file"
         )
     try:
-        trusted = tuple(PublicKey.from_text(text) for text in (*given.public_keys, *keys))
+        trusted = tuple(PublicKey.from_text(text) for text in (*archive_settings.public_keys, *keys))
     except UnusableKeyError as error:
         stop(f"--archive-key: {error}")
     return ArchiveTrust(trusted, (int(number), digest) if noted else None)

@@ -57,7 +57,7 @@ class Escalated:
     @property
     def last_counted(self) -> Counted | None:
         """The newest approval that counts while it waits."""
-        return next((one for one in reversed(self.events) if isinstance(one, Counted)), None)
+        return next((event for event in reversed(self.events) if isinstance(event, Counted)), None)
 
     @property
     def approvals(self) -> int:
@@ -76,17 +76,17 @@ class Escalated:
     @property
     def groups(self) -> tuple[str, ...]:
         """Those to which it has gone so far; empty where every approver may answer."""
-        return tuple(one.group for one in self._turns)
+        return tuple(turn.group for turn in self._turns)
 
     @property
     def turn(self) -> dict[str, Any]:
         """Which group has it now (`group`), and when time does something about it; empty as `groups`."""
         last = self._turns[-1:]
-        return {name: getattr(one, name) for one in last for name in _TURN}
+        return {name: getattr(item, name) for item in last for name in _TURN}
 
     @property
     def _turns(self) -> list[Any]:
-        given = [one for one in self.events if isinstance(one, EscalationOpened | EscalationRerouted)]
+        given = [event for event in self.events if isinstance(event, EscalationOpened | EscalationRerouted)]
         return [one for one in given if one.group is not None]
 
     @property
@@ -111,25 +111,25 @@ def _describe_approved(end: Resolved) -> str:
 
 async def read_escalations(kafka: KafkaQuarantine) -> dict[str, Escalated]:
     """Every one of the ledger, by its id, in the order in which they opened."""
-    found: dict[str, Escalated] = {}
+    escalations: dict[str, Escalated] = {}
     async for record in kafka.read_escalations():
         event = _parse_event(record.value)
         if event is None or isinstance(event, GrantGiven):
             continue
-        known = found.get(event.escalation_id)
+        escalation = escalations.get(event.escalation_id)
         if isinstance(event, Opened):
-            found[event.escalation_id] = Escalated(event, (event,))
-        elif known is not None:
-            found[event.escalation_id] = Escalated(known.opened, (*known.events, event))
-    return found
+            escalations[event.escalation_id] = Escalated(event, (event,))
+        elif escalation is not None:
+            escalations[event.escalation_id] = Escalated(escalation.opened, (*escalation.events, event))
+    return escalations
 
 
 def _parse_event(value: bytes | None) -> Any:
     """The event of an escalation; None for others, and for what a stranger wrote: that must not end the
     command with which people answer (`sluice ledger verify` names it)."""
     fields = parse(value or b"")
-    found = read_ledger_record(ESCALATIONS, fields) if isinstance(fields, dict) else None
-    return found if isinstance(found, Event | GrantGiven) else None
+    record = read_ledger_record(ESCALATIONS, fields) if isinstance(fields, dict) else None
+    return record if isinstance(record, Event | GrantGiven) else None
 
 
 async def find_grant(kafka: KafkaQuarantine, grant_id: str) -> GrantGiven | None:
@@ -144,30 +144,30 @@ async def find_grant(kafka: KafkaQuarantine, grant_id: str) -> GrantGiven | None
 
 async def fetch_whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:
     """All that topics hold of one; None for an unknown id."""
-    found = (await read_escalations(kafka)).get(name)
-    if found is None:
+    escalation = (await read_escalations(kafka)).get(name)
+    if escalation is None:
         return None
-    opened, last = found.opened, found.events[-1]
-    place, since = read_coordinates(name), read_milliseconds(opened.opened_at)
+    opened, last = escalation.opened, escalation.events[-1]
+    coordinates, since = read_coordinates(name), read_milliseconds(opened.opened_at)
     verdict = resolved = None
     if isinstance(opened, EscalationOpened):
-        verdict = await kafka.fetch_verdict(opened.verdict_id, place[1], since)
+        verdict = await kafka.fetch_verdict(opened.verdict_id, coordinates[1], since)
     if isinstance(last, EscalationResolved) and last.resolved_verdict_id is not None:
-        resolved = await kafka.fetch_verdict(last.resolved_verdict_id, place[1], since)
-    action, why = await _fetch_input(kafka, place, found.digest)
-    approved, counted = None, found.last_counted
-    if found.is_narrowed and counted is not None and counted.input is not None:
+        resolved = await kafka.fetch_verdict(last.resolved_verdict_id, coordinates[1], since)
+    action, why = await _fetch_input(kafka, coordinates, escalation.digest)
+    approved, counted = None, escalation.last_counted
+    if escalation.is_narrowed and counted is not None and counted.input is not None:
         at = counted.input
         review, _ = await _fetch_input(kafka, (at.topic, at.partition, at.offset), at.digest)
         approved = None if review is None else orjson.loads(review)["parameters"]
     first, second = (None if one is None else orjson.loads(one) for one in (verdict, resolved))
-    return Escalated(opened, found.events, approved, first, second, action, why)
+    return Escalated(opened, escalation.events, approved, first, second, action, why)
 
 
-async def _fetch_input(kafka: KafkaQuarantine, place: Place, digest: str) -> tuple[bytes | None, str]:
+async def _fetch_input(kafka: KafkaQuarantine, coordinates: Place, digest: str) -> tuple[bytes | None, str]:
     """The input at a place, or why it cannot be read."""
     try:
-        found = take_input(Answer("answered", await kafka.fetch_content(place)), digest)
+        found = take_input(Answer("answered", await kafka.fetch_content(coordinates)), digest)
     except PortUnavailable as error:
         return None, str(error)
     return found, "" if found is not None else OTHER_INPUT

@@ -28,57 +28,57 @@ if TYPE_CHECKING:
 _COLOURS = {"waiting": "yellow", "approved": "green"}
 
 
-def print_whole(found: Escalated, to: Console, most: int) -> None:
+def print_whole(escalation: Escalated, to: Console, most: int) -> None:
     """State, whose it is, what gates said, events, and the action, at most so many characters of it."""
-    opened = found.opened
-    colour = _COLOURS.get(found.state, "red")
-    waiting = f", {describe_wait(found, read_clock_ms())}" if found.state == "waiting" else ""
-    print_line(f"[bold]{clean(opened.escalation_id)}[/] [{colour}]{found.state}[/]{waiting}", to)
+    opened = escalation.opened
+    colour = _COLOURS.get(escalation.state, "red")
+    waiting = f", {describe_wait(escalation, read_clock_ms())}" if escalation.state == "waiting" else ""
+    print_line(f"[bold]{clean(opened.escalation_id)}[/] [{colour}]{escalation.state}[/]{waiting}", to)
     print_line(f"  {describe_subject(opened)}", to)
-    for verdict in (found.verdict, found.resolved):
+    for verdict in (escalation.verdict, escalation.resolved):
         for gate in () if verdict is None else verdict["gateResults"]:
             if verdict is not None and not gate["passed"]:
                 reasons = gate["detail"].get("reasons") or [gate["failureReason"]]
                 for reason in reasons:
                     print_line(f"  {verdict['decided_at']} {clean(gate['gate'])}: {clean(reason)}", to)
-    _print_values(found, to, most)
-    for event in found.events:
+    _print_values(escalation, to, most)
+    for event in escalation.events:
         print_line(f"  {event.decided_at} {_describe_event(event)}", to)
-    if found.state == "waiting" and found.approvals:
-        _print_approved(found, to, most)
-    if found.action is None:
-        print_line(f"  [red]no action:[/] {clean(found.no_action)}", to)
+    if escalation.state == "waiting" and escalation.approvals:
+        _print_approved(escalation, to, most)
+    if escalation.action is None:
+        print_line(f"  [red]no action:[/] {clean(escalation.no_action)}", to)
         return
     what = "action" if isinstance(opened, EscalationOpened) else "retrieval"
-    print_line(f"  {what}, {found.digest}:", to)
-    to.print(quote(_indent(orjson.loads(found.action)), most), soft_wrap=True, highlight=False)
+    print_line(f"  {what}, {escalation.digest}:", to)
+    to.print(quote(_indent(orjson.loads(escalation.action)), most), soft_wrap=True, highlight=False)
 
 
-def _print_values(found: Escalated, to: Console, most: int) -> None:
+def _print_values(escalation: Escalated, to: Console, most: int) -> None:
     """Print the looked-up values that did not simply pass."""
-    opened = found.opened
+    opened = escalation.opened
     if not isinstance(opened, EscalationOpened) or not opened.values:
         return
-    action = None if found.action is None else find_call(orjson.loads(found.action))
-    values = [one.model_dump() for one in opened.values]
-    for one in describe_values(values, opened.agent_id, None if action is None else action[1]):
-        print_line(f"  {clean(one.sentence)}", to)
-        if one.value is not None:
-            to.print(quote(one.value, most), soft_wrap=True, highlight=False)
+    action = None if escalation.action is None else find_call(orjson.loads(escalation.action))
+    values = [escalated_value.model_dump() for escalated_value in opened.values]
+    for words in describe_values(values, opened.agent_id, None if action is None else action[1]):
+        print_line(f"  {clean(words.sentence)}", to)
+        if words.value is not None:
+            to.print(quote(words.value, most), soft_wrap=True, highlight=False)
 
 
-def _print_approved(found: Escalated, to: Console, most: int) -> None:
+def _print_approved(escalation: Escalated, to: Console, most: int) -> None:
     """Print what exactly the approvals so far are for."""
-    if not found.is_narrowed:
+    if not escalation.is_narrowed:
         print_line("  approved so far: exactly what waits", to)
         return
     print_line(
         "  approved so far: [bold]other parameters[/]; an approval for others starts the count again:", to
     )
-    if found.approved is None:
+    if escalation.approved is None:
         print_line("  [red]the answer that has them is no longer there[/]", to)
         return
-    to.print(quote(_indent(found.approved), most), soft_wrap=True, highlight=False)
+    to.print(quote(_indent(escalation.approved), most), soft_wrap=True, highlight=False)
 
 
 def _indent(value: Any) -> str:
@@ -109,31 +109,31 @@ def _describe_consequence(end: Resolved) -> str:
     return f", came to {end.outcome}: {clean(end.block_reason)}" if end.block_reason else ""
 
 
-def describe_wait(one: Escalated, now_ms: int) -> str:
+def describe_wait(escalation: Escalated, now_ms: int) -> str:
     """Describe what it needs, and how long it still waits."""
-    opened = one.opened
-    last = one.last_counted
+    opened = escalation.opened
+    last = escalation.last_counted
     needed = opened.quorum if last is None else last.quorum
-    quorum = f", {one.approvals} of {count_noun(needed, 'approval')}" if needed else ""
-    quorum += " for other parameters" if one.is_narrowed else ""
+    quorum = f", {escalation.approvals} of {count_noun(needed, 'approval')}" if needed else ""
+    quorum += " for other parameters" if escalation.is_narrowed else ""
     of = (
-        _describe_demand(one, "tier")
+        _describe_demand(escalation, "tier")
         if isinstance(opened, EscalationOpened)
         else count_noun(len(opened.items), "item")
     )
-    role = f"{_describe_demand(one, 'required_role')}{_describe_turn(one, now_ms)}"
+    role = f"{_describe_demand(escalation, 'required_role')}{_describe_turn(escalation, now_ms)}"
     return f"{of}, needs {role}{quorum}, {describe_rest(opened.expires_at, now_ms)}"
 
 
-def _describe_demand(one: Escalated, name: str) -> str:
+def _describe_demand(escalation: Escalated, name: str) -> str:
     """Describe what the policy demands: as an approval last said, else as at the opening."""
-    said = (getattr(event, name, None) for event in reversed(one.events))
-    return str(next(value for value in said if value is not None))
+    values = (getattr(event, name, None) for event in reversed(escalation.events))
+    return str(next(value for value in values if value is not None))
 
 
-def _describe_turn(one: Escalated, now_ms: int) -> str:
+def _describe_turn(escalation: Escalated, now_ms: int) -> str:
     """Which group has it, and when the next one gets it."""
-    turn = one.turn
+    turn = escalation.turn
     if not turn:
         return ""
     following = ""

@@ -67,21 +67,22 @@ def list_command(
     Exit codes: 0 shown, also when nothing waits; 2 could not read.
     """
     criteria = {"tenant_id": tenant, "agent_id": agent, "session_id": session, "required_role": role}
-    given = {name: value for name, value in criteria.items() if value is not None}
+    wanted = {name: value for name, value in criteria.items() if value is not None}
     waiting = [
-        one
-        for one in run_question(read_escalations(connect())).values()
-        if one.state == "waiting" and all(getattr(one.opened, name) == value for name, value in given.items())
-        if group is None or group in one.groups
+        escalation
+        for escalation in run_question(read_escalations(connect())).values()
+        if escalation.state == "waiting"
+        and all(getattr(escalation.opened, name) == value for name, value in wanted.items())
+        if group is None or group in escalation.groups
     ]
-    waiting.sort(key=lambda one: one.opened.opened_at)
+    waiting.sort(key=lambda escalation: escalation.opened.opened_at)
     now = read_clock_ms()
     if as_json:
-        print_json([_build_row(one, now) for one in waiting])
+        print_json([_build_row(escalation, now) for escalation in waiting])
         return
-    for one in waiting:
-        print_line(f"[bold]{clean(one.opened.escalation_id)}[/] {describe_wait(one, now)}")
-        print_line(f"  {describe_subject(one.opened)}: {clean(one.opened.reason)}")
+    for escalated in waiting:
+        print_line(f"[bold]{clean(escalated.opened.escalation_id)}[/] {describe_wait(escalated, now)}")
+        print_line(f"  {describe_subject(escalated.opened)}: {clean(escalated.opened.reason)}")
     print_line(f"{len(waiting)} waiting" if waiting else "[green]Nothing waits.[/]")
 
 
@@ -95,22 +96,22 @@ def show(escalation: Subject, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
     """
-    found = require_escalation(connect(), escalation)
+    escalated = require_escalation(connect(), escalation)
     if as_json:
         print_json(
             {
-                "escalation_id": found.opened.escalation_id,
-                "state": found.state,
-                "events": [one.model_dump(mode="json", by_alias=True) for one in found.events],
-                "approved": found.approved,
-                "verdict": found.verdict,
-                "resolved": found.resolved,
-                "action": None if found.action is None else orjson.loads(found.action),
-                "no_action": found.no_action or None,
+                "escalation_id": escalated.opened.escalation_id,
+                "state": escalated.state,
+                "events": [event.model_dump(mode="json", by_alias=True) for event in escalated.events],
+                "approved": escalated.approved,
+                "verdict": escalated.verdict,
+                "resolved": escalated.resolved,
+                "action": None if escalated.action is None else orjson.loads(escalated.action),
+                "no_action": escalated.no_action or None,
             }
         )
     else:
-        print_whole(found, console, SHOWN)
+        print_whole(escalated, console, SHOWN)
 
 
 Narrowed = Annotated[
@@ -190,8 +191,8 @@ def approve(  # noqa: PLR0913 - the command's options
         if parameters is not None:
             stop("--as-counted and --parameters exclude each other")
         more["parameters"] = AS_COUNTED
-    said = {"decision": "approve", "approver_id": approver, "justification": justification, **more}
-    _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
+    fields = {"decision": "approve", "approver_id": approver, "justification": justification, **more}
+    _answer(escalation, fields, key, yes=yes, wait=wait, as_json=as_json)
 
 
 @cli.command()
@@ -209,8 +210,8 @@ def deny(  # noqa: PLR0913 - the command's options
 
     As `approve`; the exit codes are the same.
     """
-    said = {"decision": "deny", "approver_id": approver, "justification": justification}
-    _answer(escalation, said, key, yes=yes, wait=wait, as_json=as_json)
+    fields = {"decision": "deny", "approver_id": approver, "justification": justification}
+    _answer(escalation, fields, key, yes=yes, wait=wait, as_json=as_json)
 
 
 cli.command()(revoke)
@@ -229,36 +230,36 @@ def _answer(
 ) -> None:
     (signer,) = require_private_keys([key])
     kafka = connect()
-    found = require_escalation(kafka, escalation)
-    opened = found.opened
-    if found.state != "waiting":
-        stop(f"{opened.escalation_id} does not wait: {found.state}", WRONG)
-    if found.action is None and said["decision"] == "approve":
-        stop(f"nobody can approve what nobody can read: {found.no_action}")
+    escalated = require_escalation(kafka, escalation)
+    opened = escalated.opened
+    if escalated.state != "waiting":
+        stop(f"{opened.escalation_id} does not wait: {escalated.state}", WRONG)
+    if escalated.action is None and said["decision"] == "approve":
+        stop(f"nobody can approve what nobody can read: {escalated.no_action}")
     if said.get("parameters") is AS_COUNTED:
-        said = {**said, "parameters": found.approved}
-        if not found.is_narrowed:
+        said = {**said, "parameters": escalated.approved}
+        if not escalated.is_narrowed:
             del said["parameters"]
-        elif found.approved is None:
+        elif escalated.approved is None:
             stop("the answer that has the parameters approved so far is no longer there")
     fields = {
         "subject_id": opened.escalation_id,
         "session_id": opened.session_id,
-        "digest": found.digest,
+        "digest": escalated.digest,
         **said,
     }
     signed = require_signed(fields, signer)
-    print_whole(found, errors, BEGINNING)
+    print_whole(escalated, errors, BEGINNING)
     print_to_sign(signed)
     how = Sending(kafka, "escalations", "escalation_id", wait, yes=yes, as_json=as_json)
     send_review(signed, how, said["decision"])
 
 
-def _build_row(one: Escalated, now: int) -> dict[str, Any]:
+def _build_row(escalation: Escalated, now: int) -> dict[str, Any]:
     return {
-        **one.opened.model_dump(mode="json", by_alias=True),
-        **one.turn,
-        "approvals": one.approvals,
-        "is_narrowed": one.is_narrowed,
-        "expires_in_ms": read_milliseconds(one.opened.expires_at) - now,
+        **escalation.opened.model_dump(mode="json", by_alias=True),
+        **escalation.turn,
+        "approvals": escalation.approvals,
+        "is_narrowed": escalation.is_narrowed,
+        "expires_in_ms": read_milliseconds(escalation.opened.expires_at) - now,
     }

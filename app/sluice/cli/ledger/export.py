@@ -110,11 +110,13 @@ def _write(events: Sequence[CommittedEvent]) -> None:
     """A record that is no decision is left out, and said. All in ASCII: an id cannot hold what ends a line or
     steers a terminal."""
     lines: list[str] = []
-    for one in events:
-        topic, partition = one.part
+    for event in events:
+        topic, partition = event.part
         try:
-            lines.append(json.dumps(build_event(topic, one.fields, one.timestamp_ms), allow_nan=False) + "\n")
+            lines.append(
+                json.dumps(build_event(topic, event.fields, event.timestamp_ms), allow_nan=False) + "\n"
+            )
         except (KeyError, TypeError, ValueError):
-            errors.print(f"{topic}:{partition}:{one.offset} is no decision: it is left out")
+            errors.print(f"{topic}:{partition}:{event.offset} is no decision: it is left out")
     sys.stdout.write("".join(lines))
     sys.stdout.flush()

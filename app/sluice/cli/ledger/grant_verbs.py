@@ -45,11 +45,11 @@ GrantWhen = Annotated[
 ]
 
 
-def _require_entry(found: Escalated, bounds: dict[str, Any], span_ms: int) -> EntryFile:
+def _require_entry(escalation: Escalated, bounds: dict[str, Any], span_ms: int) -> EntryFile:
     """The registry entry of a grant to the agent of an escalated action; `bounds`: uses, when, approver_id
     and justification."""
-    if found.action is None:
-        stop(f"its tool cannot be read: {found.no_action}")
+    if escalation.action is None:
+        stop(f"its tool cannot be read: {escalation.no_action}")
     if not 0 < span_ms <= LONGEST_GRANT_MS:
         stop("a grant is for at most 30 days", WRONG)
     try:
@@ -57,9 +57,9 @@ def _require_entry(found: Escalated, bounds: dict[str, Any], span_ms: int) -> En
     except BundleError as error:
         stop(f"--when: {error}", WRONG)
     spec = {
-        "tenant_id": found.opened.tenant_id,
-        "agent_id": found.opened.agent_id,
-        "tool": orjson.loads(found.action)["toolName"],
+        "tenant_id": escalation.opened.tenant_id,
+        "agent_id": escalation.opened.agent_id,
+        "tool": orjson.loads(escalation.action)["toolName"],
         "expires_at": rfc3339(read_clock_ms() + span_ms),
         **bounds,
     }
@@ -80,10 +80,14 @@ def _publish_entry(entry: EntryFile, key: SigningKey, *, yes: bool) -> None:
 def _revoke_entry(grant_id: str, key: SigningKey, justification: str, *, yes: bool) -> None:
     """Publish the next revision of an agent's grant, which ends it."""
     name = grant_id.removeprefix(OF_REGISTRY).rpartition("@")[0]
-    said = [one for one in require_policy(REGISTRY).entries.values() if one.key.startswith(f"{KIND}/{name}@")]
-    if not said:
+    revisions = [
+        accepted_entry
+        for accepted_entry in require_policy(REGISTRY).entries.values()
+        if accepted_entry.key.startswith(f"{KIND}/{name}@")
+    ]
+    if not revisions:
         stop(f"no grant was given under {grant_id}", WRONG)
-    newest = max(said, key=lambda one: one.said.revision)
+    newest = max(revisions, key=lambda accepted_entry: accepted_entry.said.revision)
     spec = {**newest.document["spec"], "active": False, "justification": justification}
     entry = {"kind": KIND, "id": name, "revision": newest.said.revision + 1, "spec": spec}
     _publish_entry(_check_entry(entry), key, yes=yes)
@@ -93,18 +97,18 @@ def _revoke_of_session(
     kafka: KafkaQuarantine, grant_id: str, said: dict[str, Any], key: SigningKey, wait: float, *, yes: bool
 ) -> None:
     """Sign and publish the review that ends a grant for one session. `said`: approver_id, justification."""
-    given = run_question(find_grant(kafka, grant_id))
-    if given is None:
+    grant = run_question(find_grant(kafka, grant_id))
+    if grant is None:
         stop(f"no grant was given under {grant_id}", WRONG)
     fields = {
-        "subject_id": given.grant_id,
-        "session_id": given.session_id,
-        "digest": given.grant_digest,
+        "subject_id": grant.grant_id,
+        "session_id": grant.session_id,
+        "digest": grant.grant_digest,
         "decision": "deny",
         **said,
     }
     signed = require_signed(fields, key)
-    print_line(f"grant {clean(given.grant_id)}: {clean(given.tool)} for {clean(given.agent_id)}", errors)
+    print_line(f"grant {clean(grant.grant_id)}: {clean(grant.tool)} for {clean(grant.agent_id)}", errors)
     send_review(signed, Sending(kafka, "escalations", "grant_id", wait, yes=yes), "revoke it")
 
 
@@ -128,8 +132,8 @@ def revoke(
     if grant.startswith(OF_REGISTRY):
         _revoke_entry(grant, signer, justification, yes=yes)
         return
-    said = {"approver_id": approver, "justification": justification}
-    _revoke_of_session(connect(), grant, said, signer, wait, yes=yes)
+    fields = {"approver_id": approver, "justification": justification}
+    _revoke_of_session(connect(), grant, fields, signer, wait, yes=yes)
 
 
 def grant_command(  # noqa: PLR0913 - the command's options
@@ -158,37 +162,37 @@ def grant_command(  # noqa: PLR0913 - the command's options
     --for 8h --justification "the refunds of the recall"
     """
     (signer,) = require_private_keys([key])
-    found = require_escalation(connect(), escalation)
+    escalated = require_escalation(connect(), escalation)
     bounds = {"uses": uses, "when": when, "approver_id": approver, "justification": justification}
-    _publish_entry(_require_entry(found, bounds, require_span(span)), signer, yes=yes)
+    _publish_entry(_require_entry(escalated, bounds, require_span(span)), signer, yes=yes)
 
 
-def _require_name(given: str) -> str:
-    whole = given if given.count(":") > 1 else f"{ACTIONS}:{given}"
+def _require_name(name: str) -> str:
+    whole = name if name.count(":") > 1 else f"{ACTIONS}:{name}"
     try:
         topic, partition, offset = read_coordinates(whole)
     except ValueError as error:
         stop(f"{error}. Ids of escalations are like {escalation_id(f'{ACTIONS}:3:17')}")
     if topic not in (ACTIONS, RETRIEVALS):
-        stop(f"no escalation of an action or a retrieval: {given} is of {topic}", WRONG)
+        stop(f"no escalation of an action or a retrieval: {name} is of {topic}", WRONG)
     return escalation_id(f"{topic}:{partition}:{offset}")
 
 
-def require_escalation(kafka: KafkaQuarantine, given: str) -> Escalated:
+def require_escalation(kafka: KafkaQuarantine, name_or_prefix: str) -> Escalated:
     """The escalation that was named; an unknown one ends the command."""
-    name = _require_name(given)
-    found = run_question(fetch_whole(kafka, name))
-    if found is None:
+    name = _require_name(name_or_prefix)
+    escalation = run_question(fetch_whole(kafka, name))
+    if escalation is None:
         stop(f"nothing was escalated under {name}", WRONG)
-    return found
+    return escalation
 
 
 def require_span(span: str) -> int:
     """The ms of a span as it was typed; another text ends the command."""
-    found = parse_span(span)
-    if found is None:
+    span_ms = parse_span(span)
+    if span_ms is None:
         stop(f"no span: {span}. Give a number and a unit: 30s, 10m, 1h, 2d")
-    return found
+    return span_ms
 
 
 def _check_entry(entry: dict[str, Any]) -> EntryFile:

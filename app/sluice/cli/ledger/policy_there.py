@@ -75,16 +75,16 @@ def _list_absent(
 
 
 def _list_editions(records: Iterable[InputRecord]) -> set[tuple[str, Edition]]:
-    said = (_read_statement(one) for one in records)
-    return {make_edition(one) for one in said if one is not None}
+    statements = (_read_statement(record) for record in records)
+    return {make_edition(statement) for statement in statements if statement is not None}
 
 
 def _read_statement(record: InputRecord) -> Statement | None:
     envelope = open_record(record)
     if not isinstance(envelope, Envelope):
         return None
-    said = read_statement(record.topic, envelope)
-    return said if isinstance(said, Statement) else None
+    statement = read_statement(record.topic, envelope)
+    return statement if isinstance(statement, Statement) else None
 
 
 def _find_absent(number: int, last: PolicyContents, there: set[tuple[str, Edition]]) -> LedgerFinding | None:
@@ -93,5 +93,5 @@ def _find_absent(number: int, last: PolicyContents, there: set[tuple[str, Editio
         return None
     named = ", ".join(f"{name} revision {last.editions[name].revision}" for name in gone[:MOST_NAMED])
     more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
-    told = f"the control topics lack {named}{more}, which this partition recorded as in force"
-    return LedgerFinding("policy_lost", number, None, REGISTRY, None, told)
+    description = f"the control topics lack {named}{more}, which this partition recorded as in force"
+    return LedgerFinding("policy_lost", number, None, REGISTRY, None, description)

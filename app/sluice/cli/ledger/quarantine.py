@@ -96,21 +96,23 @@ def build_counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
     fields = {"by": by.value, **_build_counts(counted.live, by)}
     if counted.recounted is not None:
         fields["recount"] = _build_counts(counted.recounted.counts, by)
-        fields["differences"] = [_build_difference(one) for one in counted.recounted.differences]
-        fields["behind"] = [one._asdict() for one in counted.recounted.behind]
+        fields["differences"] = [
+            _build_difference(difference) for difference in counted.recounted.differences
+        ]
+        fields["behind"] = [lag._asdict() for lag in counted.recounted.behind]
     return fields
 
 
-def _build_difference(one: StatisticsDifference) -> dict[str, Any]:
-    both = {"live": one.live.fields(), "recounted": one.recounted.fields()}
-    return {"partition": one.partition, **one.whose._asdict(), **both}
+def _build_difference(difference: StatisticsDifference) -> dict[str, Any]:
+    both = {"live": difference.live.fields(), "recounted": difference.recounted.fields()}
+    return {"partition": difference.partition, **difference.whose._asdict(), **both}
 
 
 def _build_counts(counts: Counts, by: By) -> dict[str, Any]:
     names = ("tenant", "agent")
     rows = [
-        {**dict(zip(names, name, strict=False)), **one.fields()}
-        for name, one in _group_rows(counts, by).items()
+        {**dict(zip(names, name, strict=False)), **statistics.fields()}
+        for name, statistics in _group_rows(counts, by).items()
     ]
     return {"rows": rows, "overall": _sum_overall(counts).fields()}
 
@@ -121,9 +123,10 @@ def build_counted_parts(counted: GateCounts, by: By) -> Iterator[RenderableType]
     if counted.recounted is None:
         return
     yield _build_table(counted.recounted.counts, by, "as the ledger has them")
-    for one in counted.recounted.differences:
-        message = f"partition {one.partition}, {one.whose.tenant} {one.whose.agent}"
-        yield f"[bold red]differs:[/] {clean(message)}: live {tuple(one.live)}, ledger {tuple(one.recounted)}"
+    for difference in counted.recounted.differences:
+        message = f"partition {difference.partition}, {difference.whose.tenant} {difference.whose.agent}"
+        live, recounted = tuple(difference.live), tuple(difference.recounted)
+        yield f"[bold red]differs:[/] {clean(message)}: live {live}, ledger {recounted}"
     for lost in counted.recounted.behind:
         ends = f"the state ends at sequence {lost.state}, the ledger at {lost.ledger}"
         yield f"[bold red]behind:[/] partition {lost.partition}: {ends}"
@@ -143,8 +146,8 @@ def _build_table(counts: Counts, by: By, title: str) -> Table:
         table.add_column(name, overflow="fold")
     for name in HEADINGS:
         table.add_column(_spell_out(name), justify="right")
-    for whose, one in _group_rows(counts, by).items():
-        table.add_row(*(clean(part) for part in whose), *map(str, one))
+    for whose, statistics in _group_rows(counts, by).items():
+        table.add_row(*(clean(part) for part in whose), *map(str, statistics))
     table.add_row("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _sum_overall(counts)))
     return table
 
@@ -220,17 +223,17 @@ def list_command(
     Exit codes: 0 shown, also when nothing is held; 2 could not read.
     """
     criteria = {"tenant_id": tenant, "agent_id": agent, "session_id": session}
-    given = {name: value for name, value in criteria.items() if value is not None}
-    held = [
-        one
-        for one in run_question(list_waiting(connect()))
-        if all(getattr(one, name) == value for name, value in given.items())
+    wanted = {name: value for name, value in criteria.items() if value is not None}
+    memories = [
+        memory
+        for memory in run_question(list_waiting(connect()))
+        if all(getattr(memory, name) == value for name, value in wanted.items())
     ]
     now = read_clock_ms()
     if as_json:
-        print_json([_build_row(one, now) for one in held])
+        print_json([_build_row(memory, now) for memory in memories])
     else:
-        print_waiting(held, now)
+        print_waiting(memories, now)
 
 
 @cli.command()
@@ -243,29 +246,29 @@ def show(memory: Memory, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
     """
-    found = run_question(fetch_life(connect(), require_place(memory)))
-    if found.decision is None and not found.events:
-        stop(f"nothing was decided under {found.memory_id}", WRONG)
+    life = run_question(fetch_life(connect(), require_place(memory)))
+    if life.decision is None and not life.events:
+        stop(f"nothing was decided under {life.memory_id}", WRONG)
     if as_json:
-        print_json(_build_whole(found))
+        print_json(_build_whole(life))
     else:
-        print_life(found, read_clock_ms())
+        print_life(life, read_clock_ms())
 
 
-def _build_row(one: QuarantineEntered, now: int) -> dict[str, Any]:
+def _build_row(memory: QuarantineEntered, now: int) -> dict[str, Any]:
     return {
-        **one.model_dump(mode="json", by_alias=True),
-        "expires_in_ms": read_milliseconds(one.expires_at) - now,
+        **memory.model_dump(mode="json", by_alias=True),
+        "expires_in_ms": read_milliseconds(memory.expires_at) - now,
     }
 
 
-def _build_whole(found: Life) -> dict[str, Any]:
-    decision = found.decision
+def _build_whole(life: Life) -> dict[str, Any]:
+    decision = life.decision
     return {
-        "memory_id": found.memory_id,
-        "state": found.state,
+        "memory_id": life.memory_id,
+        "state": life.state,
         "decision": None if decision is None else decision.model_dump(mode="json", by_alias=True),
-        "events": [event.model_dump(mode="json", by_alias=True) for event in found.events],
-        "content": found.content,
-        "no_content": found.no_content or None,
+        "events": [event.model_dump(mode="json", by_alias=True) for event in life.events],
+        "content": life.content,
+        "no_content": life.no_content or None,
     }

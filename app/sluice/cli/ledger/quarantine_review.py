@@ -107,10 +107,10 @@ def read_outcome(placed: PublishedAt, record: StoredRecord) -> Outcome | None:
 
 def _parse_object(value: bytes | None) -> dict[str, Any]:
     try:
-        found = json.loads(value or b"null")
+        fields = json.loads(value or b"null")
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 BEGINNING = 600
@@ -154,30 +154,30 @@ def review(  # noqa: PLR0913 - the command's options
     Example: sluice quarantine review 3:17 reject --as bob --key bob.pem
     --justification "an instruction to send keys away"
     """
-    place = require_place(memory)
+    coordinates = require_place(memory)
     (signer,) = require_private_keys([key])
     kafka = connect()
-    found = run_question(fetch_life(kafka, place))
-    signed = require_signed(_require_fields(found, decision, approver, justification), signer)
-    print_life(found, read_clock_ms(), to=errors, most=BEGINNING)
+    life = run_question(fetch_life(kafka, coordinates))
+    signed = require_signed(_require_fields(life, decision, approver, justification), signer)
+    print_life(life, read_clock_ms(), to=errors, most=BEGINNING)
     print_to_sign(signed)
     how = Sending(kafka, "quarantine", "memory_id", wait, yes=yes, as_json=as_json)
     send_review(signed, how, str(decision))
 
 
-def _require_fields(found: Life, decision: ReviewWord, approver: str, justification: str) -> dict[str, str]:
+def _require_fields(life: Life, decision: ReviewWord, approver: str, justification: str) -> dict[str, str]:
     """Return the fields to sign; a memory that is not held, or cannot be released, ends the command."""
-    held = found.entered
-    if held is None:
-        stop(f"{found.memory_id} is not held: {found.state}", WRONG)
-    if found.content is None and decision is ReviewWord.approve:
-        stop(f"nobody can approve what nobody can read: {found.no_content}")
+    entered = life.entered
+    if entered is None:
+        stop(f"{life.memory_id} is not held: {life.state}", WRONG)
+    if life.content is None and decision is ReviewWord.approve:
+        stop(f"nobody can approve what nobody can read: {life.no_content}")
     return {
-        "subject_id": held.memory_id,
-        "session_id": held.session_id,
+        "subject_id": entered.memory_id,
+        "session_id": entered.session_id,
         "decision": decision.value,
         "approver_id": approver,
-        "digest": held.content_digest,
+        "digest": entered.content_digest,
         "justification": justification,
     }
 
@@ -248,18 +248,18 @@ def _end_review(
 ) -> NoReturn:
     """Show the outcome of a review, and end the command."""
     outcome, placed = reviewed.outcome, reviewed.placed
-    place = f"{placed.topic}:{placed.partition}:{placed.offset}"
+    coordinates = f"{placed.topic}:{placed.partition}:{placed.offset}"
     if outcome is None:
         stop(
-            f"the review lies at {place}, but nothing was heard of it for {waited}: does a worker run? "
+            f"the review lies at {coordinates}, but nothing was heard of it for {waited}: does a worker run? "
             f"It may still count: `sluice {verbs} show {subject}`"
         )
     if not outcome.done:
-        stop(f"{outcome.word}: {outcome.reason}: {outcome.message} (review {place})", WRONG)
+        stop(f"{outcome.word}: {outcome.reason}: {outcome.message} (review {coordinates})", WRONG)
     if not as_json:
         more = f" {clean(outcome.message)}" if outcome.message else ""
         console.print(
-            f"[green]{outcome.word}[/]: {clean(subject)} (review {clean(place)}){more}",
+            f"[green]{outcome.word}[/]: {clean(subject)} (review {clean(coordinates)}){more}",
             soft_wrap=True,
         )
     raise typer.Exit(WELL)

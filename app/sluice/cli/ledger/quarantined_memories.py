@@ -102,22 +102,22 @@ def run_question(question: Coroutine[Any, Any, T]) -> T:
 
 async def list_waiting(kafka: KafkaQuarantine) -> list[QuarantineEntered]:
     """List the memories that are held now, the oldest first."""
-    held = Waiting()
+    waiting = Waiting()
     async for event in kafka.read_events():
-        held.take(event)
-    return list(held)
+        waiting.take(event)
+    return list(waiting)
 
 
-def require_place(given: str) -> Place:
+def require_place(name: str) -> Place:
     """Return the coordinates of a memory's input. A person may leave out what is always the same: 3:17."""
-    whole = given if given.count(":") > 1 else f"{MEMORY_WRITES}:{given}"
+    whole = name if name.count(":") > 1 else f"{MEMORY_WRITES}:{name}"
     try:
-        place = read_coordinates(whole)
+        coordinates = read_coordinates(whole)
     except ValueError:
-        place = _require_write_place(given)
-    if place[0] != MEMORY_WRITES:
-        stop(f"no id of a memory: {given} is of {place[0]}", WRONG)
-    return place
+        coordinates = _require_write_place(name)
+    if coordinates[0] != MEMORY_WRITES:
+        stop(f"no id of a memory: {name} is of {coordinates[0]}", WRONG)
+    return coordinates
 
 
 def _require_write_place(name: str) -> Place:
@@ -132,24 +132,26 @@ def _require_write_place(name: str) -> Place:
     return read_coordinates(meant.decisions[0])
 
 
-async def fetch_life(kafka: KafkaQuarantine, place: Place) -> Life:
+async def fetch_life(kafka: KafkaQuarantine, coordinates: Place) -> Life:
     """All that topics hold of the memory whose input lies there."""
-    name = memory_id(":".join(map(str, place)))
+    name = memory_id(":".join(map(str, coordinates)))
     events = tuple([event async for event in kafka.read_events(name) if event.memory_id == name])
     since_ms = read_milliseconds(events[0].entered_at) if events else 0
-    raw = await kafka.fetch_decision(name, place[1], since_ms)
+    raw = await kafka.fetch_decision(name, coordinates[1], since_ms)
     decision = None if raw is None else read_decision(raw)
     if decision is None and not events:
         return Life(name, None, (), None, "nothing was decided on it")
     digest = decision.content_digest if decision else events[0].content_digest
-    content, no_content = await _fetch_content(kafka, place, digest)
+    content, no_content = await _fetch_content(kafka, coordinates, digest)
     return Life(name, decision, events, content, no_content)
 
 
-async def _fetch_content(kafka: KafkaQuarantine, place: Place, digest: str | None) -> tuple[str | None, str]:
+async def _fetch_content(
+    kafka: KafkaQuarantine, coordinates: Place, digest: str | None
+) -> tuple[str | None, str]:
     """The content, or None and why. Only what the digest names is the content that was decided on."""
     try:
-        write = read(ProposedMemoryWrite, await kafka.fetch_content(place))
+        write = read(ProposedMemoryWrite, await kafka.fetch_content(coordinates))
     except PortUnavailable as error:
         return None, str(error)
     if isinstance(write, Unreadable):
@@ -170,14 +172,13 @@ def describe_rest(expires_at: str, now_ms: int) -> str:
     return f"expires in {span(ms)}" if ms > 0 else f"over since {span(-ms)}"
 
 
-def print_waiting(held: Sequence[QuarantineEntered], now_ms: int) -> None:
+def print_waiting(memories: Sequence[QuarantineEntered], now_ms: int) -> None:
     """Two lines each, and how many they are."""
-    for one in held:
-        print_line(
-            f"[bold]{clean(one.memory_id)}[/] trust {one.trust:.3f}, {describe_rest(one.expires_at, now_ms)}"
-        )
-        print_line(f"  {_describe_owner(one)}: {clean(one.reason)}")
-    print_line(f"{len(held)} held" if held else "[green]Nothing is held.[/]")
+    for memory in memories:
+        rest = describe_rest(memory.expires_at, now_ms)
+        print_line(f"[bold]{clean(memory.memory_id)}[/] trust {memory.trust:.3f}, {rest}")
+        print_line(f"  {_describe_owner(memory)}: {clean(memory.reason)}")
+    print_line(f"{len(memories)} held" if memories else "[green]Nothing is held.[/]")
 
 
 def print_life(life: Life, now_ms: int, *, to: Console = console, most: int = SHOWN) -> None:
@@ -210,11 +211,12 @@ def _print_decision(decision: MemoryDecision, to: Console) -> None:
         print_line(_describe_finding(finding), to)
 
 
-def _describe_finding(one: MemoryFinding) -> str:
-    framed = ", framed" if one.framed else ""
-    field = "" if one.field is None else f"in {clean(one.field)}, "
-    where = f"{field}{clean(one.form)} {one.start}-{one.end}{framed}"
-    return f"  {one.weight} [bold]{clean(one.id)}[/] ({clean(one.kind)}, {where}): {clean(one.reason)}"
+def _describe_finding(finding: MemoryFinding) -> str:
+    framed = ", framed" if finding.framed else ""
+    field = "" if finding.field is None else f"in {clean(finding.field)}, "
+    where = f"{field}{clean(finding.form)} {finding.start}-{finding.end}{framed}"
+    what = f"{finding.weight} [bold]{clean(finding.id)}[/] ({clean(finding.kind)}, {where})"
+    return f"  {what}: {clean(finding.reason)}"
 
 
 def _describe_event(event: Event) -> str:

@@ -91,7 +91,7 @@ def build_json(record: StoredRecord, topic: str, *, whole: bool = True) -> dict[
         return fields
     shorter = _shorten(value)
     if isinstance(shorter, dict) and len(json.dumps(shorter)) > LONGEST_LINE:
-        shorter = {name: one for name, one in shorter.items() if not isinstance(one, list | dict)}
+        shorter = {name: member for name, member in shorter.items() if not isinstance(member, list | dict)}
     return {**fields, "value": shorter, "cut": True}
 
 
@@ -99,8 +99,8 @@ def _shorten(value: Any) -> Any:
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         return f"{value[:LONGEST_TEXT]}… {count_noun(len(value) - LONGEST_TEXT, 'character')} more"
     if isinstance(value, dict):
-        return {name: _shorten(one) for name, one in value.items()}
-    return [_shorten(one) for one in value] if isinstance(value, list) else value
+        return {name: _shorten(member) for name, member in value.items()}
+    return [_shorten(item) for item in value] if isinstance(value, list) else value
 
 
 def write_line(record: StoredRecord, topic: str) -> str:
@@ -128,15 +128,15 @@ def write_columns(record: StoredRecord, topic: str, width: int) -> Text:
         (line.session, session, ""),
         (line.subject, subject, ""),
     ]
-    found = Text(no_wrap=True, overflow="ellipsis")
+    text = Text(no_wrap=True, overflow="ellipsis")
     for value, wide, style in columns:
         cell = make_visible(value)
         cell.stylize(style)
         cell.truncate(wide, overflow="ellipsis", pad=True)
-        found += cell + Text(" ")
-    found += make_visible(line.reason)
-    found.truncate(width, overflow="ellipsis")
-    return found
+        text += cell + Text(" ")
+    text += make_visible(line.reason)
+    text.truncate(width, overflow="ellipsis")
+    return text
 
 
 def write_heading(width: int) -> Text:
@@ -156,11 +156,11 @@ def read_line(record: StoredRecord, topic: str) -> RecordLine:
     """The line of a record; `word` is empty if the record is not a JSON object."""
     fields = _parse(record.value)
     time = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
-    place, short = f"{record.partition}/{record.offset}", topic.removeprefix("gate.")
+    location, short = f"{record.partition}/{record.offset}", topic.removeprefix("gate.")
     if not isinstance(fields, dict):
         size = count_noun(len(record.value or b""), "byte")
         key = _decode_text(record.key) or "-"
-        return RecordLine(time, place, short, key, "", "", "", f"not a JSON object, {size}")
+        return RecordLine(time, location, short, key, "", "", "", f"not a JSON object, {size}")
     session = str(fields.get("session_id") or "-")
     subject = str(_read_first(fields, _SUBJECTS) or "-")
     word, reason = retrieval_line.describe_record(fields) or (
@@ -170,7 +170,7 @@ def read_line(record: StoredRecord, topic: str) -> RecordLine:
     if fields.get("schema") == POLICY:
         reason = describe_policy(fields)
     again = " (again)" if fields.get("duplicate_of") else ""
-    return RecordLine(time, place, short, session, subject, word, again, reason)
+    return RecordLine(time, location, short, session, subject, word, again, reason)
 
 
 def _colour(word: str) -> str:
@@ -192,10 +192,10 @@ def _describe_reason(fields: dict[str, Any]) -> str:
     reason = _read_first(fields, _REASONS)
     before = [gate.get("gate") for gate in _read_gates(fields) if gate.get("passed") is False][-1:]
     before += [fields[name] for name in ("approver_id", "how") if fields.get(name) is not None]
-    said = "" if reason is None else str(reason)
-    if reason is fields.get("content") and len(said) > LONGEST:
-        said = said[:LONGEST] + "…"
-    return _describe_trust(fields) + ": ".join(str(part) for part in [*before, said] if part)
+    sentence = "" if reason is None else str(reason)
+    if reason is fields.get("content") and len(sentence) > LONGEST:
+        sentence = sentence[:LONGEST] + "…"
+    return _describe_trust(fields) + ": ".join(str(part) for part in [*before, sentence] if part)
 
 
 def describe_policy(fields: dict[str, Any]) -> str:
@@ -205,14 +205,14 @@ def describe_policy(fields: dict[str, Any]) -> str:
     changed = [_describe_changed(fields.get(name), word) for name, word in words.items()]
     changed += [_describe_accepted(fields.get("accepted"))]
     digest = str(fields.get("digest"))[:_SHORT_DIGEST]
-    said = "; ".join(filter(None, changed)) or "unchanged"
+    sentence = "; ".join(filter(None, changed)) or "unchanged"
     entries = count_noun(fields.get("entries"), "entry", "entries")
-    return f"{fields.get('trigger')}: {entries}, {digest}: {said}"
+    return f"{fields.get('trigger')}: {entries}, {digest}: {sentence}"
 
 
 def _describe_accepted(accepted: Any) -> str:
-    given = [one for one in accepted if isinstance(one, dict)] if isinstance(accepted, list) else []
-    who = sorted({str(name) for one in given for name in one.get("approvers") or ()})
+    losses = [loss for loss in accepted if isinstance(loss, dict)] if isinstance(accepted, list) else []
+    who = sorted({str(name) for loss in losses for name in loss.get("approvers") or ()})
     return f"the loss accepted by {' and '.join(who)}" if who else ""
 
 
@@ -220,8 +220,10 @@ def _describe_changed(changes: Any, word: str) -> str:
     if not isinstance(changes, dict) or not changes.get("total"):
         return ""
     named = changes.get("named")
-    first = [one for one in named if isinstance(one, dict)][:MOST_NAMED] if isinstance(named, list) else []
-    texts = [f"{one.get('entry')} {one.get('before') or ''}→{one.get('now') or ''}" for one in first]
+    first = (
+        [entry for entry in named if isinstance(entry, dict)][:MOST_NAMED] if isinstance(named, list) else []
+    )
+    texts = [f"{entry.get('entry')} {entry.get('before') or ''}→{entry.get('now') or ''}" for entry in first]
     return f"{changes['total']} {word} ({', '.join(texts)}{', …' if changes['total'] != len(texts) else ''})"
 
 

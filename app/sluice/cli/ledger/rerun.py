@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 
 SHOWN = 50
 """Reruns on the screen; `--json` has all."""
-PLURALS = {one.word: one.plural for one in DECISIONS.values()} | {EVENT: "other records"}
+PLURALS = {decision_kind.word: decision_kind.plural for decision_kind in DECISIONS.values()} | {
+    EVENT: "other records"
+}
 _COLOURS = {
     "identical": "green",
     "different": "bold red",
@@ -86,8 +88,8 @@ def _write_sentence(kind: str, counts: dict[Status, int]) -> str:
 
 def _collect_versions(reruns: list[Rerun]) -> set[tuple[str, str]]:
     """Collect the versions of the code under which decisions came out otherwise."""
-    found = [one for one in reruns if one.status == "other_version"]
-    return {(one.decided_by or UNNAMED, one.executed_by or UNNAMED) for one in found}
+    others = [rerun for rerun in reruns if rerun.status == "other_version"]
+    return {(rerun.decided_by or UNNAMED, rerun.executed_by or UNNAMED) for rerun in others}
 
 
 def _build_table(reruns: Iterable[Rerun]) -> Table:
@@ -95,17 +97,17 @@ def _build_table(reruns: Iterable[Rerun]) -> Table:
     table = Table()
     for heading in ("decision", "rerun", "field", "recorded", "now"):
         table.add_column(heading, overflow="fold")
-    for one in reruns:
-        status = f"[{_COLOURS[one.status]}]{one.status.replace('_', ' ')}[/]"
-        for cells in _build_rows(one):
-            table.add_row(clean(one.id), status, *(clean(cell) for cell in cells))
+    for rerun in reruns:
+        status = f"[{_COLOURS[rerun.status]}]{rerun.status.replace('_', ' ')}[/]"
+        for cells in _build_rows(rerun):
+            table.add_row(clean(rerun.id), status, *(clean(cell) for cell in cells))
     return table
 
 
-def _build_rows(one: Rerun) -> list[tuple[object, object, object]]:
-    if one.missing:
-        return [(missing, "-", "gone") for missing in one.missing]
-    return [(each.field, each.recorded, each.rerun) for each in one.differences] or [("-", "-", "-")]
+def _build_rows(rerun: Rerun) -> list[tuple[object, object, object]]:
+    if rerun.missing:
+        return [(missing, "-", "gone") for missing in rerun.missing]
+    return [(each.field, each.recorded, each.rerun) for each in rerun.differences] or [("-", "-", "-")]
 
 
 Read = TypeVar("Read")
@@ -181,15 +183,15 @@ def rerun_command(  # noqa: PLR0913 - options of a command
     settings = require_settings()
     source = _open_source(settings, from_, noted, archive_key)
     meant = _require(find_meanings(source, ids)) if ids else []
-    unknown = [one for one in meant if not one.decisions]
-    found = [one for named in meant for one in named.decisions]
+    unknown = [meaning for meaning in meant if not meaning.decisions]
+    decisions = [decision for named in meant for decision in named.decisions]
     tally = RerunTally(keep_identical=bool(ids))
-    if found or not ids:
-        _require_reruns(settings, source, tally, _Chosen(found, sample, seed))
+    if decisions or not ids:
+        _require_reruns(settings, source, tally, _Chosen(decisions, sample, seed))
     _print_unknown(unknown)
     if json:
-        print_json(_build_fields(tally) | {"unknown": {one.name: one.why for one in unknown}})
-    elif found or not ids:
+        print_json(_build_fields(tally) | {"unknown": {meaning.name: meaning.why for meaning in unknown}})
+    elif decisions or not ids:
         print_parts(build_rerun_parts(tally))
     raise typer.Exit(_choose_status(tally, unknown))
 
@@ -237,8 +239,8 @@ def _require(reading: Coroutine[Any, Any, Read]) -> Read:
 
 def _print_unknown(unknown: list[Meaning]) -> None:
     """A line on standard error for each name that means no decision."""
-    for one in unknown:
-        errors.print(f"{clean(one.name)}: {clean(one.why)}", soft_wrap=True, highlight=False)
+    for meaning in unknown:
+        errors.print(f"{clean(meaning.name)}: {clean(meaning.why)}", soft_wrap=True, highlight=False)
 
 
 def _require_reruns(settings: Settings, source: LedgerSource, tally: RerunTally, chosen: _Chosen) -> None:
@@ -256,8 +258,8 @@ async def _run_reruns(source: LedgerSource, of: DecisionSettings, tally: RerunTa
     elif chosen.sample is not None:
         tally.take(await rerun_sample(source, of, chosen.sample, chosen.seed))
     else:
-        async for one in rerun_all(source, of):
-            tally.take([one])
+        async for rerun in rerun_all(source, of):
+            tally.take([rerun])
 
 
 def _build_fields(tally: RerunTally) -> dict[str, Any]:

@@ -34,13 +34,13 @@ def describe_record(fields: dict[str, Any]) -> tuple[str, str] | None:
 
 def _describe_decision(fields: dict[str, Any]) -> tuple[str, str]:
     outcome, hidden, override = (fields.get(name) for name in ("outcome", "would_have_been", "override"))
-    said = [
+    parts = [
         ", ".join(_read_texts(fields.get("flags_set"))),
         str(fields.get("reason") or ""),
         f"would have been {hidden}" if hidden not in (None, outcome) else "",
         f"override of {override.get('approver_id')}" if isinstance(override, dict) else "",
     ]
-    return str(outcome), "; ".join(one for one in said if one)
+    return str(outcome), "; ".join(part for part in parts if part)
 
 
 def _describe_served(fields: dict[str, Any]) -> tuple[str, str]:
@@ -48,8 +48,8 @@ def _describe_served(fields: dict[str, Any]) -> tuple[str, str]:
     counts = Counter(str(item.get("outcome")) for item in items)
     outcomes = [f"{count} {outcome}" for outcome, count in counts.items()]
     denied = [f"withheld: {_list_item_names(withheld)}"] if withheld else []
-    said = "; ".join([", ".join(outcomes) or "nothing", *denied])
-    return "served", f"{len(items)} of {count_noun(len(items) + len(withheld), 'item')}: {said}"
+    sentence = "; ".join([", ".join(outcomes) or "nothing", *denied])
+    return "served", f"{len(items)} of {count_noun(len(items) + len(withheld), 'item')}: {sentence}"
 
 
 def _describe_reported(fields: dict[str, Any]) -> tuple[str, str]:
@@ -98,7 +98,7 @@ def _read_items(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _read_texts(value: Any) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return [str(item) for item in value] if isinstance(value, list) else []
 
 
 def _list_item_names(items: list[dict[str, Any]]) -> str:

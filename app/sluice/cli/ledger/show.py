@@ -89,13 +89,13 @@ def show_command(
             "kept. `sluice watch gate.dead_letters --from-beginning` shows what could not be read.",
             WRONG,
         )
-    followed = Followed([one for one in named.found if one.is_decision] or named.found)
+    followed = Followed([event for event in named.found if event.is_decision] or named.found)
     read(followed.take)
     stories = followed.list_stories()
     inputs = {} if from_ is not None else _fetch_inputs(stories)
     if json:
         print_json(
-            {"stories": [_build_fields(one, inputs.get(_read_place(one.decision))) for one in stories]}
+            {"stories": [_build_fields(story, inputs.get(_read_place(story.decision))) for story in stories]}
         )
     else:
         _print(stories, inputs)
@@ -103,17 +103,17 @@ def show_command(
 
 def _print(stories: list[Story], inputs: dict[Place, Any]) -> None:
     now = read_clock_ms()
-    for number, one in enumerate(stories[-MOST:]):
+    for number, story in enumerate(stories[-MOST:]):
         if number:
             typer.echo()
-        print_story(one, inputs.get(_read_place(one.decision)), now)
+        print_story(story, inputs.get(_read_place(story.decision)), now)
     if len(stories) > MOST:
         errors.print(
             f"The last {MOST} of {count_noun(len(stories), 'decision')} that it names; --json has all."
         )
 
 
-def _build_fields(story: Story, given: object) -> dict[str, Any]:
+def _build_fields(story: Story, input_fields: object) -> dict[str, Any]:
     decision = story.decision
     return {
         "topic": decision.topic,
@@ -121,23 +121,23 @@ def _build_fields(story: Story, given: object) -> dict[str, Any]:
         "offset": decision.offset,
         "hash_holds": hash_holds(decision.fields),
         "record": decision.fields,
-        "input": given,
+        "input": input_fields,
         "followed": [
-            {"topic": one.topic, "offset": one.offset, "record": one.fields} for one in story.followed
+            {"topic": event.topic, "offset": event.offset, "record": event.fields} for event in story.followed
         ],
     }
 
 
 def _read_place(decision: StoryEvent) -> Place:
-    place = decision.fields.get("input")
-    if not isinstance(place, dict):
+    source = decision.fields.get("input")
+    if not isinstance(source, dict):
         return "", 0, 0
-    return str(place.get("topic")), int(place.get("partition", 0)), int(place.get("offset", 0))
+    return str(source.get("topic")), int(source.get("partition", 0)), int(source.get("offset", 0))
 
 
 def _fetch_inputs(stories: list[Story]) -> dict[Place, Any]:
     """The inputs that are still there, parsed; None where they are not JSON."""
-    if all(one.decision.fields.get("input") is None for one in stories):
+    if all(story.decision.fields.get("input") is None for story in stories):
         return {}
     kafka = require_settings().kafka
     return require_broker(_fetch(KafkaEvidence(kafka.connection, kafka.topic_prefix), stories))
@@ -145,9 +145,12 @@ def _fetch_inputs(stories: list[Story]) -> dict[Place, Any]:
 
 async def _fetch(kafka: KafkaEvidence, stories: list[Story]) -> dict[Place, Any]:
     async with kafka.open_fetcher() as places:
-        found = await places.fetch_inputs({_read_place(one.decision) for one in stories})
-    read = {place: parse(input_record.value or b"") for place, input_record in found.items()}
-    return {place: None if isinstance(one, Unreadable) else one for place, one in read.items()}
+        inputs = await places.fetch_inputs({_read_place(story.decision) for story in stories})
+    read = {coordinates: parse(input_record.value or b"") for coordinates, input_record in inputs.items()}
+    return {
+        coordinates: None if isinstance(fields, Unreadable) else fields
+        for coordinates, fields in read.items()
+    }
 
 
 def _read_broker(since_ms: int | None, until_ms: int | None) -> Read:
@@ -166,10 +169,10 @@ def _read_file(file: Path, since_ms: int | None, until_ms: int | None) -> Read:
     def read(take: Callable[[Located], None]) -> None:
         try:
             with file.open("rb") as lines:
-                for one in read_lines(lines):
-                    at_ms = one.timestamp_ms
+                for located in read_lines(lines):
+                    at_ms = located.timestamp_ms
                     if at_ms is None or (since_ms or 0) <= at_ms < (until_ms or math.inf):
-                        take(one)
+                        take(located)
         except (OSError, NotAnExport) as error:
             stop(f"cannot read {clean(file)}: {error}")
 

@@ -44,11 +44,13 @@ _FIRST_NAMES = (
 """Of an event that followed, what a reader wants first; `--json` has all."""
 
 
-def print_story(story: Story, given: Any, now_ms: int) -> None:
-    """Print the story. `given`: the input as it was published, None where it is no longer there."""
+def print_story(story: Story, input_fields: Any, now_ms: int) -> None:
+    """Print the story. `input_fields`: the input as it was published, None where it is no longer there."""
     fields = story.decision.fields
     console.print(_write_headline(story.decision, now_ms), soft_wrap=True)
-    console.print(_build_facts(_explain(fields), _describe_agent(fields), _describe_input(fields, given)))
+    console.print(
+        _build_facts(_explain(fields), _describe_agent(fields), _describe_input(fields, input_fields))
+    )
     for title, rows in (
         ("gates", _describe_gates(fields)),
         ("rules", _describe_rules(fields)),
@@ -72,7 +74,7 @@ def _read_word(decision: StoryEvent) -> str:
     named = (fields.get(name) for name in ("verdict", "action", "outcome"))
     return str(
         next(
-            (one for one in named if isinstance(one, str)),
+            (item for item in named if isinstance(item, str)),
             decision.schema.removeprefix("sluice/").partition("/")[0],
         )
     )
@@ -135,16 +137,18 @@ def _describe_agent(fields: dict[str, Any]) -> Iterator[Fact]:
         yield "how", make_visible(", ".join(parts))
 
 
-def _describe_input(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
-    if isinstance(given, dict):
-        if (tool := given.get("toolName")) is not None:
+def _describe_input(fields: dict[str, Any], input_fields: Any) -> Iterator[Fact]:
+    if isinstance(input_fields, dict):
+        if (tool := input_fields.get("toolName")) is not None:
             yield (
                 "action",
-                make_visible(_write_text(tool)) + " " + make_visible(_write_text(given.get("parameters"))),
+                make_visible(_write_text(tool))
+                + " "
+                + make_visible(_write_text(input_fields.get("parameters"))),
             )
-        elif (content := given.get("content")) is not None:
+        elif (content := input_fields.get("content")) is not None:
             yield "content", make_visible(_write_text(content))
-    elif given is None and fields.get("input") is not None:
+    elif input_fields is None and fields.get("input") is not None:
         yield "input", Text("not read here, or no longer kept", style="dim")
     if fields.get("item_id") is not None:
         yield (
@@ -162,7 +166,7 @@ def _describe_input(fields: dict[str, Any], given: Any) -> Iterator[Fact]:
             make_visible(f"{', '.join(totals)}; {count_noun(fields.get('rows_reserved'), 'row')} reserved"),
         )
         if isinstance(read := session.get("read"), dict):
-            told = (f"{kind} {one.get('times')} (last {one.get('last')})" for kind, one in read.items())
+            told = (f"{kind} {tally.get('times')} (last {tally.get('last')})" for kind, tally in read.items())
             yield "had read", make_visible(f"untrusted content: {', '.join(told)}")
         remembered = session.get("remembered")
         for gate, value in remembered.items() if isinstance(remembered, dict) else ():
@@ -186,7 +190,7 @@ def _describe_gates(fields: dict[str, Any]) -> Iterator[Text]:
             )
     reached = {gate.get("gate") for gate in _read_list(fields, "gateResults")}
     order = fields.get("stages") if isinstance(fields.get("stages"), list) else []
-    if rest := [one for one in order or () if isinstance(one, str) and one not in reached]:
+    if rest := [name for name in order or () if isinstance(name, str) and name not in reached]:
         yield Text(f"not reached: {', '.join(rest)}", style="dim")
 
 
@@ -219,16 +223,16 @@ def _describe_evidence(detail: Any, titles: Mapping[str, str]) -> Iterator[Text]
     """A line for each thing that a gate which did not pass found."""
     shown = detail.items() if isinstance(detail, dict) else ()
     for name, value in ((titles.get(name, name), value) for name, value in shown):
-        found = value if isinstance(value, list) and value else [value]
-        for one in found:
-            if isinstance(one, dict):
+        values = value if isinstance(value, list) and value else [value]
+        for member in values:
+            if isinstance(member, dict):
                 rest = ", ".join(
-                    f"{key} {_write_text(part)}" for key, part in one.items() if key not in _NAMES
+                    f"{key} {_write_text(part)}" for key, part in member.items() if key not in _NAMES
                 )
-                named = ": ".join(_write_text(one[key]) for key in _NAMES if one.get(key) is not None)
+                named = ": ".join(_write_text(member[key]) for key in _NAMES if member.get(key) is not None)
                 yield make_visible(f"    {named} ({rest})" if named else f"    {name}: {rest}")
             else:
-                yield make_visible(f"    {name}: {_write_text(one)}")
+                yield make_visible(f"    {name}: {_write_text(member)}")
 
 
 def _describe_rules(fields: dict[str, Any]) -> Iterator[Text]:
@@ -237,27 +241,29 @@ def _describe_rules(fields: dict[str, Any]) -> Iterator[Text]:
 
 
 def _describe_dimensions(fields: dict[str, Any]) -> Iterator[Text]:
-    for one in _read_list(fields, "dimensions"):
-        yield _choose_mark(one.get("passed")) + make_visible(
-            f"{one.get('dimension')}: {one.get('outcome')}, {one.get('detail')}"
+    for dimension in _read_list(fields, "dimensions"):
+        yield _choose_mark(dimension.get("passed")) + make_visible(
+            f"{dimension.get('dimension')}: {dimension.get('outcome')}, {dimension.get('detail')}"
         )
 
 
 def _describe_findings(fields: dict[str, Any]) -> Iterator[Text]:
-    for one in _read_list(fields, "findings"):
-        yield make_visible(f"{one.get('weight')} {one.get('id')} ({one.get('form')}): {one.get('reason')}")
+    for finding in _read_list(fields, "findings"):
+        yield make_visible(
+            f"{finding.get('weight')} {finding.get('id')} ({finding.get('form')}): {finding.get('reason')}"
+        )
 
 
 def _describe_followed(story: Story) -> Iterator[Text]:
     begun = str(story.decision.fields.get("decided_at"))
-    for one in story.followed:
-        kind = one.schema.split("/")[1].replace("_", " ") if "/" in one.schema else one.topic
+    for event in story.followed:
+        kind = event.schema.split("/")[1].replace("_", " ") if "/" in event.schema else event.topic
         named_values = (
-            f"{name} {_write_text(one.fields[name])}"
+            f"{name} {_write_text(event.fields[name])}"
             for name in _FIRST_NAMES
-            if one.fields.get(name) is not None
+            if event.fields.get(name) is not None
         )
-        later = _describe_later(begun, str(one.fields.get("decided_at")))
+        later = _describe_later(begun, str(event.fields.get("decided_at")))
         yield Text.assemble((f"{later}: ", "dim"), (kind, "bold"), " ", make_visible(", ".join(named_values)))
 
 
@@ -270,8 +276,8 @@ def _describe_later(begun: str, at: str) -> str:
 
 
 def _describe_remarks(fields: dict[str, Any]) -> Iterator[Fact]:
-    for one in _read_list(fields, "advisories"):
-        yield "remark", make_visible(f"{one.get('source')}: {one.get('text')}")
+    for advisory in _read_list(fields, "advisories"):
+        yield "remark", make_visible(f"{advisory.get('source')}: {advisory.get('text')}")
     if fields.get("obligations"):
         yield "obliges", make_visible(", ".join(map(str, fields["obligations"])))
     if fields.get("flags_set"):
@@ -293,8 +299,8 @@ def _describe_basis(fields: dict[str, Any]) -> Iterator[Fact]:
 
 def _describe_place(decision: StoryEvent) -> Iterator[Fact]:
     fields = decision.fields
-    place = f"{decision.topic} {decision.partition}/{decision.offset}"
-    yield "ledger", make_visible(f"{place}, number {fields.get('sequence')} of the partition's chain")
+    location = f"{decision.topic} {decision.partition}/{decision.offset}"
+    yield "ledger", make_visible(f"{location}, number {fields.get('sequence')} of the partition's chain")
     if hash_holds(fields):
         yield "hash", make_visible(f"{fields.get('event_hash')} holds, after {fields.get('prev_hash')}")
     else:
@@ -325,13 +331,13 @@ def _choose_mark(passed: object) -> Text:
 
 
 def _read_list(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    found = fields.get(name)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    listed = fields.get(name)
+    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
 
 
 def _read_dict(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    found = fields.get(name)
-    return found if isinstance(found, dict) else {}
+    member = fields.get(name)
+    return member if isinstance(member, dict) else {}
 
 
 def _write_text(value: Any) -> str:

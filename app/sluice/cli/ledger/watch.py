@@ -132,9 +132,10 @@ class _Shower:
     def show(self, batch: list[StoredRecord]) -> bool:
         """Print them, and say whether more may come."""
         chosen = [
-            one
-            for one in batch
-            if self._filter == _EVERYTHING or self._filter.is_match(one, self._find_topic(one))
+            stored_record
+            for stored_record in batch
+            if self._filter == _EVERYTHING
+            or self._filter.is_match(stored_record, self._find_topic(stored_record))
         ]
         for record in chosen[: self._left]:
             self._print(record, self._find_topic(record))

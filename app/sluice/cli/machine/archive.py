@@ -141,15 +141,15 @@ def check_command(
     settings = require_settings()
     archive = require_archive(settings, from_, noted, archive_key)
     try:
-        found = list(archive.check())
+        findings = list(archive.check())
     except StoreError as error:
         stop(str(error))
     manifest = archive.manifest
-    records = sum(one.count for part in manifest.segments.values() for one in part)
+    records = sum(segment.count for part in manifest.segments.values() for segment in part)
     if json:
         print_json(
             {
-                "whole": not found,
+                "whole": not findings,
                 "records": records,
                 "segments": sum(map(len, manifest.segments.values())),
                 "end": {"number": manifest.number, "sha256": manifest.digest},
@@ -158,15 +158,15 @@ def check_command(
                     "signed": manifest.signed,
                     "unsigned": manifest.unsigned,
                 },
-                "findings": [asdict(one) for one in found],
+                "findings": [asdict(finding) for finding in findings],
             }
         )
     else:
-        _print_findings(found)
-        word = "[bold red]Not whole:[/]" if found else "[green]Whole:[/]"
+        _print_findings(findings)
+        word = "[bold red]Not whole:[/]" if findings else "[green]Whole:[/]"
         print_line(describe_signatures(manifest))
         print_line(f"{word} {count_noun(records, 'record')}; the manifest ends at {describe_end(manifest)}")
-    raise typer.Exit(WRONG if found else WELL)
+    raise typer.Exit(WRONG if findings else WELL)
 
 
 @cli.command(name="restore")
@@ -208,7 +208,9 @@ def restore_command(
 
     def read_state(value: bytes) -> tuple[int, dict[str, DecidedInputs]]:
         record = PartitionRecord.decode(value)
-        return record.sequence, {topic: DecidedInputs(*one) for topic, one in record.positions.items()}
+        return record.sequence, {
+            topic: DecidedInputs(*position) for topic, position in record.positions.items()
+        }
 
     settings = require_settings()
     log_to_stderr(settings)
@@ -232,8 +234,8 @@ def restore_command(
     dropped = {number: cut.dropped for number, cut in restored.cuts.items() if cut.dropped}
     for number, count in dropped.items():
         lost = count_noun(count, "ledger record")
-        told = f"partition {number}: {lost} without the state behind them left out"
-        errors.print(told, soft_wrap=True, highlight=False)
+        description = f"partition {number}: {lost} without the state behind them left out"
+        errors.print(description, soft_wrap=True, highlight=False)
     if dropped:
         more = "their inputs are decided again: begin a new archive for the restored installation"
         errors.print(more, soft_wrap=True, highlight=False)
@@ -250,18 +252,18 @@ def _print_lost_inputs(archive: Archive, restored: Restored) -> None:
         for number, cut in restored.cuts.items()
         for base, end in cut.beyond.items()
     ]
-    lost += [f"{one.where}: {one.message}" for one in archive.manifest.findings]
+    lost += [f"{finding.where}: {finding.message}" for finding in archive.manifest.findings]
     for line in lost[:SHOWN]:
         errors.print(clean(line), soft_wrap=True, highlight=False)
     if len(lost) > SHOWN:
         errors.print(f"and {len(lost) - SHOWN} more", highlight=False)
 
 
-def _print_findings(found: list[ArchiveFinding]) -> None:
-    for one in found[:SHOWN]:
-        print_line(f"{one.code}: {clean(one.where)}: {clean(one.message)}", console)
-    if len(found) > SHOWN:
-        print_line(f"and {len(found) - SHOWN} more; --json has all", console)
+def _print_findings(findings: list[ArchiveFinding]) -> None:
+    for finding in findings[:SHOWN]:
+        print_line(f"{finding.code}: {clean(finding.where)}: {clean(finding.message)}", console)
+    if len(findings) > SHOWN:
+        print_line(f"and {len(findings) - SHOWN} more; --json has all", console)
 
 
 def describe_end(manifest: Manifest) -> str:
@@ -272,17 +274,20 @@ def describe_end(manifest: Manifest) -> str:
 def build_archiver(settings: Settings, store: ArchiveStore, noted: str | None = None) -> Archiver:
     """An archiver of the settings' installation, not connected. `noted`: as `--noted` takes it. A key that
     cannot be used ends the command."""
-    given = settings.archive
+    archive_settings = settings.archive
     trust, key = require_trust(settings, noted), require_signing_key(settings)
     if key is not None:
         trust = replace(trust, keys=(*trust.keys, key.public))
     topics = {
         name: topic
         for name, topic in build_layout(settings).topics().items()
-        if given.state or topic.direction != "internal"
+        if archive_settings.state or topic.direction != "internal"
     }
     limits = ArchiveLimits(
-        given.segment_mb * _MB, given.segment_age_s, given.held_mb * _MB, given.store_wait_s
+        archive_settings.segment_mb * _MB,
+        archive_settings.segment_age_s,
+        archive_settings.held_mb * _MB,
+        archive_settings.store_wait_s,
     )
     of = ArchivedInstallation(*get_installation_of(settings), topics)
     proofs = ArchiverProofs(trust, key, build_note(settings))

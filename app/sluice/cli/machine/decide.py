@@ -82,7 +82,7 @@ def drop_content(record: OutRecord) -> dict[str, Any]:
 
 
 def _drop_fields(fields: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {one: value for one, value in fields.items() if one not in names}
+    return {name: value for name, value in fields.items() if name not in names}
 
 
 def register(cli: typer.Typer) -> None:
@@ -131,13 +131,13 @@ def decide_command(
     --registry registry.json --at 2026-01-01T00:00:00Z
     """
     at_ms = _require_time(at)
-    settings, held, earlier = require_settings(), HeldInputs(), EarlierDecisions()
+    settings, inputs, earlier = require_settings(), HeldInputs(), EarlierDecisions()
     point = _require_decision_point(settings, PolicyFiles(bundle, registry), at_ms, unsigned=unsigned)
     wrong = False
     try:
-        with _open_lines(file) as lines, _build_asking(settings, held, earlier) as asking:
+        with _open_lines(file) as lines, _build_asking(settings, inputs, earlier) as asking:
             for input_record, decision in _decide_all(
-                read_input_records(lines, at_ms), point, asking, held, earlier
+                read_input_records(lines, at_ms), point, asking, inputs, earlier
             ):
                 wrong = wrong or any(record.kind == "DeadLetter" for record in decision.records)
                 _print(input_record, decision, json=json)
@@ -150,24 +150,24 @@ def _decide_all(
     input_records: Iterable[InputRecord],
     point: DecisionPoint,
     asking: Asking,
-    held: HeldInputs,
+    inputs: HeldInputs,
     earlier: EarlierDecisions,
 ) -> Iterator[tuple[InputRecord, Decision]]:
     replay = Replay(point, asking.answer)
     for input_record in input_records:
         decision = replay.take(input_record)
-        held.note(input_record, replay.book)
+        inputs.note(input_record, replay.book)
         earlier.note(decision)
         yield input_record, decision
 
 
-def _build_asking(settings: Settings, held: HeldInputs, earlier: EarlierDecisions) -> Asking:
+def _build_asking(settings: Settings, inputs: HeldInputs, earlier: EarlierDecisions) -> Asking:
     """The settings' ports; what a worker reads back from the broker is what was read here."""
     try:
         ports = build_ports(settings)
     except PolicyError as error:
         stop(str(error))
-    return Asking({**ports, HELD_INPUT: held, lineage.PORT: earlier})
+    return Asking({**ports, HELD_INPUT: inputs, lineage.PORT: earlier})
 
 
 def _print(input_record: InputRecord, decision: Decision, *, json: bool) -> None:
@@ -176,9 +176,15 @@ def _print(input_record: InputRecord, decision: Decision, *, json: bool) -> None
         if json:
             print_json(orjson.loads(written))
         else:
-            place = (record.topic, input_record.partition, input_record.offset, input_record.timestamp_ms)
+            coordinates = (
+                record.topic,
+                input_record.partition,
+                input_record.offset,
+                input_record.timestamp_ms,
+            )
             console.print(
-                write_line(StoredRecord(*place, input_record.key, written, ()), record.topic), soft_wrap=True
+                write_line(StoredRecord(*coordinates, input_record.key, written, ()), record.topic),
+                soft_wrap=True,
             )
 
 

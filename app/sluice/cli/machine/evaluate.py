@@ -129,13 +129,17 @@ def evaluate_command(  # noqa: PLR0913 - Typer takes each option as a parameter
         panel = load_by_kind(files)
         models = HostedTrial(require_settings(), read_prices(price or [])) if hosted else None
         trial = JudgingTerms(read_unsigned_bundle(bundle), source_type, similarity, models, in_doubt=in_doubt)
-        judged = {name: EVALUATIONS[name].judge(found, trial) for name, found in panel.items()}
+        judged = {name: EVALUATIONS[name].judge(inputs, trial) for name, inputs in panel.items()}
     except (NotAPanel, PolicyFileError, CoreError, NotMeasured, PolicyError, NoPrice) as error:
         stop(str(error))
     except OSError as error:
         stop(f"cannot read {error.filename}: {error.strerror}")
     _report(judged, models, rows=rows, json=json)
-    if any(EVALUATIONS[name].report.is_fault(one) for name, found in judged.items() for one in found):
+    if any(
+        EVALUATIONS[name].report.is_fault(judgement)
+        for name, judgements in judged.items()
+        for judgement in judgements
+    ):
         raise typer.Exit(WRONG)
 
 
@@ -146,19 +150,21 @@ def _report(
     reports = {name: EVALUATIONS[name].report for name in judged}
     if json:
         fields: dict[str, Any] = {}
-        for name, found in judged.items():
-            fields |= reports[name].write_fields(found)
+        for name, judgements in judged.items():
+            fields |= reports[name].write_fields(judgements)
         if rows:
             fields["rows"] = [
-                reports[name].write_row_fields(one) for name, found in judged.items() for one in found
+                reports[name].write_row_fields(judgement)
+                for name, found in judged.items()
+                for judgement in found
             ]
         if models is not None:
             fields["hosted"] = models.write_fields()
         print_json(fields)
         return
     if rows:
-        for name, found in judged.items():
-            reports[name].print_rows(found)
+        for name, judgements in judged.items():
+            reports[name].print_rows(judgements)
     for name in [name for name, found in judged.items() if found] or [*judged][:1]:
         reports[name].print_totals(judged[name], every=rows)
     if models is not None:
@@ -202,10 +208,10 @@ def _judge_actions(rows: Sequence[ActionRow], trial: JudgingTerms) -> list[Judge
 
 def _build_likeness(rows: Sequence[ActionRow], part: SimilarityPolicy) -> Likeness:
     patterns = require_settings().embedding.patterns
-    found = [one for one in read_libraries(patterns) if one.hash == part.library]
-    if not found:
+    libraries = [library for library in read_libraries(patterns) if library.hash == part.library]
+    if not libraries:
         raise BundleError(f"$.similarity.library: no library at hand is {part.library}")
-    return Likeness.leave_out(rows, found[0], read_calibrations(found[0].hash, patterns))
+    return Likeness.leave_out(rows, libraries[0], read_calibrations(libraries[0].hash, patterns))
 
 
 def _judge_writes(rows: Sequence[WriteRow], trial: JudgingTerms) -> list[JudgedWrite]:

@@ -31,9 +31,9 @@ def read_prices(words: Sequence[str]) -> dict[str, float]:
     """Prices of a million tokens by kind, of words such as `input=1.0`. Raises NoPrice."""
     prices = {}
     for word in words:
-        kind, _, said = word.partition("=")
+        kind, _, value = word.partition("=")
         try:
-            price = float(said)
+            price = float(value)
         except ValueError:
             price = -1.0
         if kind not in KINDS or not 0 <= price < MILLION:
@@ -70,22 +70,26 @@ class HostedTrial:
 
     def _sum_group(self, group: str, models: Sequence[GuardedModel]) -> dict[str, Any]:
         used: Counter[str] = Counter()
-        for one in models:
-            used.update(asdict(one.usage))
-        told = {"model": models[0].name, **used, "unanswered": self._unanswered[group]}
+        for model in models:
+            used.update(asdict(model.usage))
+        fields = {"model": models[0].name, **used, "unanswered": self._unanswered[group]}
         tokens = {kind: used[kind] for kind in KINDS if used[kind]}
-        known = tokens.keys() <= self._prices.keys() and bool(self._prices)
-        cost = sum(count * self._prices[kind] for kind, count in tokens.items()) / MILLION if known else None
-        return {**told, "cost": cost}
+        has_prices = tokens.keys() <= self._prices.keys() and bool(self._prices)
+        cost = (
+            sum(count * self._prices[kind] for kind, count in tokens.items()) / MILLION
+            if has_prices
+            else None
+        )
+        return {**fields, "cost": cost}
 
     def print_costs(self) -> None:
         """A line for each model."""
-        for group, told in self.write_fields().items():
-            tokens = ", ".join(f"{told[kind]} {kind.replace('_', ' ')}" for kind in KINDS)
-            cost = "unknown without --price" if told["cost"] is None else f"{told['cost']:.4f}"
+        for group, fields in self.write_fields().items():
+            tokens = ", ".join(f"{fields[kind]} {kind.replace('_', ' ')}" for kind in KINDS)
+            cost = "unknown without --price" if fields["cost"] is None else f"{fields['cost']:.4f}"
             console.print(
-                f"{group}: {clean(told['model'])}, {count_noun(told['calls'], 'call')}, "
-                f"{count_noun(told['unanswered'], 'question')} without an answer. "
+                f"{group}: {clean(fields['model'])}, {count_noun(fields['calls'], 'call')}, "
+                f"{count_noun(fields['unanswered'], 'question')} without an answer. "
                 f"Tokens: {tokens}. Cost: {cost}.",
                 soft_wrap=True,
             )

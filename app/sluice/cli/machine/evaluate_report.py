@@ -39,7 +39,7 @@ class KindReport(ABC, Generic[J]):
         """Write their part of the JSON object."""
 
     @abstractmethod
-    def write_row_fields(self, one: J) -> dict[str, Any]:
+    def write_row_fields(self, judged: J) -> dict[str, Any]:
         """One row in JSON."""
 
     def print_rows(self, judged: Sequence[J]) -> None:
@@ -49,7 +49,7 @@ class KindReport(ABC, Generic[J]):
     def print_totals(self, judged: Sequence[J], *, every: bool) -> None:
         """Tables of what they add up to. `every`: whether each row was asked for too."""
 
-    def is_fault(self, one: J) -> bool:  # noqa: ARG002 - only retrievals are labelled with an outcome
+    def is_fault(self, judged: J) -> bool:  # noqa: ARG002 - only retrievals are labelled with an outcome
         """Whether this row shows that the gate is wrong."""
         return False
 
@@ -67,12 +67,12 @@ class ScoreReport(KindReport[Scored]):
         sources = {name: score.write_fields() for name, score in by_source.items()}
         return {"sources": sources, "macro": compute_macro(by_source.values())}
 
-    def write_row_fields(self, one: Scored) -> dict[str, Any]:
-        place = {"id": one.row.id, "file": one.row.file, "label": one.row.label}
-        return {**place, **self.describe_decision(one), "caught": one.caught}
+    def write_row_fields(self, judged: Scored) -> dict[str, Any]:
+        row = {"id": judged.row.id, "file": judged.row.file, "label": judged.row.label}
+        return {**row, **self.describe_decision(judged), "caught": judged.caught}
 
     @abstractmethod
-    def describe_decision(self, one: Scored) -> dict[str, Any]:
+    def describe_decision(self, judged: Scored) -> dict[str, Any]:
         """Describe the decision and its reason, as JSON."""
 
     def print_rows(self, judged: Sequence[Scored]) -> None:
@@ -80,11 +80,11 @@ class ScoreReport(KindReport[Scored]):
         for one in judged:
             label = f"[{COLOURS[one.row.label]}]{one.row.label}[/]"
             outcome = f"[bold]{one.outcome}[/]" if one.caught else one.outcome
-            place = f"{clean(one.row.file)} {clean(one.row.id)}"
-            console.print(f"{place} {label} {outcome} {self.explain(one)}", soft_wrap=True)
+            location = f"{clean(one.row.file)} {clean(one.row.id)}"
+            console.print(f"{location} {label} {outcome} {self.explain(one)}", soft_wrap=True)
 
     @abstractmethod
-    def explain(self, one: Scored) -> str:
+    def explain(self, judged: Scored) -> str:
         """Why it was decided, for a line; rich markup."""
 
     def print_totals(self, judged: Sequence[Scored], *, every: bool) -> None:  # noqa: ARG002 - as declared
@@ -98,10 +98,10 @@ class ScoreReport(KindReport[Scored]):
         unreadable = sum(score.unreadable for score in by_source.values())
         console.print(f"Left out as ambiguous: {left_out}. Unreadable: {unreadable}.")
 
-    def build_causes(self, found: Iterable[SourceCounts]) -> Table:
+    def build_causes(self, counts: Iterable[SourceCounts]) -> Table:
         """Build a table of how many rows of each label were caught by what."""
         caught: dict[str, Counter[str]] = {}
-        for score in found:
+        for score in counts:
             for cause, count in score.by.items():
                 caught[cause] = caught.get(cause, Counter()) + count
         table = Table("rows", *LABELS)
@@ -118,23 +118,23 @@ class ActionReport(ScoreReport[JudgedAction]):
 
     score, caught = ActionScore, "caught by"
 
-    def describe_decision(self, one: JudgedAction) -> dict[str, Any]:
-        return {"outcome": one.outcome, "gate": one.gate, "reason": one.reason}
+    def describe_decision(self, judged: JudgedAction) -> dict[str, Any]:
+        return {"outcome": judged.outcome, "gate": judged.gate, "reason": judged.reason}
 
-    def explain(self, one: JudgedAction) -> str:
-        return f"{one.gate or '-'} {'' if one.reason is None else clean(one.reason)}"
+    def explain(self, judged: JudgedAction) -> str:
+        return f"{judged.gate or '-'} {'' if judged.reason is None else clean(judged.reason)}"
 
-    def build_causes(self, found: Iterable[SourceCounts]) -> Table:
-        found = list(found)
-        escalated = sum((score.apart for score in found), Counter[str]())
-        table = super().build_causes(found)
+    def build_causes(self, counts: Iterable[SourceCounts]) -> Table:
+        counts = list(counts)
+        escalated = sum((score.apart for score in counts), Counter[str]())
+        table = super().build_causes(counts)
         table.add_row("escalated, not caught", *(str(escalated[label]) for label in LABELS))
         return table
 
     def write_fields(self, judged: Sequence[JudgedAction]) -> dict[str, Any]:
         fields, compared = super().write_fields(judged), _select_compared(judged)
         if compared:
-            fields["macro"] |= compute_means([one.compute_choice() for one in compared.values()])
+            fields["macro"] |= compute_means([score.compute_choice() for score in compared.values()])
         return fields
 
     def print_totals(self, judged: Sequence[JudgedAction], *, every: bool) -> None:
@@ -145,19 +145,20 @@ class ActionReport(ScoreReport[JudgedAction]):
 
 def _select_compared(judged: Sequence[JudgedAction]) -> dict[str, ActionScore]:
     """The sources of which rows were compared with known actions."""
-    return {name: one for name, one in compute_scores(judged, ActionScore).items() if one.compared}
+    return {name: score for name, score in compute_scores(judged, ActionScore).items() if score.compared}
 
 
 def _build_choices(compared: Mapping[str, ActionScore]) -> Table:
     table = Table("sent on by similarity")
     for heading in ("of harmful", "of benign", "rows", "harmful among them"):
         table.add_column(heading, justify="right")
-    for source, one in compared.items():
-        harmful, benign, among = map(format_percent, one.compute_choice().values())
-        table.add_row(clean(source), harmful, benign, str(one.sent_on.total()), among)
+    for source, score in compared.items():
+        harmful, benign, among = map(format_percent, score.compute_choice().values())
+        table.add_row(clean(source), harmful, benign, str(score.sent_on.total()), among)
     table.add_section()
     harmful, benign, among = map(
-        format_percent, compute_means([one.compute_choice() for one in compared.values()]).values()
+        format_percent,
+        compute_means([action_score.compute_choice() for action_score in compared.values()]).values(),
     )
     table.add_row("macro average", harmful, benign, "", among)
     return table
@@ -171,11 +172,11 @@ class WriteReport(ScoreReport[JudgedWrite]):
     def write_fields(self, judged: Sequence[JudgedWrite]) -> dict[str, Any]:
         return {"memory_writes": super().write_fields(judged)}
 
-    def describe_decision(self, one: JudgedWrite) -> dict[str, Any]:
-        return {"action": one.outcome, "reason": one.reason, "by": one.by}
+    def describe_decision(self, judged: JudgedWrite) -> dict[str, Any]:
+        return {"action": judged.outcome, "reason": judged.reason, "by": judged.by}
 
-    def explain(self, one: JudgedWrite) -> str:
-        return clean(one.reason)
+    def explain(self, judged: JudgedWrite) -> str:
+        return clean(judged.reason)
 
     def print_more(self, mean: Mapping[str, float | None]) -> None:
         alone = [format_percent(mean[name]) for name in ("rejected_recall", "rejected_false_positive_rate")]
@@ -189,33 +190,32 @@ class ItemReport(KindReport[JudgedRetrieval]):
         """How many agree, and each row that does not; nothing for a panel without retrievals."""
         if not judged:
             return {}
-        agree = sum(one.agrees for one in judged)
-        listed = [self.write_row_fields(one) for one in judged if not one.agrees]
+        agree = sum(retrieval.agrees for retrieval in judged)
+        listed = [self.write_row_fields(retrieval) for retrieval in judged if not retrieval.agrees]
         return {"retrievals": {"rows": len(judged), "agree": agree, "disagreements": listed}}
 
-    def write_row_fields(self, one: JudgedRetrieval) -> dict[str, Any]:
+    def write_row_fields(self, judged: JudgedRetrieval) -> dict[str, Any]:
         return {
-            "id": one.row.id,
-            "file": one.row.file,
-            "label": one.row.label,
-            "outcome": one.outcome,
-            "flags_set": list(one.flags),
-            "reason_codes": list(one.codes),
-            "reason": one.reason,
+            "id": judged.row.id,
+            "file": judged.row.file,
+            "label": judged.row.label,
+            "outcome": judged.outcome,
+            "flags_set": list(judged.flags),
+            "reason_codes": list(judged.codes),
+            "reason": judged.reason,
         }
 
     def print_totals(self, judged: Sequence[JudgedRetrieval], *, every: bool) -> None:
         """How many rows of each label agree, and a line for each that does not; `every`: for each row."""
         console.print(_build_labels(judged))
-        for one in judged:
-            if every or not one.agrees:
-                console.print(_write_line(one), soft_wrap=True)
-        console.print(
-            f"{sum(one.agrees for one in judged)} of {count_noun(len(judged), 'retrieval')} as labelled."
-        )
+        for retrieval in judged:
+            if every or not retrieval.agrees:
+                console.print(_write_line(retrieval), soft_wrap=True)
+        agree = sum(retrieval.agrees for retrieval in judged)
+        console.print(f"{agree} of {count_noun(len(judged), 'retrieval')} as labelled.")
 
-    def is_fault(self, one: JudgedRetrieval) -> bool:
-        return one.contradicts
+    def is_fault(self, judged: JudgedRetrieval) -> bool:
+        return judged.contradicts
 
 
 def _build_sources(by_source: Mapping[str, SourceCounts], mean: Mapping[str, float | None]) -> Table:
@@ -247,18 +247,18 @@ def format_percent(part: float | None) -> str:
 def _build_labels(items: Iterable[JudgedRetrieval]) -> Table:
     rows: Counter[str] = Counter()
     agree: Counter[str] = Counter()
-    for one in items:
-        rows[one.row.label] += 1
-        agree[one.row.label] += one.agrees
+    for retrieval in items:
+        rows[retrieval.row.label] += 1
+        agree[retrieval.row.label] += retrieval.agrees
     table = Table("retrievals labelled", "rows", "as labelled")
     for label, count in sorted(rows.items()):
         table.add_row(clean(label), str(count), str(agree[label]))
     return table
 
 
-def _write_line(one: JudgedRetrieval) -> str:
-    mark = "[green]as labelled[/]" if one.agrees else "[bold red]otherwise[/]"
-    flags = ", ".join(one.flags) or "no flags"
-    place = f"{clean(one.row.id)} {clean(one.row.tier)} {clean(one.row.label)}"
-    reason = "" if one.reason is None else clean(one.reason)
-    return f"{place} {mark}: {one.outcome} ({flags}) {reason}"
+def _write_line(retrieval: JudgedRetrieval) -> str:
+    mark = "[green]as labelled[/]" if retrieval.agrees else "[bold red]otherwise[/]"
+    flags = ", ".join(retrieval.flags) or "no flags"
+    location = f"{clean(retrieval.row.id)} {clean(retrieval.row.tier)} {clean(retrieval.row.label)}"
+    reason = "" if retrieval.reason is None else clean(retrieval.reason)
+    return f"{location} {mark}: {retrieval.outcome} ({flags}) {reason}"

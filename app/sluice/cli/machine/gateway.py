@@ -67,9 +67,13 @@ def gateway() -> None:
     if observed is not None:
         listen(observed.listener, "gateway")
     stop_unless_topics_fit(settings)
-    given = settings.gateway
-    own: dict[str, Any] = {"host": given.host, "port": given.port, "http": GatewayProtocol}
-    own["timeout_keep_alive"] = given.request_timeout_s
+    gateway_settings = settings.gateway
+    own: dict[str, Any] = {
+        "host": gateway_settings.host,
+        "port": gateway_settings.port,
+        "http": GatewayProtocol,
+    }
+    own["timeout_keep_alive"] = gateway_settings.request_timeout_s
     server = uvicorn.Server(uvicorn.Config(application, **UVICORN, **own))
     logging.getLogger("uvicorn.error").setLevel(logging.INFO)
     for number in (signal.SIGTERM, signal.SIGINT):

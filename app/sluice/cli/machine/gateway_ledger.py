@@ -47,7 +47,7 @@ def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
         raise LedgerUnreadable(str(error)) from error
     return {
         "status": first.status,
-        "differences": [asdict(one) for one in first.differences],
+        "differences": [asdict(difference) for difference in first.differences],
         "missing": list(first.missing),
         "decided_by": first.decided_by,
         "executed_by": first.executed_by,
@@ -92,7 +92,7 @@ def _report(
 
     tally, names = QualityTally(ReportScope(since, until, tenant)), list_real_names(settings)
     values = LedgerValues({DECISION: tally.count_decision, REPORTED: tally.count_report})
-    topics = {names[one]: one for one in (QUALITY_DECISIONS, SESSION_EVENTS)}
+    topics = {names[base]: base for base in (QUALITY_DECISIONS, SESSION_EVENTS)}
     servers = settings.kafka.connection
     try:
         asyncio.run(read_values(servers, topics, values.take, proofs=proofs))
@@ -115,7 +115,7 @@ def _count_memories(settings: Settings, tenant: str) -> list[dict[str, Any]]:
         raise LedgerUnreadable(str(error)) from error
     rows = build_counted_fields(counted, By.agent)["rows"]
     return [
-        {name: value for name, value in one.items() if name != "tenant"}
-        for one in rows
-        if one["tenant"] == tenant
+        {name: value for name, value in row.items() if name != "tenant"}
+        for row in rows
+        if row["tenant"] == tenant
     ]

@@ -67,12 +67,20 @@ def build_gateway(
 
     Ends the command where a key or a file is wrong.
     """
-    given, kafka = settings.gateway, settings.kafka
+    gateway_settings, kafka = settings.gateway, settings.kafka
     visits = Visits(
-        given.pages_url, given.login_idle_s, given.login_longest_s, given.sso_header, given.sso_proxy
+        gateway_settings.pages_url,
+        gateway_settings.login_idle_s,
+        gateway_settings.login_longest_s,
+        gateway_settings.sso_header,
+        gateway_settings.sso_proxy,
     )
     keys, people, roots = _require_files(settings)
-    people_key = None if given.reviewers_key is None else require_private_keys([given.reviewers_key])[0]
+    people_key = (
+        None
+        if gateway_settings.reviewers_key is None
+        else require_private_keys([gateway_settings.reviewers_key])[0]
+    )
     shared = _require_shared(settings, people)
     proofs = require_record_proofs(settings)
     topics = (*ANSWERS, QUARANTINE)
@@ -81,7 +89,9 @@ def build_gateway(
     registry = RegistryView(
         reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s, settings.build_audience()
     )
-    decisions = Decisions(exchange, _require_signer(settings), given.read_timeout_s, given.max_reads)
+    decisions = Decisions(
+        exchange, _require_signer(settings), gateway_settings.read_timeout_s, gateway_settings.max_reads
+    )
     return build_app(
         GatewayParts(
             exchange,
@@ -89,15 +99,21 @@ def build_gateway(
             registry,
             keys,
             shared.rate,
-            WaitLimits(given.wait_s, given.longest_wait_s),
-            EdgeRules(given.max_body_bytes, given.request_timeout_s, given.allowed_origins),
+            WaitLimits(gateway_settings.wait_s, gateway_settings.longest_wait_s),
+            EdgeRules(
+                gateway_settings.max_body_bytes,
+                gateway_settings.request_timeout_s,
+                gateway_settings.allowed_origins,
+            ),
             shared.answers,
-            WaitingSubjects(exchange.connection, kafka.topic_prefix, given.waiting_s, proofs),
+            WaitingSubjects(exchange.connection, kafka.topic_prefix, gateway_settings.waiting_s, proofs),
             build_ledger_work(settings, proofs),
-            RecentRecords(exchange.connection, kafka.topic_prefix, given.session_records, proofs),
+            RecentRecords(exchange.connection, kafka.topic_prefix, gateway_settings.session_records, proofs),
             LedgerScan(exchange.connection, kafka.topic_prefix, kafka.partitions, proofs),
             RecentAdvisories(exchange.connection, kafka.topic_prefix, proofs),
-            DelegatedAnswers(people_key, registry, decisions, given.wait_s, _build_freezer(settings)),
+            DelegatedAnswers(
+                people_key, registry, decisions, gateway_settings.wait_s, _build_freezer(settings)
+            ),
             Visitors(people, visits, shared.log_ins),
             fail,
             _build_slack_app(settings),
@@ -135,9 +151,11 @@ def _build_freezer(settings: Settings) -> Freezer:
 
 def _require_files(settings: Settings) -> tuple[ApiKeyStore, PeopleStore, Roots]:
     """The API keys, the people, and the keys that all trust starts from."""
-    given = settings.gateway
+    gateway_settings = settings.gateway
     try:
-        keys, people = (Path(one).expanduser() for one in (given.api_keys, given.people))
+        keys, people = (
+            Path(path).expanduser() for path in (gateway_settings.api_keys, gateway_settings.people)
+        )
         return ApiKeyStore(keys), PeopleStore(people), settings.policy.read_roots()
     except ApiKeyFileError as error:
         stop(str(error))
@@ -164,18 +182,25 @@ class _Shared(NamedTuple):
 
 
 def _require_shared(settings: Settings, people: PeopleStore) -> _Shared:
-    given, prefix, file = settings.gateway, settings.kafka.topic_prefix, settings.gateway.idempotency_file
-    alone, most_bytes = OwnRate(given.requests_per_s, given.burst), given.idempotency_mb * 2**20
+    gateway_settings, prefix, file = (
+        settings.gateway,
+        settings.kafka.topic_prefix,
+        settings.gateway.idempotency_file,
+    )
+    alone, most_bytes = (
+        OwnRate(gateway_settings.requests_per_s, gateway_settings.burst),
+        gateway_settings.idempotency_mb * 2**20,
+    )
     try:
-        if given.redis_url is None:
+        if gateway_settings.redis_url is None:
             own = SqliteAnswers(None if file is None else file.expanduser(), most_bytes=most_bytes)
             return _Shared(own, alone, None)
-        url = add_password(given.redis_url.get_secret_value(), settings.redis.password_file)
+        url = add_password(gateway_settings.redis_url.get_secret_value(), settings.redis.password_file)
         keys = load_seal_keys(settings.redis.key_file)
         return _Shared(
             RedisAnswers(url, prefix, Seal(keys, "idempotent answer"), most_bytes),
             SharedRate(url, prefix, alone),
-            SharedLogIns(url, prefix, keys, people.get, given.login_longest_s),
+            SharedLogIns(url, prefix, keys, people.get, gateway_settings.login_longest_s),
         )
     except (ValueError, SealKeysError, sqlite3.Error) as error:
         stop(f"gateway.redis_url or gateway.idempotency_file: {error}")
@@ -183,8 +208,8 @@ def _require_shared(settings: Settings, people: PeopleStore) -> _Shared:
 
 def _build_slack_app(settings: Settings) -> SlackApp | None:
     """Our app in Slack; None: the settings have no signing secret."""
-    given = settings.slack
-    if given.signing_secret is None or given.bot_token is None:
+    slack = settings.slack
+    if slack.signing_secret is None or slack.bot_token is None:
         return None
     try:
         from slack_sdk.signature import SignatureVerifier  # noqa: PLC0415 - only where it is configured
@@ -193,7 +218,7 @@ def _build_slack_app(settings: Settings) -> SlackApp | None:
         from sluice.gateway.routes.slack_routes import SlackApp  # noqa: PLC0415 - as above
     except ImportError:
         stop(MISSING)
-    token = given.bot_token.get_secret_value()
-    client = SlackClient(token, base_url=given.base_url, timeout=SLACK_S, retry_handlers=[])
-    verifier = SignatureVerifier(given.signing_secret.get_secret_value())
-    return SlackApp(verifier, given.approvers, client, given.answer_s)
+    token = slack.bot_token.get_secret_value()
+    client = SlackClient(token, base_url=slack.base_url, timeout=SLACK_S, retry_handlers=[])
+    verifier = SignatureVerifier(slack.signing_secret.get_secret_value())
+    return SlackApp(verifier, slack.approvers, client, slack.answer_s)

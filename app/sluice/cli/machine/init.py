@@ -149,9 +149,9 @@ def _describe_settings(folder: Path, added: Sequence[str], left: OwnSettings) ->
 def _describe_policy(publishing: Publishing, first_policy: FirstPolicy) -> dict[str, list[str]]:
     """Describe the result for the policy, as JSON."""
     return {
-        "published": [(one.key or b"").decode() for one in publishing.written],
+        "published": [(record.key or b"").decode() for record in publishing.written],
         "differing": first_policy.differing,
-        "refused": [str(one) for one in publishing.refused],
+        "refused": [str(refusal) for refusal in publishing.refused],
     }
 
 
@@ -207,9 +207,9 @@ def _stop_if_trust_is_anothers(folder: Path, settings: Settings) -> None:
         stop(f"{own} is there and names no policy.root_keys; nothing is overwritten: choose another --home")
     if not trusted:
         return
-    known = require_private_keys([pem])[0].public.text if pem.exists() else None
-    if known not in trusted:
-        what = "is not among them" if known else "does not exist"
+    public_key = require_private_keys([pem])[0].public.text if pem.exists() else None
+    if public_key not in trusted:
+        what = "is not among them" if public_key else "does not exist"
         stop(
             f"policy.root_keys names {', '.join(trusted)}, and {pem} {what}: this policy has an owner "
             "already, and `sluice init` is for an installation that has none"
@@ -218,8 +218,13 @@ def _stop_if_trust_is_anothers(folder: Path, settings: Settings) -> None:
 
 def _require_topics(settings: Settings) -> dict[str, bool]:
     made = create_topics_or_stop(settings)
-    if found := require_differences(settings):
-        stop("\n".join(f"{one.topic}: {one.what} is {one.actual}, must be {one.expected}" for one in found))
+    if differences := require_differences(settings):
+        stop(
+            "\n".join(
+                f"{difference.topic}: {difference.what} is {difference.actual}, must be {difference.expected}"
+                for difference in differences
+            )
+        )
     return made
 
 

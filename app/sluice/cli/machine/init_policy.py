@@ -70,12 +70,12 @@ class FirstPolicy:
 
     def sign_missing(self, reduced: ReducedPolicy) -> list[tuple[str, bytes]]:
         """Signed, what has no revision in force; entries of the owner as one change."""
-        newest = {(one.kind, one.said.id): one for one in reduced.entries.values()}
-        entries = [(by, one) for by, one in self._entries if (one.kind, one.id) not in newest]
-        bundles = [(kind, one) for kind, one in self._bundles if (kind, one["id"]) not in newest]
+        newest = {(entry.kind, entry.said.id): entry for entry in reduced.entries.values()}
+        entries = [(by, entry) for by, entry in self._entries if (entry.kind, entry.id) not in newest]
+        bundles = [(kind, bundle) for kind, bundle in self._bundles if (kind, bundle["id"]) not in newest]
         hashes: dict[tuple[str, str], str] = {
-            **{(one.kind, one.id): digest(one.model_dump()) for _, one in self._entries},
-            **{(kind, one["id"]): digest(one) for kind, one in self._bundles},
+            **{(entry.kind, entry.id): digest(entry.model_dump()) for _, entry in self._entries},
+            **{(kind, bundle["id"]): digest(bundle) for kind, bundle in self._bundles},
         }
         self.differing = [
             f"{newest[name].key} is in force and differs from the file: raise the file's revision, sign and "
@@ -122,8 +122,8 @@ def observe_by_models(bundle: dict[str, Any], settings: Settings) -> None:
 
 
 def _move_inbound_last(stages: list[str]) -> list[str]:
-    late = [one for one in stages if one in _CHECKPOINTS]
-    rest = [one for one in stages if one not in _CHECKPOINTS]
+    late = [stage for stage in stages if stage in _CHECKPOINTS]
+    rest = [stage for stage in stages if stage not in _CHECKPOINTS]
     behind = rest.index(NO_MODEL_BEFORE) + 1
     return [*rest[:behind], *late, *rest[behind:]]
 
@@ -149,7 +149,7 @@ def make_approver_files(
     entries = make_approvers(keys)
     if not (folder / APPROVERS).exists():
         return {APPROVERS: entries}
-    return {_name_approver_file(one["id"]): [one] for one in entries if one["id"] in made}
+    return {_name_approver_file(entry["id"]): [entry] for entry in entries if entry["id"] in made}
 
 
 def _name_approver_file(name: str) -> str:

@@ -58,24 +58,24 @@ def make_own_settings(
     """Make the settings of a home: the root key, the installation's id, the files of seal keys, of the
     workers' key and of the master key of values, all in `folder`. `verdict_key` None: the workers have no key
     there."""
-    found: OwnSettings = {
+    own: OwnSettings = {
         "redis": {"key_file": str(folder / SEAL_KEYS)},
         "values": {"master_key_file": str(folder / VALUES_KEY)},
     }
     if verdict_key is not None:
-        found["verdicts"] = {"signing_key": str(folder / VERDICT_KEY), "public_keys": [verdict_key]}
+        own["verdicts"] = {"signing_key": str(folder / VERDICT_KEY), "public_keys": [verdict_key]}
     installation = settings.policy.installation or secrets.token_hex(INSTALLATION_BYTES)
-    return {**found, "policy": {"root_keys": [root_key], "installation": installation}}
+    return {**own, "policy": {"root_keys": [root_key], "installation": installation}}
 
 
 def write_settings(settings: Settings, own: OwnSettings) -> str:
     """A whole file: what differs from the defaults in how topics are made, and the home's own settings."""
     made: OwnSettings = {}
     for group, names in _WRITTEN_BACK.items():
-        given, default = getattr(settings, group), getattr(Settings(), group)
-        values = {name: getattr(given, name) for name in names}
-        values = {name: str(one) if isinstance(one, Path) else one for name, one in values.items()}
-        made[group] = {name: one for name, one in values.items() if one != getattr(default, name)}
+        group_settings, default = getattr(settings, group), getattr(Settings(), group)
+        values = {name: getattr(group_settings, name) for name in names}
+        values = {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
+        made[group] = {name: value for name, value in values.items() if value != getattr(default, name)}
     lines = ["# Written by `sluice init`. Every setting and its default: config/sluice.toml."]
     for group, values in {**made, **own}.items():
         lines += ["", f"[{group}]", *_write_lines(values)] if values else []

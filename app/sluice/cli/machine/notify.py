@@ -65,8 +65,8 @@ async def _run(settings: Settings) -> None:
     observed = observe_notifier(settings)
     notifiers = build_notifiers(settings, None if observed is None else observed.metrics)
     if observed is not None:
-        for one in notifiers:
-            observed.health.expect(one.name)
+        for notifier in notifiers:
+            observed.health.expect(notifier.name)
         listen(observed.listener, "notify")
 
     def stop_all() -> None:
@@ -83,15 +83,17 @@ def build_notifiers(settings: Settings, observer: DeliveryObserver | None = None
     """One for each destination, not connected."""
     from sluice.adapters.webhook import Webhook  # noqa: PLC0415 - only to run
 
-    given = settings.notify
-    found = []
+    notify_settings = settings.notify
+    notifiers = []
     if settings.slack.channels:
-        found.append(_build_notifier(settings, "slack", (_build_slack(settings), observer)))
-    for one in given.webhooks:
-        endpoint = one.url, one.secret.get_secret_value().encode()
-        webhook = Webhook(one.name, endpoint, one.tenant, given.timeout_s, time.time)
-        found.append(_build_notifier(settings, f"webhook-{one.name}", (webhook, observer)))
-    return found
+        notifiers.append(_build_notifier(settings, "slack", (_build_slack(settings), observer)))
+    for webhook_settings in notify_settings.webhooks:
+        endpoint = webhook_settings.url, webhook_settings.secret.get_secret_value().encode()
+        webhook = Webhook(
+            webhook_settings.name, endpoint, webhook_settings.tenant, notify_settings.timeout_s, time.time
+        )
+        notifiers.append(_build_notifier(settings, f"webhook-{webhook_settings.name}", (webhook, observer)))
+    return notifiers
 
 
 def _build_notifier(
@@ -100,16 +102,16 @@ def _build_notifier(
     from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup  # noqa: PLC0415 - as above
     from sluice.notify.notifier import Notifier, Patience  # noqa: PLC0415 - as above
 
-    given, names = settings.notify, list_real_names(settings)
+    notify_settings, names = settings.notify, list_real_names(settings)
     group = KafkaLedgerGroup(
         settings.kafka.connection,
         f"{settings.worker.app_id}-notify-{name}",
         {names[topic]: topic for topic in TOLD},
-        given.look_back_s,
+        notify_settings.look_back_s,
         require_record_proofs(settings),
     )
-    patience = Patience(given.first_retry_s, given.longest_retry_s)
-    return Notifier(group, to[0], patience, given.max_waiting, to[1])
+    patience = Patience(notify_settings.first_retry_s, notify_settings.longest_retry_s)
+    return Notifier(group, to[0], patience, notify_settings.max_waiting, to[1])
 
 
 def _build_slack(settings: Settings) -> Destination:
@@ -121,18 +123,18 @@ def _build_slack(settings: Settings) -> Destination:
     from sluice.adapters.kafka.kafka_ledger_group import KafkaNotified  # noqa: PLC0415 - as above
     from sluice.adapters.slack_messages import SlackMessages, SlackPlaces  # noqa: PLC0415 - as above
 
-    given, names, servers = settings.slack, list_real_names(settings), settings.kafka.connection
-    assert given.bot_token is not None  # noqa: S101 - the settings have seen to it
+    slack_settings, names, servers = settings.slack, list_real_names(settings), settings.kafka.connection
+    assert slack_settings.bot_token is not None  # noqa: S101 - the settings have seen to it
     client = SlackClient(
-        given.bot_token.get_secret_value(),
-        base_url=given.base_url,
+        slack_settings.bot_token.get_secret_value(),
+        base_url=slack_settings.base_url,
         timeout=int(settings.notify.timeout_s) or 1,
         retry_handlers=[],
     )
     inputs = KafkaHeldInput(servers, names)
 
     async def show_action(reported: ReportedSubject) -> tuple[str, str] | None:
-        is_shown = given.show_parameters and reported.kind != "alarm"
+        is_shown = slack_settings.show_parameters and reported.kind != "alarm"
         return await _fetch_action(inputs, reported) if is_shown else None
 
     def find_page(reported: ReportedSubject) -> str | None:
@@ -140,9 +142,9 @@ def _build_slack(settings: Settings) -> Destination:
         return None if pages is None else f"{pages.rstrip('/')}/review/{part}/{quote(reported.subject_id)}"
 
     async def show_approved(reported: ReportedSubject) -> str | None:
-        return await _fetch_approval(inputs, reported) if given.show_parameters else None
+        return await _fetch_approval(inputs, reported) if slack_settings.show_parameters else None
 
-    places = SlackPlaces(given.find_channel, find_page, show_action, show_approved, inputs.close)
+    places = SlackPlaces(slack_settings.find_channel, find_page, show_action, show_approved, inputs.close)
     return SlackMessages(client, KafkaNotified(servers, names[NOTIFICATIONS]), places, time.time)
 
 
@@ -151,15 +153,17 @@ async def _fetch_action(inputs: KafkaHeldInput, reported: ReportedSubject) -> tu
     something else."""
     from sluice.core.foundation.input_record import read_coordinates  # noqa: PLC0415 - as above
 
-    place = read_coordinates(reported.subject_id)
-    value = await _fetch_input(inputs, reported.subject_id, place, reported.input_digest or reported.digest)
+    coordinates = read_coordinates(reported.subject_id)
+    value = await _fetch_input(
+        inputs, reported.subject_id, coordinates, reported.input_digest or reported.digest
+    )
     if value is None:
         return None
     fields = json.loads(value)
     if reported.kind == "memory":
         return "a memory", str(fields.get("content"))
-    name, given = find_call(fields) or ("a retrieval", None)
-    return name, json.dumps(fields.get("items", given), indent=2, ensure_ascii=False)
+    name, parameters = find_call(fields) or ("a retrieval", None)
+    return name, json.dumps(fields.get("items", parameters), indent=2, ensure_ascii=False)
 
 
 async def _fetch_approval(inputs: KafkaHeldInput, reported: ReportedSubject) -> str | None:
@@ -167,21 +171,21 @@ async def _fetch_approval(inputs: KafkaHeldInput, reported: ReportedSubject) -> 
     at = reported.approval
     if at is None:
         return None
-    place = at["topic"], at["partition"], at["offset"]
-    value = await _fetch_input(inputs, reported.subject_id, place, at["digest"])
+    coordinates = at["topic"], at["partition"], at["offset"]
+    value = await _fetch_input(inputs, reported.subject_id, coordinates, at["digest"])
     if value is None:
         return None
     return json.dumps(json.loads(value)["parameters"], indent=2, ensure_ascii=False)
 
 
 async def _fetch_input(
-    inputs: KafkaHeldInput, subject_id: str, place: tuple[str, int, int], digest: str
+    inputs: KafkaHeldInput, subject_id: str, coordinates: tuple[str, int, int], digest: str
 ) -> str | bytes | None:
     """The input at a place; None where it cannot be read, or is something else."""
     from sluice.core.foundation.requests import Answer, take_input  # noqa: PLC0415 - as above
     from sluice.ports import PortUnavailable  # noqa: PLC0415 - as above
 
-    topic, partition, offset = place
+    topic, partition, offset = coordinates
     try:
         payload = await inputs.ask({"topic": topic, "partition": partition, "offset": offset})
     except PortUnavailable as error:

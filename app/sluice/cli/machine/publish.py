@@ -204,12 +204,12 @@ def _publish(lines: list[InputLine], topic: Topic, *, json: bool) -> None:
 
 
 def _print_places(numbers: list[int], placed: list[PublishedAt]) -> None:
-    for number, place in zip(numbers, placed, strict=True):
-        print_json({"line": number, **asdict(place)})
+    for number, at in zip(numbers, placed, strict=True):
+        print_json({"line": number, **asdict(at)})
 
 
 def _write_summary(placed: list[PublishedAt], topic: str) -> str:
-    partitions = len({place.partition for place in placed})
+    partitions = len({at.partition for at in placed})
     return f"[green]published {len(placed)}[/] to {clean(topic)} (partitions used: {partitions})"
 
 
@@ -219,5 +219,5 @@ def _tell_invalid(line: InputLine, *, json: bool) -> None:
     why = line.content.why
     if json:
         print_json({"line": line.number, "error": asdict(why)})
-    place = f"line {line.number}: [red]{clean(why.code)}[/] at {clean(why.path)}"
-    errors.print(f"{place}: {clean(why.message)}", soft_wrap=True)
+    location = f"line {line.number}: [red]{clean(why.code)}[/] at {clean(why.path)}"
+    errors.print(f"{location}: {clean(why.message)}", soft_wrap=True)

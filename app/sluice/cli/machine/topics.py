@@ -79,8 +79,8 @@ def list_topics(as_json: AsJson = False) -> None:
     """Show the catalog, and how many partitions each topic has on the broker."""
     settings = require_settings()
     layout = build_layout(settings)
-    found = _run_question(kafka_topics.look(settings.kafka.connection, layout))
-    rows = [_build_row(name, topic, found.get(name)) for name, topic in layout.topics().items()]
+    existing = _run_question(kafka_topics.look(settings.kafka.connection, layout))
+    rows = [_build_row(name, topic, existing.get(name)) for name, topic in layout.topics().items()]
     if as_json:
         print_json(rows)
     else:
@@ -99,13 +99,13 @@ def check(as_json: AsJson = False, probe: Probe = False) -> None:
     """
     settings = require_settings()
     kafka, layout = settings.kafka, build_layout(settings)
-    found = _run_question(kafka_topics.look(kafka.connection, layout))
-    differing = compare_topics(layout, found, kafka.bootstrap_servers)
+    existing = _run_question(kafka_topics.look(kafka.connection, layout))
+    differing = compare_topics(layout, existing, kafka.bootstrap_servers)
     if probe:
         timeout_ms = int(settings.worker.transaction_timeout_s * 1000)
         probing = kafka_topics.probe_transactions(kafka.connection, settings.worker.app_id, timeout_ms)
         differing += filter(None, [_run_question(probing)])
-    risks = list_risks(layout, found, kafka.replication_factor, kafka.bootstrap_servers)
+    risks = list_risks(layout, existing, kafka.replication_factor, kafka.bootstrap_servers)
     if as_json:
         print_json([asdict(difference) for difference in [*differing, *risks]])
     else:
@@ -201,13 +201,13 @@ def _run_question(question: Coroutine[Any, Any, T]) -> T:
         stop(str(error))
 
 
-def _build_row(name: str, topic: Topic, found: FoundTopic | None) -> dict[str, Any]:
+def _build_row(name: str, topic: Topic, existing: FoundTopic | None) -> dict[str, Any]:
     return {
         "topic": name,
         "direction": topic.direction,
         "ledger": topic.ledger,
         "records": [record.__name__ for record in topic.records],
-        "partitions": found.partitions if found else None,
+        "partitions": existing.partitions if existing else None,
         "cleanup": topic.cleanup,
         "retention_ms": topic.retention_ms,
         "max_message_bytes": topic.max_message_bytes,
@@ -236,18 +236,19 @@ def _describe_retention(cleanup: str, retention: timedelta) -> str:
 
 
 def _say_risks(risks: list[TopicDifference]) -> None:
-    for one, topics in _group_by_cost(risks):
-        told = (
-            f"[yellow]risk[/] {one.what} of {topics} is {clean(one.actual)}, better {one.expected}: {one.why}"
+    for difference, topics in _group_by_cost(risks):
+        description = (
+            f"[yellow]risk[/] {difference.what} of {topics} is {clean(difference.actual)}, "
+            f"better {difference.expected}: {difference.why}"
         )
-        console.print(told, soft_wrap=True, highlight=False)
+        console.print(description, soft_wrap=True, highlight=False)
 
 
 def _group_by_cost(differing: list[TopicDifference]) -> list[tuple[TopicDifference, str]]:
     """The first of those that say the same of several topics, and the topics in words."""
     topics: dict[tuple[str, str, str], list[TopicDifference]] = {}
-    for one in differing:
-        topics.setdefault((one.what, one.actual, one.why), []).append(one)
+    for difference in differing:
+        topics.setdefault((difference.what, difference.actual, difference.why), []).append(difference)
     return [
         (
             first,
@@ -264,11 +265,13 @@ def _say_differences(differing: list[TopicDifference]) -> None:
         console.print("[green]Every topic is as the catalog says.[/]")
         return
     table = Table(Column("topic", overflow="fold"), "what", "expected", "actual", box=SIMPLE, pad_edge=False)
-    for one in differing:
-        table.add_row(one.topic, one.what, one.expected, one.actual)
+    for difference in differing:
+        table.add_row(difference.topic, difference.what, difference.expected, difference.actual)
     console.print(table)
-    for one, topics in _group_by_cost([one for one in differing if one.why]):
-        console.print(f"{one.what} of {topics}: {one.why}", soft_wrap=True, highlight=False)
+    for difference, topics in _group_by_cost(
+        [topic_difference for topic_difference in differing if topic_difference.why]
+    ):
+        console.print(f"{difference.what} of {topics}: {difference.why}", soft_wrap=True, highlight=False)
     console.print("To mend:")
-    for mend in dict.fromkeys(one.mend for one in differing):
+    for mend in dict.fromkeys(topic_difference.mend for topic_difference in differing):
         console.print(f"  {mend}", soft_wrap=True, markup=False, highlight=False)

@@ -33,12 +33,14 @@ class _AclLine(NamedTuple):
 def group_access(wanted: Iterable[AllowedOperation]) -> list[_AclLine]:
     """One line for all resources of a type and a pattern with the same operations."""
     operations: dict[tuple[str, str, str], list[Operation]] = {}
-    for one in wanted:
-        operations.setdefault((one.resource, one.pattern, one.name), []).append(one.operation)
+    for operation in wanted:
+        operations.setdefault((operation.resource, operation.pattern, operation.name), []).append(
+            operation.operation
+        )
     names: dict[tuple[str, str, tuple[Operation, ...]], list[str]] = {}
     for (resource, pattern, name), of_it in operations.items():
         names.setdefault((resource, pattern, tuple(of_it)), []).append(name)
-    return [_AclLine(*key, tuple(found)) for key, found in names.items()]
+    return [_AclLine(*key, tuple(matches)) for key, matches in names.items()]
 
 
 def write_commands(
@@ -53,7 +55,7 @@ def write_commands(
                 *head,
                 "--allow-principal",
                 principal,
-                *(word for one in line.operations for word in ("--operation", one)),
+                *(word for operation in line.operations for word in ("--operation", operation)),
                 *(("--resource-pattern-type", line.pattern) if line.pattern != "literal" else ()),
                 *(word for name in line.names for word in (f"--{line.resource}", name)),
             ]
@@ -86,11 +88,11 @@ def print_change(change: AclChange, principal: str, *, remove: bool, as_json: bo
         )
     else:
         done, were = ("removed", "were not there") if remove else ("set", "were there already")
-        told = f"{clean(principal)}: [green]{count_noun(len(change.changed), 'ACL')} {done}[/], "
-        console.print(f"{told}{len(change.unchanged)} {were}", highlight=False, soft_wrap=True)
-    for one in change.further:
-        told = f"[yellow]beyond this role[/] {clean(principal)}: {clean(one)}"
-        errors.print(told, highlight=False, soft_wrap=True)
+        description = f"{clean(principal)}: [green]{count_noun(len(change.changed), 'ACL')} {done}[/], "
+        console.print(f"{description}{len(change.unchanged)} {were}", highlight=False, soft_wrap=True)
+    for acl in change.further:
+        description = f"[yellow]beyond this role[/] {clean(principal)}: {clean(acl)}"
+        errors.print(description, highlight=False, soft_wrap=True)
 
 
 def print_fields(wanted: Sequence[AllowedOperation], principal: str) -> None:
@@ -99,7 +101,7 @@ def print_fields(wanted: Sequence[AllowedOperation], principal: str) -> None:
 
 
 def _list_fields(accesses: Iterable[AllowedOperation]) -> list[dict[str, Any]]:
-    return [one._asdict() for one in accesses]
+    return [access._asdict() for access in accesses]
 
 
 def _shorten(names: Sequence[str]) -> list[str]:

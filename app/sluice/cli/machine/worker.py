@@ -159,14 +159,15 @@ def _collect_garbage_rarely() -> None:
 
 def stop_unless_topics_fit(settings: Settings) -> None:
     """End the command where a topic is missing or made otherwise; wait for a broker that is away."""
-    found = _await_differences(settings)
-    if found:
-        stop("\n".join(_describe_difference(one) for one in found))
+    differences = _await_differences(settings)
+    if differences:
+        stop("\n".join(_describe_difference(difference) for difference in differences))
 
 
-def _describe_difference(one: TopicDifference) -> str:
-    why = f" ({one.why})" if one.why else ""
-    return f"{one.topic}: {one.what} is {one.actual}, must be {one.expected}{why}. {one.mend}"
+def _describe_difference(difference: TopicDifference) -> str:
+    why = f" ({difference.why})" if difference.why else ""
+    what = f"{difference.topic}: {difference.what} is {difference.actual}, must be {difference.expected}"
+    return f"{what}{why}. {difference.mend}"
 
 
 def _await_differences(settings: Settings) -> list[TopicDifference]:

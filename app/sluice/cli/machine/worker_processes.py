@@ -131,11 +131,11 @@ class _Slot:
             if time.monotonic() > self._kill_at:
                 self.send(signal.SIGKILL)
             return
-        most, held = self._settings.max_memory, read_resident(self.process.pid)
+        most, resident = self._settings.max_memory, read_resident(self.process.pid)
         if self._is_stalled:
             why, patience_s = f"has done nothing for {self._settings.stalled_s:g} s", LEAVE_S
-        elif most is not None and held > most:
-            why = f"holds {held // MIB} MiB of memory, more than {most // MIB}"
+        elif most is not None and resident > most:
+            why = f"holds {resident // MIB} MiB of memory, more than {most // MIB}"
             patience_s = self._settings.patience_s
         else:
             return
@@ -301,14 +301,14 @@ def hold_names(settings: Settings) -> Iterator[bool]:
     )
     digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"sluice-workers-{os.getuid()}-{digest}.lock"
-    held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield True
     except BlockingIOError:
         yield False
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def _tell_end(slot: _Slot, status: int) -> None:
@@ -320,7 +320,9 @@ def _tell_end(slot: _Slot, status: int) -> None:
 def _choose(statuses: Sequence[int]) -> int:
     """0 if all ended well, those too that SIGTERM met before they listened to it; of the others the first, a
     signal as a shell shows it."""
-    wrong = next((one for one in statuses if one not in {EXIT_STOPPED, -signal.SIGTERM}), EXIT_STOPPED)
+    wrong = next(
+        (status for status in statuses if status not in {EXIT_STOPPED, -signal.SIGTERM}), EXIT_STOPPED
+    )
     return wrong if wrong >= 0 else 128 - wrong
 
 

@@ -72,19 +72,19 @@ def list_keys(file: File = None, as_json: AsJson = False) -> None:
     """
     keys = _read(_find_path(file)).keys
     if as_json:
-        print_json([one.model_dump(exclude={"hash"}) for one in keys])
+        print_json([key.model_dump(exclude={"hash"}) for key in keys])
         return
     table = Table("id", "tenant", "agents", "role", "made", "revoked", "note", box=None, pad_edge=False)
-    for one in keys:
-        agents = "all" if one.agents is None else ", ".join(one.agents)
+    for api_key in keys:
+        agents = "all" if api_key.agents is None else ", ".join(api_key.agents)
         row = (
-            one.id,
-            one.tenant_id,
+            api_key.id,
+            api_key.tenant_id,
             agents,
-            one.role or "agent",
-            one.created_at,
-            one.revoked_at or "",
-            one.note,
+            api_key.role or "agent",
+            api_key.created_at,
+            api_key.revoked_at or "",
+            api_key.note,
         )
         table.add_row(*map(clean, row))
     console.print(table)
@@ -102,11 +102,13 @@ def revoke(
     from sluice.gateway.http.api_keys import ApiKeyFile  # noqa: PLC0415 - an extra
 
     with _open_keys(file) as (keys, write):
-        found = next((one for one in keys.keys if one.id == key_id), None)
-        if found is None or found.revoked_at is not None:
-            stop(f"{key_id}: {'no such key' if found is None else f'revoked at {found.revoked_at}'}", WRONG)
-        ended = found.model_copy(update={"revoked_at": read_clock()})
-        write(ApiKeyFile(keys=[ended if one is found else one for one in keys.keys]))
+        api_key = next((key for key in keys.keys if key.id == key_id), None)
+        if api_key is None or api_key.revoked_at is not None:
+            stop(
+                f"{key_id}: {'no such key' if api_key is None else f'revoked at {api_key.revoked_at}'}", WRONG
+            )
+        ended = api_key.model_copy(update={"revoked_at": read_clock()})
+        write(ApiKeyFile(keys=[ended if key is api_key else key for key in keys.keys]))
     console.print(f"[green]revoked[/] {clean(key_id)}", highlight=False)
 
 

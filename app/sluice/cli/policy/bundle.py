@@ -122,15 +122,15 @@ def require_unnamed(bundle: Bundle | QualityBundle, *, ledger: bool, exported: P
         return {}
     if not isinstance(bundle, QualityBundle):
         stop("a policy bundle names no content classes of items: --ledger is for quality bundles")
-    known, seen = bundle.lookup.classes, Counter[str]()
+    classes, counts = bundle.lookup.classes, Counter[str]()
 
     def count_class(event: Mapping[str, Any]) -> None:
         name = event.get("content_class")
-        if name not in known:
-            seen[NO_CLASS if name is None else str(name)] += 1
+        if name not in classes:
+            counts[NO_CLASS if name is None else str(name)] += 1
 
     read_or_stop((QUALITY_DECISIONS,), {DECISION: count_class}, exported)
-    return dict(seen.most_common())
+    return dict(counts.most_common())
 
 
 cli = typer.Typer(
@@ -170,19 +170,19 @@ def check(file: BundlePath, ledger: Ledger = False, from_: From = None, as_json:
     name, cases = f"{bundle.id}@{bundle.revision}", count_own_cases(bundle)
     unnamed = require_unnamed(bundle, ledger=ledger, exported=from_)
     if as_json:
-        found = {
+        fields = {
             "bundle": name,
             "hash": bundle.hash,
             "cases": cases,
             "failures": failures,
             "relaxations": relaxed,
         }
-        print_json(found | ({"unnamed_classes": unnamed} if ledger or from_ else {}))
+        print_json(fields | ({"unnamed_classes": unnamed} if ledger or from_ else {}))
     else:
         print_relaxed(relaxed)
-        for seen, count in unnamed.items():
+        for observed, count in unnamed.items():
             decisions = count_noun(count, "decision")
-            message = f"content class {clean(seen)}: seen in {decisions}, not named by the bundle"
+            message = f"content class {clean(observed)}: seen in {decisions}, not named by the bundle"
             errors.print(f"[yellow]warning[/] {message}", soft_wrap=True, highlight=False)
         for failure in failures:
             errors.print(clean(failure), soft_wrap=True)
@@ -238,4 +238,8 @@ def publish(file: Signed, as_json: AsJson = False) -> None:
 def _find_relaxed(file: Path, document: bytes) -> list[str]:
     """Find where a bundle relaxes the one that it extends, in sentences."""
     base = require_extended(file)
-    return [] if base is None else [f"of what it extends: {one}" for one in find_relaxed(base, document)]
+    return (
+        []
+        if base is None
+        else [f"of what it extends: {relaxation}" for relaxation in find_relaxed(base, document)]
+    )

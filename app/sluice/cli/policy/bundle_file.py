@@ -105,13 +105,13 @@ def _run(file: Path) -> tuple[Bundle | QualityBundle, tuple[CaseFailure, ...]]:
 def _build_fields(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> dict[str, object]:
     listed = [
         {
-            "case": one.case,
-            "field": one.field,
-            "expected": one.expected,
-            "actual": one.actual,
-            "decided": one.decided,
+            "case": failure.case,
+            "field": failure.field,
+            "expected": failure.expected,
+            "actual": failure.actual,
+            "decided": failure.decided,
         }
-        for one in failures
+        for failure in failures
     ]
     return {
         "bundle": f"{bundle.id}@{bundle.revision}",
@@ -127,8 +127,8 @@ def _show(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> No
         return
     if failures:
         table = Table("case", "field", "expected", "got", "decided")
-        for one in failures:
-            cells = (one.case, one.field, one.expected, one.actual, one.decided)
+        for failure in failures:
+            cells = (failure.case, failure.field, failure.expected, failure.actual, failure.decided)
             table.add_row(*(clean(cell) for cell in cells))
         console.print(table)
     failed = count_cases(failures)

@@ -97,7 +97,7 @@ def _show_log(line: LogLine, now_ms: int) -> None:
     console.print(message, soft_wrap=True, highlight=False)
     what = None if line.code is None else f"{line.code}: {line.message}"
     named = (("hash", line.hash), ("rationale", line.rationale), ("refused for", what))
-    for name, value in (*named, *(("relaxes", one) for one in line.relaxations)):
+    for name, value in (*named, *(("relaxes", relaxation) for relaxation in line.relaxations)):
         if value is not None:
             console.print(f"  {name}: {clean(value)}", soft_wrap=True, highlight=False)
 
@@ -148,9 +148,15 @@ def _read_file(path: Path) -> bytes:
 
 
 def _find_published(reduced: ReducedPolicy, named: str) -> bytes:
-    in_force = {one.hash for one in reduced.bundles.values()} | {one.hash for one in reduced.quality.values()}
-    bundles = [one for one in reduced.entries.values() if one.kind in (BUNDLE, QUALITY_BUNDLE)]
-    meant = [one for one in bundles if named == one.key or (named == one.said.id and one.hash in in_force)]
+    in_force = {bundle.hash for bundle in reduced.bundles.values()} | {
+        bundle.hash for bundle in reduced.quality.values()
+    }
+    bundles = [entry for entry in reduced.entries.values() if entry.kind in (BUNDLE, QUALITY_BUNDLE)]
+    meant = [
+        bundle
+        for bundle in bundles
+        if named == bundle.key or (named == bundle.said.id and bundle.hash in in_force)
+    ]
     if not meant:
         stop(
             f"{named} is no file, and no revision of this name counts on the broker: see `sluice bundle log`"
@@ -191,7 +197,7 @@ def diff(
             {
                 "before": _build_fields(old),
                 "after": _build_fields(new),
-                "changes": [one._asdict() for one in changed],
+                "changes": [change._asdict() for change in changed],
                 "relaxations": list(sentences),
             }
         )
@@ -210,11 +216,13 @@ def compare_files(before: BaseModel, after: BaseModel) -> tuple[list[MarkedChang
     """Every field whose value differs, with defaults, and the relaxations in sentences, whatever is gone
     among them: a case too."""
     relaxations = list(find_relaxations(before, after))
-    paths = {f"$.{one.path}" for one in relaxations}
-    written = (orjson.loads(canonical(one.model_dump(mode="json", by_alias=True))) for one in (before, after))
-    changed = [(one, _is_part_of(one.path, paths)) for one in find_document_changes(*written)]
-    gone = [f"{one.path} is gone" for one, relaxed in changed if one.is_removal and not relaxed]
-    marked = [MarkedChange(*one, relaxed=relaxed or one.is_removal) for one, relaxed in changed]
+    paths = {f"$.{relaxation.path}" for relaxation in relaxations}
+    written = (
+        orjson.loads(canonical(model.model_dump(mode="json", by_alias=True))) for model in (before, after)
+    )
+    changed = [(change, _is_part_of(change.path, paths)) for change in find_document_changes(*written)]
+    gone = [f"{change.path} is gone" for change, relaxed in changed if change.is_removal and not relaxed]
+    marked = [MarkedChange(*change, relaxed=relaxed or change.is_removal) for change, relaxed in changed]
     return marked, [*list_sentences(relaxations), *gone]
 
 
@@ -222,7 +230,7 @@ def find_relaxed(before: bytes | dict[str, Any], after: bytes) -> list[str]:
     """The relaxations between two whole documents, in sentences; none where one is a bundle of policy and the
     other of quality."""
     raw = before if isinstance(before, bytes) else canonical(before)
-    old, new = (require_bundle(one) for one in (raw, after))
+    old, new = (require_bundle(text) for text in (raw, after))
     if isinstance(old, QualityBundle) != isinstance(new, QualityBundle):
         return []
     return compare_files(old.file, new.file)[1]
@@ -230,22 +238,26 @@ def find_relaxed(before: bytes | dict[str, Any], after: bytes) -> list[str]:
 
 def find_relaxed_in_force(reduced: ReducedPolicy, values: Iterable[bytes]) -> list[str]:
     """Find where signed bundles relax what is in force under their ids, in sentences."""
-    found = []
-    in_force = {one.hash for one in reduced.bundles.values()} | {one.hash for one in reduced.quality.values()}
-    documents = {(one.kind, one.said.id): one for one in reduced.entries.values() if one.hash in in_force}
+    relaxations = []
+    in_force = {bundle.hash for bundle in reduced.bundles.values()} | {
+        bundle.hash for bundle in reduced.quality.values()
+    }
+    documents = {
+        (entry.kind, entry.said.id): entry for entry in reduced.entries.values() if entry.hash in in_force
+    }
     for value in values:
         envelope = read_envelope(value)
-        said = read_statement(BUNDLES, envelope) if isinstance(envelope, Envelope) else None
-        before = documents.get((said.kind, said.id)) if isinstance(said, Statement) else None
+        statement = read_statement(BUNDLES, envelope) if isinstance(envelope, Envelope) else None
+        before = documents.get((statement.kind, statement.id)) if isinstance(statement, Statement) else None
         if before is not None and isinstance(envelope, Envelope):
             relaxed = find_relaxed(before.document, envelope.payload)
-            found += [f"of {before.key}: {one}" for one in relaxed]
-    return found
+            relaxations += [f"of {before.key}: {relaxation}" for relaxation in relaxed]
+    return relaxations
 
 
 def _is_part_of(path: str, relaxed: Iterable[str]) -> bool:
     """Whether a changed field is one of those, lies in one or holds one."""
-    return any(_is_below(one, path) or _is_below(path, one) for one in relaxed)
+    return any(_is_below(relaxed_path, path) or _is_below(path, relaxed_path) for relaxed_path in relaxed)
 
 
 def _is_below(above: str, path: str) -> bool:
@@ -262,9 +274,11 @@ def _show(
     console.print(
         f"{clean(old.name)} → {clean(new.name)}: {count_noun(len(changed), 'change')}", highlight=False
     )
-    for one in changed:
-        mark = "[bold red]relaxed[/] " if one.relaxed else ""
-        message = f"  {mark}{clean(one.path)}: {_write_value(one.before)} → {_write_value(one.after)}"
+    for change in changed:
+        mark = "[bold red]relaxed[/] " if change.relaxed else ""
+        message = (
+            f"  {mark}{clean(change.path)}: {_write_value(change.before)} → {_write_value(change.after)}"
+        )
         console.print(message, soft_wrap=True, highlight=False)
     for sentence in sentences:
         console.print(f"[red]relaxed[/]: {clean(sentence)}", soft_wrap=True, highlight=False)

@@ -88,27 +88,29 @@ def rollback(
 
 def _require_counted(reduced: ReducedPolicy, named: str) -> Accepted:
     """The revision of this name, "id@revision", that counts or counted."""
-    bundles = [one for one in reduced.entries.values() if one.input_record.topic == BUNDLES]
-    found = [one for one in bundles if one.key == named]
-    if len(found) > 1:
+    bundles = [entry for entry in reduced.entries.values() if entry.input_record.topic == BUNDLES]
+    matches = [bundle for bundle in bundles if bundle.key == named]
+    if len(matches) > 1:
         stop(f"{named} is a policy bundle and a quality bundle: publish the file of the one that is meant")
-    return found[0] if found else _stop_for_none(reduced, bundles, named)
+    return matches[0] if matches else _stop_for_none(reduced, bundles, named)
 
 
 def _stop_for_none(reduced: ReducedPolicy, bundles: list[Accepted], named: str) -> NoReturn:
-    refused = [one for one in build_change_log(reduced) if one.name == named]
+    refused = [line for line in build_change_log(reduced) if line.name == named]
     if refused:
         stop(f"{named} does not count: {refused[-1].code}: {refused[-1].message}", WRONG)
     bundle_id = named.rpartition("@")[0] or named
-    there = sorted(one.said.revision for one in bundles if one.said.id == bundle_id)
-    known = f"it has {', '.join(map(str, there))}" if there else "none of this bundle ever counted"
-    stop(f"{named} is no revision on the broker; {known}. See `sluice bundle log`", WRONG)
+    there = sorted(bundle.said.revision for bundle in bundles if bundle.said.id == bundle_id)
+    revisions = f"it has {', '.join(map(str, there))}" if there else "none of this bundle ever counted"
+    stop(f"{named} is no revision on the broker; {revisions}. See `sluice bundle log`", WRONG)
 
 
 def _require_in_force(reduced: ReducedPolicy, wanted: Accepted) -> Accepted:
     """The revision that is to be replaced; one that says the same already ends the command."""
     meant = (wanted.kind, wanted.said.id)
-    newest = next(one for one in list_entries_in_force(reduced, BUNDLES) if (one.kind, one.said.id) == meant)
+    newest = next(
+        entry for entry in list_entries_in_force(reduced, BUNDLES) if (entry.kind, entry.said.id) == meant
+    )
     if newest.key == wanted.key:
         stop(f"{wanted.key} is the revision in force", WRONG)
     if _read_content(newest) == _read_content(wanted):
@@ -116,8 +118,8 @@ def _require_in_force(reduced: ReducedPolicy, wanted: Accepted) -> Accepted:
     return newest
 
 
-def _read_content(one: Accepted) -> dict[str, Any]:
-    return {name: value for name, value in one.document.items() if name not in _OWN}
+def _read_content(entry: Accepted) -> dict[str, Any]:
+    return {name: value for name, value in entry.document.items() if name not in _OWN}
 
 
 def _make_next_document(wanted: Accepted, newest: Accepted, reason: str | None) -> Mapping[str, Any]:

@@ -69,7 +69,7 @@ def publish_values(
     publishing = Publishing(require_settings(), choose, only)
     publishing.run()
     _print_published(publishing, relaxed, as_json=as_json)
-    for code in {one.code for one in publishing.refused} & hints.keys():
+    for code in {refusal.code for refusal in publishing.refused} & hints.keys():
         print_line(hints[code], errors)
     raise typer.Exit(WRONG if publishing.refused else WELL)
 
@@ -130,9 +130,11 @@ class Publishing:
 
     def _confirm(self, records: Sequence[InputRecord]) -> None:
         """The broker's time decides, and it may not be this machine's."""
-        due = {(one.topic, one.key, one.value): one.offset for one in self._rehearsal.writes}
+        due = {(write.topic, write.key, write.value): write.offset for write in self._rehearsal.writes}
         self.written = [
-            one for one in records if one.offset >= due.get((one.topic, one.key, one.value), one.offset + 1)
+            record
+            for record in records
+            if record.offset >= due.get((record.topic, record.key, record.value), record.offset + 1)
         ]
         self.refused = select_refused(reduce_policy(records, self._roots, self._compiled), self.written)
 
@@ -170,9 +172,9 @@ def _print_published(publishing: Publishing, relaxed: Sequence[str], *, as_json:
     if as_json:
         print_json(
             {
-                "written": [_describe_place(one) for one in publishing.written],
-                "already_there": [(one.key or b"").decode() for one in publishing.repeats],
-                "refused": [_describe_refusal(one) for one in publishing.refused],
+                "written": [_describe_place(record) for record in publishing.written],
+                "already_there": [(repeat.key or b"").decode() for repeat in publishing.repeats],
+                "refused": [_describe_refusal(refusal) for refusal in publishing.refused],
                 "relaxations": list(relaxed),
             }
         )
@@ -184,31 +186,33 @@ def _print_published(publishing: Publishing, relaxed: Sequence[str], *, as_json:
 
 def print_relaxed(sentences: Iterable[str]) -> None:
     """A line for each on standard error."""
-    for one in sentences:
-        errors.print(f"[yellow]relaxed[/] {clean(one)}", soft_wrap=True, highlight=False)
+    for sentence in sentences:
+        errors.print(f"[yellow]relaxed[/] {clean(sentence)}", soft_wrap=True, highlight=False)
 
 
 def print_refused(refused: Iterable[Refused]) -> None:
     """A line for each on standard error."""
-    for one in refused:
-        told = _describe_refusal(one)
-        where = f"[red]{told['code']}[/] at {clean(told['path'])}"
-        errors.print(f"{clean(told['key'])}: {where}: {clean(told['message'])}", soft_wrap=True)
+    for refusal in refused:
+        fields = _describe_refusal(refusal)
+        where = f"[red]{fields['code']}[/] at {clean(fields['path'])}"
+        errors.print(f"{clean(fields['key'])}: {where}: {clean(fields['message'])}", soft_wrap=True)
 
 
 def _print_summary(publishing: Publishing) -> None:
-    for one in publishing.written:
-        told = f"[green]published[/] {clean((one.key or b'').decode())} at {clean(one.decision_id)}"
-        console.print(told, soft_wrap=True, highlight=False)
-    for one in publishing.repeats:
-        told = f"{clean((one.key or b'').decode())} is there already"
-        console.print(told, soft_wrap=True, highlight=False)
+    for record in publishing.written:
+        description = (
+            f"[green]published[/] {clean((record.key or b'').decode())} at {clean(record.decision_id)}"
+        )
+        console.print(description, soft_wrap=True, highlight=False)
+    for repeat in publishing.repeats:
+        description = f"{clean((repeat.key or b'').decode())} is there already"
+        console.print(description, soft_wrap=True, highlight=False)
     if publishing.refused:
         console.print("nothing was written" if not publishing.written else "[red]written, but refused[/]")
 
 
-def _describe_place(one: InputRecord) -> dict[str, Any]:
-    return {"key": (one.key or b"").decode(), "topic": one.topic, "offset": one.offset}
+def _describe_place(record: InputRecord) -> dict[str, Any]:
+    return {"key": (record.key or b"").decode(), "topic": record.topic, "offset": record.offset}
 
 
 def _describe_refusal(refused: Refused) -> dict[str, str]:

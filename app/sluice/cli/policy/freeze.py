@@ -126,19 +126,23 @@ def register_thaw(cli: typer.Typer) -> None:
 def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
     """End the command if signed entries freeze what nobody knows, and what they do not bring either."""
     read = [read_envelope(value) for value in values]
-    said = [read_statement(REGISTRY, one) for one in read if isinstance(one, Envelope)]
-    entries = [one.document for one in said if isinstance(one, Statement)]
-    brought = {("tenant" if one["kind"] == "org" else one["kind"], one["id"]) for one in entries}
-    asked = [one for one in list_frozen_subjects(entries) if (one.kind, one.id) not in brought]
+    statements = [read_statement(REGISTRY, envelope) for envelope in read if isinstance(envelope, Envelope)]
+    entries = [statement.document for statement in statements if isinstance(statement, Statement)]
+    brought = {("tenant" if entry["kind"] == "org" else entry["kind"], entry["id"]) for entry in entries}
+    asked = [
+        subject for subject in list_frozen_subjects(entries) if (subject.kind, subject.id) not in brought
+    ]
     if not asked:
         return
     settings, registry = require_settings(), require_policy(REGISTRY).registry
     sessions = {
-        one.id
-        for one in asked
-        if one.kind == "session" and require_broker(_is_session(settings, one.id), CANNOT_PUBLISH)
+        subject.id
+        for subject in asked
+        if subject.kind == "session" and require_broker(_is_session(settings, subject.id), CANNOT_PUBLISH)
     }
-    unknown = [message for one in asked if (message := describe_unknown(registry, one, sessions)) is not None]
+    unknown = [
+        message for subject in asked if (message := describe_unknown(registry, subject, sessions)) is not None
+    ]
     if unknown:
         stop("\n".join([*unknown, "nothing was written; --yes publishes it all the same"]), WRONG)
 
@@ -183,16 +187,16 @@ async def carry_out(settings: Settings, order: FreezeOrder, signer: SigningKey) 
 
     publishing = Publishing(settings, choose, (REGISTRY,))
     await publishing.publish()
-    written = [(one.key or b"").decode() for one in publishing.written]
+    written = [(record.key or b"").decode() for record in publishing.written]
     return FreezeOutcome(written, [*unknown_to_all, *map(str, publishing.refused)])
 
 
 def _print(order: FreezeOrder, written: list[str], refused: list[str], *, as_json: bool) -> None:
     if as_json:
         print_json({"written": written, "refused": refused})
-    for one in refused:
+    for refusal in refused:
         hint = "" if order.unknown_too or not order.active else " (--yes: nobody need know it)"
-        errors.print(f"[red]refused[/] {clean(one)}{hint}", soft_wrap=True, highlight=False)
+        errors.print(f"[red]refused[/] {clean(refusal)}{hint}", soft_wrap=True, highlight=False)
     done = "frozen" if order.active else "thawed"
     for entry in () if as_json or refused else written:
         message = f"[green]{done}[/] {clean(str(order.subject))}: {clean(entry)} is in force"

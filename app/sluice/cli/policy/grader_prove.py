@@ -95,13 +95,15 @@ async def _run(golden: GoldenSet, settings: Settings) -> GoldenRun:
     if model is None:
         raise GoldenSetError("no key is set: ANTHROPIC_API_KEY, or grader.api_key")
     try:  # without the kept answers of a worker
-        return await run_golden_set(golden, {name: PromptedPort(one, model) for name, one in PROMPTS.items()})
+        return await run_golden_set(
+            golden, {name: PromptedPort(prompt, model) for name, prompt in PROMPTS.items()}
+        )
     finally:
         await model.close()
 
 
 def _print(golden: GoldenSet, run: GoldenRun, spec: dict[str, object]) -> None:
-    flipped = {one.id for one in run.list_flips(golden.cases)}
+    flipped = {flip.id for flip in run.list_flips(golden.cases)}
     console.print(
         f"{run.model}: {count_noun(len(golden.cases), 'case')}, agreement {spec['agreement']}, "
         f"{len(flipped)} turned round, p50 {spec['p50_ms']} ms, p99 {spec['p99_ms']} ms",

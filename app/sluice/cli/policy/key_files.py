@@ -86,8 +86,8 @@ def cosign(
     keys = require_private_keys(key)
     signed = [_cosign_envelope(value, keys) for value in require_envelopes(file)]
     write_or_stop(out or file, [envelope.encode() for envelope, _ in signed])
-    for envelope, said in signed:
-        console.print(f"[green]signed[/] {_describe(envelope, said)}", soft_wrap=True, highlight=False)
+    for envelope, statement in signed:
+        console.print(f"[green]signed[/] {_describe(envelope, statement)}", soft_wrap=True, highlight=False)
 
 
 def _cosign_envelope(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope, Statement]:
@@ -98,19 +98,19 @@ def _cosign_envelope(value: bytes, keys: Sequence[SigningKey]) -> tuple[Envelope
     except EnvelopeError as error:
         stop(str(error), WRONG)
     topics = [topic for topic, types in CARRIED.items() if envelope.payload_type in types]
-    said = (
+    statement = (
         read_statement(topics[0], envelope) if topics else stop("not an envelope of a control topic", WRONG)
     )
-    if isinstance(said, Reason):
-        stop(f"{said.path}: {said.message}", WRONG)
-    return envelope, said
+    if isinstance(statement, Reason):
+        stop(f"{statement.path}: {statement.message}", WRONG)
+    return envelope, statement
 
 
-def _describe(envelope: Envelope, said: Statement) -> str:
+def _describe(envelope: Envelope, statement: Statement) -> str:
     signatures = count_noun(len(envelope.signatures), "signature")
-    rationale = said.document.get("rationale")
+    rationale = statement.document.get("rationale")
     why = f"\n  rationale: {clean(rationale)}" if rationale else ""
-    return f"{clean(said.key)} {said.hash}: {signatures}{why}"
+    return f"{clean(statement.key)} {statement.hash}: {signatures}{why}"
 
 
 FOLDER_OF_OWNER = 0o700
@@ -172,7 +172,7 @@ def require_private_keys(paths: Iterable[Path]) -> list[SigningKey]:
 def find_work_tree(folder: Path) -> Path | None:
     """The git work tree that a folder lies in, existing or not."""
     above = folder.resolve()
-    return next((one for one in (above, *above.parents) if (one / ".git").exists()), None)
+    return next((path for path in (above, *above.parents) if (path / ".git").exists()), None)
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

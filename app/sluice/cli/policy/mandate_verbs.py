@@ -125,8 +125,8 @@ def issue(  # noqa: PLR0913 - an option each
         print_json({"digest": digest, "mandate": mandate})
     else:
         where = f"until {clean(mandate['until'])} in session {clean(session)}"
-        told = f"[green]it counts[/] {where}: {clean(digest)}"
-        console.print(told, soft_wrap=True, highlight=False)
+        description = f"[green]it counts[/] {where}: {clean(digest)}"
+        console.print(description, soft_wrap=True, highlight=False)
 
 
 @cli.command("show")
@@ -142,21 +142,21 @@ def show(
     Exit codes: 0 shown, 1 there is none, 2 could not do it.
     """
     wanted = _read_name(name)
-    found = [
-        one
-        for one in _read_recorded()
-        if wanted in (one["mandate"]["digest"], one["session_id"], one["agent_id"])
+    mandates = [
+        mandate
+        for mandate in _read_recorded()
+        if wanted in (mandate["mandate"]["digest"], mandate["session_id"], mandate["agent_id"])
     ]
-    if not found:
+    if not mandates:
         stop(f"no mandate of {name} is in the ledger", WRONG)
     registry = require_policy(REGISTRY).registry
     now_ms = read_clock_ms()
-    states = [_describe_state(registry, one, now_ms) for one in found]
+    states = [_describe_state(registry, mandate, now_ms) for mandate in mandates]
     if as_json:
-        print_json([{**one, "state": state} for one, state in zip(found, states, strict=True)])
+        print_json([{**mandate, "state": state} for mandate, state in zip(mandates, states, strict=True)])
         return
-    for one, state in zip(found, states, strict=True):
-        _print_mandate(one, state)
+    for recorded, state in zip(mandates, states, strict=True):
+        _print_mandate(recorded, state)
 
 
 @cli.command("revoke")
@@ -198,13 +198,13 @@ def revoke(
 
 
 def _find_tenant(digest: str) -> str:
-    found = (
-        str(one["tenant_id"])
-        for one in _read_recorded()
-        if digest in [scope["digest"] for scope in one["mandate"]["scopes"]]
+    tenants = (
+        str(recorded["tenant_id"])
+        for recorded in _read_recorded()
+        if digest in [scope["digest"] for scope in recorded["mandate"]["scopes"]]
     )
     unknown = f"the ledger has no mandate {digest}; --tenant revokes it all the same"
-    return next(found, None) or stop(unknown, WRONG)
+    return next(tenants, None) or stop(unknown, WRONG)
 
 
 async def _publish(settings: Settings, mandate: dict[str, Any], wait_s: float) -> str:
@@ -227,33 +227,33 @@ def _read_json(path: Path) -> Any:
         stop(f"{path} is no JSON: {error}")
 
 
-def _read_values(given: list[str]) -> dict[str, str]:
-    found = dict(one.partition("=")[::2] for one in given)
-    if not all("=" in one for one in given):
+def _read_values(texts: list[str]) -> dict[str, str]:
+    values = dict(pair.partition("=")[::2] for pair in texts)
+    if not all("=" in pair for pair in texts):
         stop("give each value as SLOT=TEXT")
-    return found
+    return values
 
 
-def _read_name(given: str) -> str:
+def _read_name(text: str) -> str:
     """A digest for the file of a mandate; anything else as it is."""
-    path = Path(given)
-    if _DIGEST.fullmatch(given) is None and path.is_file():
+    path = Path(text)
+    if _DIGEST.fullmatch(text) is None and path.is_file():
         mandate = _read_json(path)
-        return compute_mandate_digest(mandate) if isinstance(mandate, dict) else given
-    return given
+        return compute_mandate_digest(mandate) if isinstance(mandate, dict) else text
+    return text
 
 
 def _read_recorded() -> list[dict[str, Any]]:
     """Every mandate in the ledger, the oldest first."""
-    found: list[dict[str, Any]] = []
+    recorded: list[dict[str, Any]] = []
 
     def take(value: bytes | None) -> None:
         record = parse(value) if value is not None and SCHEMA in value else None
         if isinstance(record, dict) and record["schema"] == SCHEMA.decode():
-            found.append(record)
+            recorded.append(record)
 
     read_broker([SESSION_EVENTS], take)
-    return sorted(found, key=lambda one: str(one["decided_at"]))
+    return sorted(recorded, key=lambda mandate: str(mandate["decided_at"]))
 
 
 def _describe_state(registry: Registry, recorded: dict[str, Any], now_ms: int) -> str:
@@ -278,7 +278,7 @@ def _print_mandate(recorded: dict[str, Any], state: str) -> None:
         count = f", {tool['count']} times at most" if "count" in tool else ""
         condition = f" if {clean(tool['condition'])}" if "condition" in tool else ""
         print_line(f"  tool: {clean(tool['tool'])}{condition}{count}")
-    for one in own["destinations"]:
-        print_line(f"  destination: {clean(one)}")
+    for destination in own["destinations"]:
+        print_line(f"  destination: {clean(destination)}")
     for scope in above:
         print_line(f"  within {clean(scope['digest'])} of {clean(scope['agent_id'])}")

@@ -81,12 +81,12 @@ def list_people(file: File = None, as_json: AsJson = False) -> None:
     """
     people = _read(_find_path(file)).people
     if as_json:
-        print_json([one.model_dump(exclude={"hash"}) for one in people])
+        print_json([person.model_dump(exclude={"hash"}) for person in people])
         return
     table = Table("name", "tenant", "approver", "roles", "added", "revoked", box=None, pad_edge=False)
-    for one in people:
-        who = (one.name, one.tenant_id, one.approver_id, ", ".join(one.roles))
-        table.add_row(*map(clean, (*who, one.created_at, one.revoked_at or "")))
+    for account in people:
+        who = (account.name, account.tenant_id, account.approver_id, ", ".join(account.roles))
+        table.add_row(*map(clean, (*who, account.created_at, account.revoked_at or "")))
     console.print(table)
 
 
@@ -100,11 +100,13 @@ def revoke(name: Annotated[str, typer.Argument(metavar="NAME")], file: File = No
     path = _find_path(file)
     with open_for_writing(path) as write:
         document = _read(path)
-        found = next((one for one in document.people if one.name == name and one.revoked_at is None), None)
-        if found is None:
+        account = next(
+            (person for person in document.people if person.name == name and person.revoked_at is None), None
+        )
+        if account is None:
             stop(f"{name}: nobody of this name may log in", WRONG)
-        ended = found.model_copy(update={"revoked_at": read_clock()})
-        people = [ended if one is found else one for one in document.people]
+        ended = account.model_copy(update={"revoked_at": read_clock()})
+        people = [ended if person is account else person for person in document.people]
         write(document.model_copy(update={"people": people}))
     console.print(f"[green]revoked[/] {clean(name)}", highlight=False)
 
@@ -135,7 +137,7 @@ def _ask_password() -> str:
 
 
 def _stop_if_taken(document: PeopleFile, name: str) -> None:
-    if any(one.name == name and one.revoked_at is None for one in document.people):
+    if any(person.name == name and person.revoked_at is None for person in document.people):
         stop(f"{name}: somebody of this name may log in already", WRONG)
 
 

@@ -52,7 +52,7 @@ def accept_loss(
     reduced = require_policy()
     now = collect_contents(list_entries_in_force(reduced, BUNDLES, REGISTRY))
     reading = require_broker(read_recorded(settings), "cannot read what the workers recorded: {}")
-    lost = sorted({entry for one in reading.values() for entry in find_loss(one, now)})
+    lost = sorted({entry for contents in reading.values() for entry in find_loss(contents, now)})
     if not lost:
         stop("nothing is missing of what the workers had in force", WRONG)
     if len(lost) > MOST_LOST:
@@ -61,8 +61,8 @@ def accept_loss(
     write_entry_or_stop(
         out, make_loss_entry(lost, reason, settings.policy.installation, [now, *reading.values()])
     )
-    for one in lost:
-        console.print(f"[red]missing[/] {clean(str(one))}", soft_wrap=True, highlight=False)
+    for difference in lost:
+        console.print(f"[red]missing[/] {clean(str(difference))}", soft_wrap=True, highlight=False)
     signed = f"{out}.signed"
     console.print(
         f"[green]written[/] {clean(str(out))}; next, by two approvers:\n"
@@ -84,13 +84,13 @@ async def read_recorded(settings: Settings) -> dict[int, PolicyContents]:
 
 
 def make_loss_entry(
-    lost: list[EditionDifference], reason: str, installation: str, known: Iterable[PolicyContents]
+    lost: list[EditionDifference], reason: str, installation: str, registered: Iterable[PolicyContents]
 ) -> dict[str, Any]:
-    """The entry that accepts the loss. `known`: what the topics hold and the workers recorded; it is newer
-    than each acceptance of the same loss that they had."""
-    named = [_describe_difference(one) for one in lost]
+    """The entry that accepts the loss. `registered`: what the topics hold and the workers recorded; it is
+    newer than each acceptance of the same loss that they had."""
+    named = [_describe_difference(difference) for difference in lost]
     entry_id = f"loss-{digest(named)[_ID_DIGITS]}"
-    used = (one.used.get(f"{POLICY_LOSS}/{entry_id}", 0) for one in known)
+    used = (contents.used.get(f"{POLICY_LOSS}/{entry_id}", 0) for contents in registered)
     return {
         "kind": POLICY_LOSS,
         "id": entry_id,
@@ -100,8 +100,12 @@ def make_loss_entry(
     }
 
 
-def _describe_difference(one: EditionDifference) -> dict[str, Any]:
-    return {"entry": one.name, **_describe_side("before", one.before), **_describe_side("now", one.now)}
+def _describe_difference(difference: EditionDifference) -> dict[str, Any]:
+    return {
+        "entry": difference.name,
+        **_describe_side("before", difference.before),
+        **_describe_side("now", difference.now),
+    }
 
 
 def _describe_side(name: str, edition: Edition | None) -> dict[str, Any]:

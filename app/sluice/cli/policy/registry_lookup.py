@@ -48,14 +48,15 @@ def list_entries(
 
     Exit codes: 0 shown, 2 could not do it.
     """
-    found = list_entries_in_force(require_policy(REGISTRY), REGISTRY)
-    found = sorted(
-        (one for one in found if kind in (None, one.kind)), key=lambda one: (one.kind, one.said.id)
+    entries = list_entries_in_force(require_policy(REGISTRY), REGISTRY)
+    entries = sorted(
+        (entry for entry in entries if kind in (None, entry.kind)),
+        key=lambda entry: (entry.kind, entry.said.id),
     )
     if as_json:
-        print_json([_build_fields(one) for one in found])
-    elif found:
-        console.print(_build_table(found))
+        print_json([_build_fields(entry) for entry in entries])
+    elif entries:
+        console.print(_build_table(entries))
     else:
         console.print("nothing is in force" if kind is None else f"no {clean(kind)} is in force")
 
@@ -76,17 +77,19 @@ def show(name: Named = None, as_json: AsJson = False) -> None:
     if name is None:
         stop("give a name: KIND/ID, or an ID; `sluice registry list` shows them")
     reduced = require_policy(REGISTRY)
-    found = _find_named(reduced, name)
-    if not found:
+    entries = _find_named(reduced, name)
+    if not entries:
         stop(f"{name}: nothing of this name is in force; `sluice registry list` shows what is", WRONG)
-    extracted = _read_extracted(found)
+    extracted = _read_extracted(entries)
     if as_json:
-        specs = ({"spec": one.document["spec"], **_build_constraints(one, extracted)} for one in found)
-        print_json([_build_fields(one) | more for one, more in zip(found, specs, strict=True)])
+        specs = (
+            {"spec": entry.document["spec"], **_build_constraints(entry, extracted)} for entry in entries
+        )
+        print_json([_build_fields(entry) | more for entry, more in zip(entries, specs, strict=True)])
         return
-    for one in found:
-        _show(one, reduced)
-        _print_constraints(_build_constraints(one, extracted).get("constraints"))
+    for accepted_entry in entries:
+        _show(accepted_entry, reduced)
+        _print_constraints(_build_constraints(accepted_entry, extracted).get("constraints"))
 
 
 def log(name: Named = None, as_json: AsJson = False) -> None:
@@ -96,15 +99,15 @@ def log(name: Named = None, as_json: AsJson = False) -> None:
     """
     lines = build_change_log(require_policy(REGISTRY), None, REGISTRY)
     if name is not None:
-        lines = tuple(one for one in lines if name in _list_names(one.name))
+        lines = tuple(line for line in lines if name in _list_names(line.name))
     print_log(lines, as_json=as_json)
 
 
 def _find_named(reduced: ReducedPolicy, name: str) -> list[Accepted]:
     """Find the entries in force under this name; with a revision that one, whether it is in force or not."""
     if _REVISION.search(name):
-        return [one for one in reduced.entries.values() if name == one.key]
-    return [one for one in list_entries_in_force(reduced, REGISTRY) if name in _list_names(one.key)]
+        return [entry for entry in reduced.entries.values() if name == entry.key]
+    return [entry for entry in list_entries_in_force(reduced, REGISTRY) if name in _list_names(entry.key)]
 
 
 def _list_names(key: str) -> tuple[str, str, str]:
@@ -113,19 +116,19 @@ def _list_names(key: str) -> tuple[str, str, str]:
     return key, whole, whole.partition("/")[2]
 
 
-def _is_lifted(one: Accepted) -> bool:
-    return one.document["spec"].get("active") is False
+def _is_lifted(entry: Accepted) -> bool:
+    return entry.document["spec"].get("active") is False
 
 
-def _build_fields(one: Accepted) -> dict[str, Any]:
+def _build_fields(entry: Accepted) -> dict[str, Any]:
     return {
-        "name": one.key,
-        "state": LIFTED if _is_lifted(one) else "in force",
-        "since": rfc3339(one.at_ms),
-        "approvers": sorted(one.approvers),
-        "keys": sorted(one.signers),
-        "hash": one.hash,
-        "offset": one.input_record.offset,
+        "name": entry.key,
+        "state": LIFTED if _is_lifted(entry) else "in force",
+        "since": rfc3339(entry.at_ms),
+        "approvers": sorted(entry.approvers),
+        "keys": sorted(entry.signers),
+        "hash": entry.hash,
+        "offset": entry.input_record.offset,
     }
 
 
@@ -133,7 +136,7 @@ class _Extracted:
     """The newest extraction of each entry, by the entry's key, in the verdicts that are taken."""
 
     def __init__(self, entries: Iterable[Accepted]) -> None:
-        self._hashes = {one.key: one.hash for one in entries}
+        self._hashes = {entry.key: entry.hash for entry in entries}
         self.newest: dict[str, dict[str, Any]] = {}
 
     def take(self, value: bytes | None) -> None:
@@ -147,92 +150,93 @@ class _Extracted:
                 self._keep(key, verdict, output)
 
     def _keep(self, key: str, verdict: dict[str, Any], output: dict[str, Any]) -> None:
-        found = EXTRACT.read(output["payload"]) if output["port"] == EXTRACTION_PORT else None
-        known = self.newest.get(key)
-        if found is None or (known is not None and verdict["decided_at"] < known["decided_at"]):
+        extraction = EXTRACT.read(output["payload"]) if output["port"] == EXTRACTION_PORT else None
+        newest = self.newest.get(key)
+        if extraction is None or (newest is not None and verdict["decided_at"] < newest["decided_at"]):
             return
         self.newest[key] = {
             "source": "model",
-            "texts": found.constraints,
-            "model": found.model,
-            "prompt_version": found.prompt_version,
+            "texts": extraction.constraints,
+            "model": extraction.model,
+            "prompt_version": extraction.prompt_version,
             "verdict_id": verdict["verdict_id"],
             "decided_at": verdict["decided_at"],
         }
 
 
-def _is_read_by_a_model(one: Accepted) -> bool:
-    spec = one.document["spec"]
-    return one.kind == "agent" and spec.get("constraints") is None and spec.get("system_prompt") is not None
+def _is_read_by_a_model(entry: Accepted) -> bool:
+    spec = entry.document["spec"]
+    return entry.kind == "agent" and spec.get("constraints") is None and spec.get("system_prompt") is not None
 
 
-def _read_extracted(found: list[Accepted]) -> dict[str, dict[str, Any]]:
+def _read_extracted(entries: list[Accepted]) -> dict[str, dict[str, Any]]:
     """Read what models extracted under these revisions, from the verdicts since the first of them."""
-    sought = [one for one in found if _is_read_by_a_model(one)]
+    sought = [entry for entry in entries if _is_read_by_a_model(entry)]
     if not sought:
         return {}
     extracted = _Extracted(sought)
-    since_ms = min(one.at_ms for one in sought) - _CLOCKS_APART_MS
+    since_ms = min(entry.at_ms for entry in sought) - _CLOCKS_APART_MS
     read_broker([VERDICTS], extracted.take, max(0, since_ms))
     return extracted.newest
 
 
-def _build_constraints(one: Accepted, extracted: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _build_constraints(entry: Accepted, extracted: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The field `constraints` of an agent; null: it has none, or no model has read its prompt yet."""
-    if one.kind != "agent":
+    if entry.kind != "agent":
         return {}
-    signed = one.document["spec"].get("constraints")
+    signed = entry.document["spec"].get("constraints")
     if signed is not None:
         return {"constraints": {"source": "signed", "texts": signed}}
-    return {"constraints": extracted.get(one.key, {"source": None} if _is_read_by_a_model(one) else None)}
+    return {"constraints": extracted.get(entry.key, {"source": None} if _is_read_by_a_model(entry) else None)}
 
 
-def _print_constraints(said: dict[str, Any] | None) -> None:
-    if said is None:
+def _print_constraints(constraints: dict[str, Any] | None) -> None:
+    if constraints is None:
         return
-    if said["source"] is None:
-        told = "no verdict since then has the constraints of its system prompt"
-    elif said["source"] == "signed":
-        told = "constraints, as they were signed:"
+    if constraints["source"] is None:
+        description = "no verdict since then has the constraints of its system prompt"
+    elif constraints["source"] == "signed":
+        description = "constraints, as they were signed:"
     else:
-        told = (
-            f"constraints, as {clean(said['model'])} found them in its system prompt (prompt version "
-            f"{clean(said['prompt_version'])}; {clean(said['verdict_id'])}, {clean(said['decided_at'])}):"
+        description = (
+            f"constraints, as {clean(constraints['model'])} found them in its system prompt (prompt version "
+            f"{clean(constraints['prompt_version'])}; {clean(constraints['verdict_id'])}, "
+            f"{clean(constraints['decided_at'])}):"
         )
-    console.print(f"  {told}", highlight=False, soft_wrap=True)
-    for number, text in enumerate(said.get("texts", ()), 1):
+    console.print(f"  {description}", highlight=False, soft_wrap=True)
+    for number, text in enumerate(constraints.get("texts", ()), 1):
         console.print(f"  {number}. {clean(text)}", highlight=False, soft_wrap=True)
 
 
-def _build_table(found: list[Accepted]) -> Table:
+def _build_table(entries: list[Accepted]) -> Table:
     """Names fold, nothing else does."""
     columns = (Column(name, no_wrap=True) for name in ("since", "by"))
     table = Table(Column("entry", overflow="fold"), *columns, box=None, pad_edge=False)
-    for one in found:
-        state = f" [yellow]{LIFTED}[/]" if _is_lifted(one) else ""
-        since = rfc3339(one.at_ms).partition(".")[0].replace("T", " ")
+    for entry in entries:
+        state = f" [yellow]{LIFTED}[/]" if _is_lifted(entry) else ""
+        since = rfc3339(entry.at_ms).partition(".")[0].replace("T", " ")
         table.add_row(
-            f"{clean(one.key)}{state}",
+            f"{clean(entry.key)}{state}",
             since,
-            clean(describe_signers(one.kind, sorted(one.approvers))),
+            clean(describe_signers(entry.kind, sorted(entry.approvers))),
         )
     return table
 
 
-def _show(one: Accepted, reduced: ReducedPolicy) -> None:
-    in_force = one.hash in {each.hash for each in list_entries_in_force(reduced, REGISTRY)}
-    state = LIFTED if _is_lifted(one) else "in force" if in_force else "replaced"
-    by = clean(describe_signers(one.kind, sorted(one.approvers)))
+def _show(entry: Accepted, reduced: ReducedPolicy) -> None:
+    in_force = entry.hash in {each.hash for each in list_entries_in_force(reduced, REGISTRY)}
+    state = LIFTED if _is_lifted(entry) else "in force" if in_force else "replaced"
+    by = clean(describe_signers(entry.kind, sorted(entry.approvers)))
     console.print(
-        f"[bold]{clean(one.key)}[/] {state} since {rfc3339(one.at_ms)}, signed by {by}", soft_wrap=True
+        f"[bold]{clean(entry.key)}[/] {state} since {rfc3339(entry.at_ms)}, signed by {by}", soft_wrap=True
     )
-    console.print(f"  {one.hash}", highlight=False, soft_wrap=True)
-    for line in orjson.dumps(one.document["spec"], option=orjson.OPT_INDENT_2).decode().splitlines():
+    console.print(f"  {entry.hash}", highlight=False, soft_wrap=True)
+    for line in orjson.dumps(entry.document["spec"], option=orjson.OPT_INDENT_2).decode().splitlines():
         console.print(f"  {clean(line)}", highlight=False, soft_wrap=True)
     others = [
-        each for each in reduced.entries.values() if _list_names(each.key)[1] == _list_names(one.key)[1]
+        each for each in reduced.entries.values() if _list_names(each.key)[1] == _list_names(entry.key)[1]
     ]
     for each in sorted(others, key=lambda other: other.said.revision):
-        if each.hash != one.hash:
+        if each.hash != entry.hash:
             message = f"  revision {each.said.revision} since {rfc3339(each.at_ms)}"
             console.print(message, highlight=False, soft_wrap=True)

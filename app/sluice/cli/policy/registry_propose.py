@@ -55,25 +55,25 @@ def propose(
 
     Exit codes: 0 drafted, 1 there is nothing to draft, 2 could not do it.
     """
-    settings, reduced, seen = require_settings(), require_policy(), ObservedTools()
+    settings, reduced, tools = require_settings(), require_policy(), ObservedTools()
     bundle = reduced.bundles.get(settings.policy.default_bundle)
     if bundle is None:
         stop(f"the bundle {settings.policy.default_bundle} is not in force: `sluice bundle publish`")
-    read_or_stop([VERDICTS], {_VERDICT: seen.take}, from_)
+    read_or_stop([VERDICTS], {_VERDICT: tools.take}, from_)
     try:
-        files = [read_proxy_file(one) for one in config or ()]
+        files = [read_proxy_file(path) for path in config or ()]
     except ProxyFileError as error:
         stop(str(error))
-    names = {(one.server, tool): registered for one in files for tool, registered in one.tools.items()}
+    names = {(file.server, tool): registered for file in files for tool, registered in file.tools.items()}
     listed = {} if pins is None else _read_definitions(pins.expanduser(), names)
-    hints = {name: one.get("annotations") or {} for name, one in listed.items()}
-    schemas = {name: one.get("inputSchema") or {} for name, one in listed.items()}
-    drafts = make_drafts(bundle, reduced.registry, load_tool_words(WORDS), seen.tools, hints, schemas)
+    hints = {name: value.get("annotations") or {} for name, value in listed.items()}
+    schemas = {name: value.get("inputSchema") or {} for name, value in listed.items()}
+    drafts = make_drafts(bundle, reduced.registry, load_tool_words(WORDS), tools.tools, hints, schemas)
     if not drafts:
         stop("every tool that is known here has a tier, or nothing speaks for another one", WRONG)
-    _write(out, [one.entry for one in drafts])
+    _write(out, [draft.entry for draft in drafts])
     if as_json:
-        print_json([{**one.entry, "why": one.why} for one in drafts])
+        print_json([{**draft.entry, "why": draft.why} for draft in drafts])
     else:
         console.print(_build_table(drafts))
         entries = count_noun(len(drafts), "entry", "entries")
@@ -89,7 +89,7 @@ def _read_definitions(
 
     `names`: of tools that have another one there than "SERVER.TOOL", by server and tool.
     """
-    found: dict[str, Mapping[str, Any]] = {}
+    tools: dict[str, Mapping[str, Any]] = {}
     for server in list_servers(folder):
         try:
             definitions = Pins(folder, server).read_recorded()
@@ -99,8 +99,8 @@ def _read_definitions(
             tool = read_tool(key)
             if tool is not None and isinstance(definition, dict):
                 name = names.get((server, tool), f"{server}.{tool}")
-                found[name] = definition
-    return found
+                tools[name] = definition
+    return tools
 
 
 def _write(out: Path, entries: Sequence[dict[str, Any]]) -> None:
@@ -118,9 +118,12 @@ def _build_table(drafts: Sequence[ToolDraft]) -> Table:
     table = Table(
         tool, Column("tier", no_wrap=True), Column("type", no_wrap=True), why, box=None, pad_edge=False
     )
-    for one in drafts:
-        spec = one.entry["spec"]
+    for draft in drafts:
+        spec = draft.entry["spec"]
         table.add_row(
-            *(clean(cell or "-") for cell in (one.entry["id"], spec["tier"], spec["action_type"], one.why))
+            *(
+                clean(cell or "-")
+                for cell in (draft.entry["id"], spec["tier"], spec["action_type"], draft.why)
+            )
         )
     return table

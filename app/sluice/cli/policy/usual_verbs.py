@@ -69,10 +69,12 @@ def forget(
     Exit codes: 0 drafted, 2 could not do it.
     """
     entries = list_entries_in_force(require_policy(REGISTRY), REGISTRY)
-    known = next((one.said for one in entries if (one.kind, one.said.id) == ("agent", agent)), None)
-    if known is None:
+    statement = next(
+        (entry.said for entry in entries if (entry.kind, entry.said.id) == ("agent", agent)), None
+    )
+    if statement is None:
         stop(f"no agent is in force under {agent}")
-    written = known.document
+    written = statement.document
     spec = {**written["spec"], "usual_since": rfc3339(time.time_ns() // 1_000_000)}
     write_entry_or_stop(out, {**written, "revision": written["revision"] + 1, "spec": spec})
     sign = f"sluice registry sign {clean(out)} --key APPROVER.pem --out SIGNED"
@@ -98,14 +100,14 @@ def backtest(
     span_ms = parse_span(since)
     if span_ms is None:
         stop(f"no span: {since}; it is like 12h or 7d")
-    found = DestinationQuestions(time.time_ns() // 1_000_000 - span_ms)
-    sinks = {VERDICT: found.take_verdict, RESOLVED: found.take_end}
+    questions = DestinationQuestions(time.time_ns() // 1_000_000 - span_ms)
+    sinks = {VERDICT: questions.take_verdict, RESOLVED: questions.take_end}
     read_or_stop([VERDICTS, ESCALATIONS], sinks, from_)
-    if not found.counts:
+    if not questions.counts:
         stop(
             "the gate destinations looked at no action: no tool has roles, or no bundle names the gate", WRONG
         )
-    rows = [_describe_questions(found, *one) for one in sorted(found.counts.items())]
+    rows = [_describe_questions(questions, *question) for question in sorted(questions.counts.items())]
     if as_json:
         print_json(rows)
         return
@@ -116,7 +118,7 @@ def backtest(
 
 
 def _describe_questions(
-    found: DestinationQuestions, name: tuple[str, str], count: QuestionCount
+    questions: DestinationQuestions, name: tuple[str, str], count: QuestionCount
 ) -> dict[str, Any]:
     origins = ", ".join(f"{origin} {times}" for origin, times in sorted(count.origins.items()))
     return {
@@ -124,7 +126,7 @@ def _describe_questions(
         "tool": name[1],
         "judged": count.judged,
         "would_ask": count.asked,
-        "a_day": round(found.count_a_day(count), 1),
+        "a_day": round(questions.count_a_day(count), 1),
         "approved": count.approved,
         "denied": count.denied,
         "blocked": count.blocked,
@@ -147,8 +149,8 @@ def _read_counts(agent: str) -> list[dict[str, Any]]:
     names = list_real_names(settings)
     topics = {names[USUAL_DESTINATIONS]: USUAL_DESTINATIONS}
     require_broker(read_values(settings.kafka.connection, topics, take))
-    used = [one for one in counts.values() if one["times"] or one.get("known_until")]
-    return sorted(used, key=lambda one: (-_find_newest(one), one["fingerprint"]))
+    used = [count for count in counts.values() if count["times"] or count.get("known_until")]
+    return sorted(used, key=lambda count: (-_find_newest(count), count["fingerprint"]))
 
 
 def _find_newest(count: dict[str, Any]) -> int:
@@ -167,8 +169,8 @@ def _build_table(counts: Sequence[dict[str, Any]]) -> Table:
         box=None,
         pad_edge=False,
     )
-    for one in counts:
-        cells = (one["tool"], one["role"], one["fingerprint"], one["times"], one["days"])
-        moments = (one["last_at"], one.get("known_until"))
+    for count in counts:
+        cells = (count["tool"], count["role"], count["fingerprint"], count["times"], count["days"])
+        moments = (count["last_at"], count.get("known_until"))
         table.add_row(*map(clean, map(str, cells)), *(rfc3339(at) if at else "" for at in moments))
     return table

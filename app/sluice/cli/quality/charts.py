@@ -33,44 +33,44 @@ _ROW, _BAR, _WIDE = 58.0, 20.0, 372.0
 def draw_coverage(tiers: Sequence[Coverage]) -> str:
     """A bar for each tier; one that no store reported for is empty and says so."""
     description = "; ".join(
-        f"{one.tier}: {format_percent(one.rate)}, {describe_standing(one)}" for one in tiers
+        f"{tier.tier}: {format_percent(tier.rate)}, {describe_standing(tier)}" for tier in tiers
     )
     height = _ROW * len(tiers) + 16
     chart = OutcomeChart("coverage", "Coverage by tier", description, WIDTH, height)
     return chart.draw(
-        *(_draw_row(one, number * _ROW) for number, one in enumerate(tiers)), _draw_scale(height)
+        *(_draw_row(tier, number * _ROW) for number, tier in enumerate(tiers)), _draw_scale(height)
     )
 
 
-def describe_standing(one: Coverage) -> str:
+def describe_standing(coverage: Coverage) -> str:
     """Describe how a tier stands against its target, in words and a sign."""
-    if one.rate.rate is None:
+    if coverage.rate.rate is None:
         return "nothing reported"
-    if one.target is None:
+    if coverage.target is None:
         return "no target"
-    return f"▲ below {one.target:.0%}" if one.short else "✓ on target"
+    return f"▲ below {coverage.target:.0%}" if coverage.short else "✓ on target"
 
 
-def _draw_row(one: Coverage, top: float) -> str:
-    share = one.rate.rate or 0.0
-    kind = "c-short" if one.short else "c-none" if one.target is None else "c-met"
-    hint = write_element("title", f"{one.rate.part:,} of {one.rate.whole:,}")
-    label = write_element("text", escape_text(one.tier), x=0, y=top + 13, class_="label")
+def _draw_row(coverage: Coverage, top: float) -> str:
+    share = coverage.rate.rate or 0.0
+    kind = "c-short" if coverage.short else "c-none" if coverage.target is None else "c-met"
+    hint = write_element("title", f"{coverage.rate.part:,} of {coverage.rate.whole:,}")
+    label = write_element("text", escape_text(coverage.tier), x=0, y=top + 13, class_="label")
     description = (
-        f"{format_percent(one.rate)} · {describe_standing(one)}"
-        if one.rate.rate is not None
-        else describe_standing(one)
+        f"{format_percent(coverage.rate)} · {describe_standing(coverage)}"
+        if coverage.rate.rate is not None
+        else describe_standing(coverage)
     )
     value = write_element("text", description, x=WIDTH, y=top + 13, class_="value", text_anchor="end")
     track = write_element("rect", x=0, y=top + 24, width=_WIDE, height=_BAR, class_="track")
     bar = write_element("rect", hint, x=0, y=top + 24, width=share * _WIDE, height=_BAR, class_=kind)
-    return write_element("g", label, value, track, bar, _draw_target(one, top))
+    return write_element("g", label, value, track, bar, _draw_target(coverage, top))
 
 
-def _draw_target(one: Coverage, top: float) -> str:
-    if one.target is None:
+def _draw_target(coverage: Coverage, top: float) -> str:
+    if coverage.target is None:
         return ""
-    x = one.target * _WIDE
+    x = coverage.target * _WIDE
     line = write_element("line", x1=x, x2=x, y1=top + 19, y2=top + 24 + _BAR + 4, class_="target")
     flag = write_element("path", d=f"M{x:g} {top + 19:g}l7 3.5l-7 3.5z", class_="target-flag")
     return line + flag
@@ -134,11 +134,11 @@ def _arrange(*cards: str) -> str:
 
 def _find_largest(report: QualityReport, most: int) -> list[tuple[str, Figures]]:
     """The classes with most decisions, the largest first."""
-    return sorted(report.by_class.items(), key=lambda one: (-one[1].decisions, one[0]))[:most]
+    return sorted(report.by_class.items(), key=lambda row: (-row[1].decisions, row[0]))[:most]
 
 
 def _draw_classes(report: QualityReport) -> str:
-    counts = {name: one.outcomes for name, one in _find_largest(report, MOST_CLASSES)}
+    counts = {name: figures.outcomes for name, figures in _find_largest(report, MOST_CLASSES)}
     note = "Share of each outcome; on the right the number of decisions."
     title = "Outcomes by content class"
     return write_card(
@@ -150,22 +150,26 @@ def _draw_classes(report: QualityReport) -> str:
 
 
 def _draw_hidden(report: QualityReport) -> str:
-    known = {
-        name: one.would_have_been
-        for name, one in _find_largest(report, MOST_CLASSES)
-        if sum(one.would_have_been.values())
+    counted = {
+        name: figures.would_have_been
+        for name, figures in _find_largest(report, MOST_CLASSES)
+        if sum(figures.would_have_been.values())
     }
-    if not known:
+    if not counted:
         return ""
     title = "What enforcing would have said"
     note = "Decisions under flag-only or shadow mode, by the outcome that was held back."
-    return write_card(title, note, write_legend(), draw_by_class("hidden", title, known))
+    return write_card(title, note, write_legend(), draw_by_class("hidden", title, counted))
 
 
 def _draw_trend(report: QualityReport, figure: Figure, days: list[str]) -> str:
-    everything = TrendLine("everything", {day: one.rates[figure.name] for day, one in report.by_day.items()})
+    everything = TrendLine(
+        "everything", {day: figures.rates[figure.name] for day, figures in report.by_day.items()}
+    )
     least = report.overall.decisions * LEAST_SHARE
-    drawn_classes = [name for name, one in _find_largest(report, MOST_LINES) if one.decisions >= least]
+    drawn_classes = [
+        name for name, figures in _find_largest(report, MOST_LINES) if figures.decisions >= least
+    ]
     lines = [everything, *(_make_line(report, figure, name) for name in drawn_classes)]
     title = f"{figure.title} by day"
     note = f"{figure.meaning[0].upper()}{figure.meaning[1:]}."
@@ -178,14 +182,16 @@ def _draw_trend(report: QualityReport, figure: Figure, days: list[str]) -> str:
 
 
 def _make_line(report: QualityReport, figure: Figure, name: str) -> TrendLine:
-    known = report.by_day_and_class.items()
-    return TrendLine(name, {day: one.rates[figure.name] for (day, of), one in known if of == name})
+    items = report.by_day_and_class.items()
+    return TrendLine(name, {day: figures.rates[figure.name] for (day, of), figures in items if of == name})
 
 
 def _draw_multiples(report: QualityReport, days: list[str]) -> list[str]:
     drawn = []
     for number, (name, one) in enumerate(_find_largest(report, MOST_MULTIPLES)):
-        figures = {day: found for (day, of), found in report.by_day_and_class.items() if of == name}
+        figures = {
+            day: figures_of_day for (day, of), figures_of_day in report.by_day_and_class.items() if of == name
+        }
         drawing, title = f"days-{number}", f"Outcomes by day: {name}"
         if len(days) == 1:
             chart = draw_by_class(drawing, title, {day: of_day.outcomes for day, of_day in figures.items()})

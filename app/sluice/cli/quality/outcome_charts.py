@@ -34,8 +34,8 @@ def shorten(value: str) -> str:
 
 def write_element(name: str, *inner: str, **attributes: object) -> str:
     """`inner` is markup already; an attribute's underscore is a hyphen, a last one is dropped (class_)."""
-    given = "".join(f' {_spell(key)}="{escape(_write_value(value))}"' for key, value in attributes.items())
-    return f"<{name}{given}>{''.join(inner)}</{name}>"
+    written = "".join(f' {_spell(key)}="{escape(_write_value(value))}"' for key, value in attributes.items())
+    return f"<{name}{written}>{''.join(inner)}</{name}>"
 
 
 def _spell(key: str) -> str:
@@ -91,7 +91,9 @@ _GAP = 0.18
 def write_legend() -> str:
     """A swatch and a word for each outcome, in the order in which they are stacked."""
     return write_element(
-        "ul", *(write_element("li", draw_swatch(one), escape_text(one)) for one in OUTCOMES), class_="legend"
+        "ul",
+        *(write_element("li", draw_swatch(outcome), escape_text(outcome)) for outcome in OUTCOMES),
+        class_="legend",
     )
 
 
@@ -103,7 +105,7 @@ def draw_swatch(outcome: str) -> str:
 
 def draw_by_class(name: str, title: str, counts: Mapping[str, Mapping[str, int]]) -> str:
     """A bar for each name: the share of each outcome in `counts`, as outcome to how often."""
-    description = "; ".join(f"{one}: {_describe(counts[one])}" for one in counts)
+    description = "; ".join(f"{outcome}: {_describe(counts[outcome])}" for outcome in counts)
     chart = OutcomeChart(name, title, description, WIDTH, _ROW * len(counts) + 18)
     rows = (_draw_row(label, number * _ROW, counts[label]) for number, label in enumerate(counts))
     return chart.draw(*rows, _draw_scale(_ROW * len(counts)))
@@ -163,8 +165,8 @@ def _draw_column(day: str, left: float, step: float, figures: Figures) -> str:
         tall = figures.share(outcome) * height
         bottom -= tall
         if tall:
-            place = {"x": left + step * _GAP / 2, "y": bottom, "width": step * (1 - _GAP), "height": tall}
-            segments.append(write_element("rect", **place, class_=f"o-{outcome}"))
+            box = {"x": left + step * _GAP / 2, "y": bottom, "width": step * (1 - _GAP), "height": tall}
+            segments.append(write_element("rect", **box, class_=f"o-{outcome}"))
     return write_element("g", *segments)
 
 

@@ -41,7 +41,7 @@ def write_figures_table(
     overall: Figures | None = None,
 ) -> str:
     """A row for each group, whose key has a word for each of `names`."""
-    body = [_write_row([escape_text(word) for word in key], _write_cells(one)) for key, one in rows]
+    body = [_write_row([escape_text(word) for word in key], _write_cells(figures)) for key, figures in rows]
     if overall is not None:
         whole = ["everything"] + [""] * (len(names) - 1)
         body.append(_write_row(whole, _write_cells(overall), class_="total"))
@@ -52,16 +52,16 @@ def write_coverage_table(tiers: Iterable[Coverage]) -> str:
     """A row for each tier."""
     body = [
         _write_row(
-            [escape_text(one.tier)],
+            [escape_text(tier.tier)],
             [
-                f"{one.rate.whole:,}",
-                f"{one.rate.part:,}",
-                format_percent(one.rate),
-                NOTHING if one.target is None else f"{one.target:.0%}",
-                describe_standing(one),
+                f"{tier.rate.whole:,}",
+                f"{tier.rate.part:,}",
+                format_percent(tier.rate),
+                NOTHING if tier.target is None else f"{tier.target:.0%}",
+                describe_standing(tier),
             ],
         )
-        for one in tiers
+        for tier in tiers
     ]
     headings = ["tier", "reported", "with a decision", "coverage", "target", "stands"]
     return _write_table("Coverage by tier", headings, 1, body)
@@ -70,8 +70,8 @@ def write_coverage_table(tiers: Iterable[Coverage]) -> str:
 def write_hidden_table(rows: Mapping[str, Figures]) -> str:
     """Write a table of what flag-only and shadow mode hide, by class."""
     body = [
-        _write_row([escape_text(name)], [f"{one.would_have_been[outcome]:,}" for outcome in OUTCOMES])
-        for name, one in rows.items()
+        _write_row([escape_text(name)], [f"{figures.would_have_been[outcome]:,}" for outcome in OUTCOMES])
+        for name, figures in rows.items()
     ]
     return _write_table("What enforcing would have said", ["class", *OUTCOMES], 1, body)
 
@@ -152,9 +152,9 @@ def _make_tiles(report: QualityReport) -> Iterator[Tile]:
     overall = report.overall
     denied = f"{overall.share('deny'):.1%} denied" if overall.decisions else "nothing decided"
     yield Tile("Decisions", f"{overall.decisions:,}", "items judged", denied)
-    for one in report.coverage:
-        if one.target is not None:
-            yield _make_coverage_tile(one)
+    for coverage in report.coverage:
+        if coverage.target is not None:
+            yield _make_coverage_tile(coverage)
     failed = overall.rates[PROVENANCE.name]
     missed = bool(failed.part)
     state = ("bad" if missed else "good") if failed.whole else ""
@@ -167,13 +167,13 @@ def _make_tiles(report: QualityReport) -> Iterator[Tile]:
     yield _make_rate_tile(report, OVERRIDDEN, "signed exceptions")
 
 
-def _make_coverage_tile(one: Coverage) -> Tile:
-    state = "" if one.rate.rate is None else "bad" if one.short else "good"
+def _make_coverage_tile(coverage: Coverage) -> Tile:
+    state = "" if coverage.rate.rate is None else "bad" if coverage.short else "good"
     return Tile(
-        f"Coverage {one.tier}",
-        format_percent(one.rate),
-        f"target {one.target:.0%}",
-        describe_standing(one),
+        f"Coverage {coverage.tier}",
+        format_percent(coverage.rate),
+        f"target {coverage.target:.0%}",
+        describe_standing(coverage),
         state,
     )
 
@@ -226,28 +226,31 @@ def _write_time(day: str) -> str:
 
 def _write_notices(report: QualityReport) -> str:
     """Write what needs a person, before the charts."""
-    found = [
-        f"Coverage of {one.tier} is below its target: {one.rate.whole - one.rate.part:,} of "
-        f"{one.rate.whole:,} reported {pluralize(one.rate.whole, 'item has', 'items have')} no decision."
-        for one in report.coverage
-        if one.short
+    findings = [
+        f"Coverage of {coverage.tier} is below its target: {coverage.rate.whole - coverage.rate.part:,} of "
+        f"{coverage.rate.whole:,} reported {pluralize(coverage.rate.whole, 'item has', 'items have')} "
+        "no decision."
+        for coverage in report.coverage
+        if coverage.short
     ]
-    found += [f"{alarm.get('message')} (to {alarm.get('recipient')})" for alarm in report.alarms]
+    findings += [f"{alarm.get('message')} (to {alarm.get('recipient')})" for alarm in report.alarms]
     if not report.overall.decisions:
-        found.append("No decision on a retrieved item in this period.")
+        findings.append("No decision on a retrieved item in this period.")
     items = (
         write_element(
-            "li", write_element("span", "▲", aria_hidden="true"), write_element("span", escape_text(one))
+            "li", write_element("span", "▲", aria_hidden="true"), write_element("span", escape_text(sentence))
         )
-        for one in found
+        for sentence in findings
     )
-    return write_element("ul", *items, class_="notices") if found else ""
+    return write_element("ul", *items, class_="notices") if findings else ""
 
 
 def _write_tables(report: QualityReport) -> str:
-    by_class = [((name,), one) for name, one in report.by_class.items()]
-    by_day = [((day,), one) for day, one in report.by_day.items()]
-    hidden = {name: one for name, one in report.by_class.items() if sum(one.would_have_been.values())}
+    by_class = [((name,), figures) for name, figures in report.by_class.items()]
+    by_day = [((day,), figures) for day, figures in report.by_day.items()]
+    hidden = {
+        name: figures for name, figures in report.by_class.items() if sum(figures.would_have_been.values())
+    }
     parts = [
         write_figures_table("By content class", ["class"], by_class, report.overall),
         write_coverage_table(report.coverage),
@@ -274,9 +277,11 @@ def _describe_basis(basis: Basis) -> str:
     about = f"Read from {basis.source}; installation: {named}. "
     heads = [
         write_element(
-            "li", f"{one.partition}: {one.sequence:,}, ", write_element("code", escape_text(one.event_hash))
+            "li",
+            f"{head.partition}: {head.sequence:,}, ",
+            write_element("code", escape_text(head.event_hash)),
         )
-        for one in basis.heads
+        for head in basis.heads
     ]
     if not heads:
         return write_element("p", escape_text(about + "No record was read."))

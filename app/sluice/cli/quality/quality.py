@@ -54,13 +54,14 @@ def build_report_parts(
             yield _build_outcomes(f"Outcomes by {heading}", heading, rows[heading], report.overall)
             yield _build_rates(f"Rates by {heading}", heading, rows[heading], report.overall)
     yield _build_coverage(report.coverage)
-    for one in report.coverage:
-        if one.short:
-            yield f"[bold red]Coverage of {one.tier} is below its target:[/] {format_percent(one.rate)}"
+    for coverage in report.coverage:
+        if coverage.short:
+            share = format_percent(coverage.rate)
+            yield f"[bold red]Coverage of {coverage.tier} is below its target:[/] {share}"
     if report.alarms:
         yield from build_alarm_parts(report.alarms)
     if report.basis is not None:
-        heads = ", ".join(f"{one.partition}: {one.sequence}" for one in report.basis.heads) or "none"
+        heads = ", ".join(f"{head.partition}: {head.sequence}" for head in report.basis.heads) or "none"
         named = ", ".join(report.basis.environments) or "none named"
         yield f"[dim]Read from {clean(report.basis.source)}; installation: {clean(named)}; heads: {heads}[/]"
 
@@ -82,16 +83,16 @@ def _describe_period(report: QualityReport) -> str:
 
 def _build_outcomes(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
     table = _make_headed(title, (heading, "decisions", *OUTCOMES))
-    for name, one in [*rows.items(), (_EVERYTHING, overall)]:
-        counts = (str(one.outcomes[outcome]) for outcome in OUTCOMES)
-        table.add_row(clean(name), str(one.decisions), *counts)
+    for name, figures in [*rows.items(), (_EVERYTHING, overall)]:
+        counts = (str(figures.outcomes[outcome]) for outcome in OUTCOMES)
+        table.add_row(clean(name), str(figures.decisions), *counts)
     return table
 
 
 def _build_rates(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
     table = _make_headed(title, (heading, *(figure.title.lower() for figure in FIGURES)))
-    for name, one in [*rows.items(), (_EVERYTHING, overall)]:
-        table.add_row(clean(name), *(format_percent(one.rates[figure.name]) for figure in FIGURES))
+    for name, figures in [*rows.items(), (_EVERYTHING, overall)]:
+        table.add_row(clean(name), *(format_percent(figures.rates[figure.name]) for figure in FIGURES))
     return table
 
 
@@ -107,9 +108,9 @@ def _make_headed(title: str, headings: Sequence[str]) -> Table:
 def _build_coverage(tiers: Iterable[Coverage]) -> Table:
     headings = ("tier", "reported", "covered", "coverage", "target")
     table = _make_headed("Coverage: reported items with a decision", headings)
-    for one in tiers:
-        target = NOTHING if one.target is None else f"{one.target:.0%}"
-        table.add_row(one.tier, str(one.rate.whole), str(one.rate.part), format_percent(one.rate), target)
+    for tier in tiers:
+        target = NOTHING if tier.target is None else f"{tier.target:.0%}"
+        table.add_row(tier.tier, str(tier.rate.whole), str(tier.rate.part), format_percent(tier.rate), target)
     return table
 
 
@@ -152,14 +153,14 @@ def report(
     tally = QualityTally(ReportScope(require_day(since), require_day(until), tenant))
     sinks = {DECISION: tally.count_decision, REPORTED: tally.count_report, ALARM: tally.count_alarm}
     basis = read_or_stop((QUALITY_DECISIONS, SESSION_EVENTS, ALARMS), sinks, from_)
-    found = build_quality_report(tally, basis)
+    quality_report = build_quality_report(tally, basis)
     if html is not None:
-        _write(html, write_page(found, rfc3339(time.time_ns() // 1_000_000)))
+        _write(html, write_page(quality_report, rfc3339(time.time_ns() // 1_000_000)))
     if as_json:
-        print_json(found.fields())
+        print_json(quality_report.fields())
     else:
-        print_parts(build_report_parts(found))
-    raise typer.Exit(WRONG if any(one.short for one in found.coverage) else WELL)
+        print_parts(build_report_parts(quality_report))
+    raise typer.Exit(WRONG if any(coverage.short for coverage in quality_report.coverage) else WELL)
 
 
 @cli.command()
@@ -172,11 +173,11 @@ def alarms(from_: From = None, as_json: AsJson = False) -> None:
     """
     tally = QualityTally()
     read_or_stop((ALARMS,), {ALARM: tally.count_alarm}, from_)
-    found = build_quality_report(tally).alarms
+    matches = build_quality_report(tally).alarms
     if as_json:
-        print_json(list(found))
+        print_json(list(matches))
     else:
-        print_parts(build_alarm_parts(found))
+        print_parts(build_alarm_parts(matches))
 
 
 def _write(file: Path, text: str) -> None:

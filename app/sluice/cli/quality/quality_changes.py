@@ -134,12 +134,12 @@ def _compute_end(expires_in: str | None, expires_at: str | None, now_ms: int) ->
     return _check_bounds(ends, f"--expires-at: {expires_at}", now_ms)
 
 
-def _check_bounds(ends_ms: int, said: str, now_ms: int) -> int:
+def _check_bounds(ends_ms: int, text: str, now_ms: int) -> int:
     """Before anything is made of it: years beyond the calendar's have no name."""
     if ends_ms <= now_ms:
-        stop(f"{said} has passed", WRONG)
+        stop(f"{text} has passed", WRONG)
     if ends_ms > now_ms + LONGEST_OVERRIDE_MS:
-        stop(f"{said} is too late: an override of now ends by {rfc3339(now_ms + LONGEST_OVERRIDE_MS)}")
+        stop(f"{text} is too late: an override of now ends by {rfc3339(now_ms + LONGEST_OVERRIDE_MS)}")
     return ends_ms
 
 
@@ -188,38 +188,39 @@ def promote(
     """
     quality, revisions = _find_in_force(id_) if bundle is None else (_read_file(bundle), ())
     if content_class not in quality.file.rollout:
-        known = ", ".join(sorted(quality.file.rollout))
-        stop(f"{quality.key} has no class {content_class}; it has {known}", WRONG)
+        classes = ", ".join(sorted(quality.file.rollout))
+        stop(f"{quality.key} has no class {content_class}; it has {classes}", WRONG)
     alike = find_alike(quality, content_class, revisions)
     observed = ObservedDecisions(quality, content_class, alike)
     read_or_stop((QUALITY_DECISIONS,), {DECISION: observed.count_decision}, from_)
-    found = judge_criteria(quality, content_class, observed)
-    met = all(one.met for one in found)
+    criteria = judge_criteria(quality, content_class, observed)
+    met = all(criterion.met for criterion in criteria)
     if as_json:
         print_json(
-            {"bundle": quality.key, "class": content_class, "met": met, "criteria": _build_fields(found)}
+            {"bundle": quality.key, "class": content_class, "met": met, "criteria": _build_fields(criteria)}
         )
     else:
-        _print(quality, content_class, found)
+        _print(quality, content_class, criteria)
     if not met:
         raise typer.Exit(WRONG)
     if out is not None:
         _write(
-            out, make_promoted(quality, content_class, time.time_ns() // 1_000_000, describe_criteria(found))
+            out,
+            make_promoted(quality, content_class, time.time_ns() // 1_000_000, describe_criteria(criteria)),
         )
 
 
-def _build_fields(found: tuple[Criterion, ...]) -> list[dict[str, object]]:
-    return [one._asdict() for one in found]
+def _build_fields(criteria: tuple[Criterion, ...]) -> list[dict[str, object]]:
+    return [criterion._asdict() for criterion in criteria]
 
 
-def _print(quality: QualityBundle, content_class: str, found: tuple[Criterion, ...]) -> None:
+def _print(quality: QualityBundle, content_class: str, criteria: tuple[Criterion, ...]) -> None:
     table = Table(title=clean(f"{content_class}, {quality.key}"), box=None, pad_edge=False)
     for name in ("criterion", "found", "needed", ""):
         table.add_column(name, overflow="fold")
-    for one in found:
-        met = "[green]met[/]" if one.met else "[bold red]not met[/]"
-        table.add_row(one.name, clean(one.found), one.needed, met)
+    for criterion in criteria:
+        met = "[green]met[/]" if criterion.met else "[bold red]not met[/]"
+        table.add_row(criterion.name, clean(criterion.found), criterion.needed, met)
     console.print(table)
 
 
@@ -245,6 +246,6 @@ def _find_in_force(asked_for: str | None) -> tuple[QualityBundle, Sequence[Quali
     """The revision in force, and every one of the bundle that ever was."""
     name = asked_for or require_settings().policy.default_quality_bundle
     reduced = require_policy()
-    found = reduced.quality.get(name) or stop(f"the quality bundle {name} is not in force", WRONG)
-    every = [one.quality for one in reduced.entries.values() if one.quality is not None]
-    return found, [one for one in every if one.id == name]
+    bundle = reduced.quality.get(name) or stop(f"the quality bundle {name} is not in force", WRONG)
+    every = [entry.quality for entry in reduced.entries.values() if entry.quality is not None]
+    return bundle, [quality_bundle for quality_bundle in every if quality_bundle.id == name]

@@ -158,14 +158,14 @@ def _draw_mark(number: int, line: TrendLine, x: float, y: float, day: str) -> st
     )
     if not number:
         return write_element("circle", hint, cx=x, cy=y, r=2.2, class_="dot")
-    place = f"translate({x:.1f} {y:.1f})"
-    return write_element("path", hint, d=_MARKERS[number - 1], transform=place, class_=f"mark l-{number}")
+    location = f"translate({x:.1f} {y:.1f})"
+    return write_element("path", hint, d=_MARKERS[number - 1], transform=location, class_=f"mark l-{number}")
 
 
 def _describe(line: TrendLine, days: Sequence[str]) -> str:
-    known = [day for day in days if day in line.rates and line.rates[day].rate is not None]
-    if not known:
+    registered = [day for day in days if day in line.rates and line.rates[day].rate is not None]
+    if not registered:
         return "no value"
-    values = [line.rates[day].rate or 0.0 for day in known]
-    first, last = (f"{format_percent(line.rates[day])} on {day}" for day in (known[0], known[-1]))
+    values = [line.rates[day].rate or 0.0 for day in registered]
+    first, last = (f"{format_percent(line.rates[day])} on {day}" for day in (registered[0], registered[-1]))
     return f"{first}, {last}, between {min(values):.2%} and {max(values):.2%}"
