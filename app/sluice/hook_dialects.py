@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-BEFORE, AFTER, OTHER = "before", "after", "other"
+BEFORE, AFTER, OPENED, PROMPTED, OTHER = "before", "after", "opened", "prompted", "other"
 ALLOW, DENY, ASK, DEFER = "allow", "deny", "ask", "defer"
 VALUES_FIELD = "sluice_values"
 """Put into an event by `sluice hook` in place of a tool's result: the fingerprints of its values."""
+MANDATE_FIELD = "sluice_mandate"
+"""Put into an event by `sluice hook` in place of a person's prompt: the signed mandate that is made of it."""
+PROMPT_FIELD = "prompt"
+"""Of an event, in every product: what the person said."""
 FAILED, INTERRUPTED = "tool_failed", "interrupted"
 """Classes of errors: the text of an error may hold content, and is not passed on."""
 CALL_FIELDS = frozenset({"tool_name", "tool_input", "command", "file_path"})
@@ -30,9 +34,11 @@ class HookUnreadable(ValueError):
 
 
 class HookEvent:
-    """What an event says of a call of a tool.
+    """What an event says of a call of a tool, or of a session.
 
-    `kind`: BEFORE or AFTER the call; OTHER is no call, and only `name` is set. `call_id` None: the dialect
+    `kind`: BEFORE or AFTER the call; OPENED is a session that begins or goes on, PROMPTED one in which a
+    person said something: `session` is set, and `prompt`, where the event has it. OTHER is none of these, and
+    only `name` is set. `call_id` None: the dialect
     gives a call no id. `same`: what is equal in the events before and after a call without an id.
     `sub_agent`: the type of the sub-agent that calls; None: the agent itself. `starts`: the type of the
     sub-agent that the call starts. `error`: the class of the call's error, after it.
@@ -44,6 +50,7 @@ class HookEvent:
         "error",
         "kind",
         "name",
+        "prompt",
         "same",
         "session",
         "starts",
@@ -55,6 +62,7 @@ class HookEvent:
         self.name = name
         self.kind = kind
         self.session = ""
+        self.prompt: str | None = None
         self.tool = ""
         self.arguments: Mapping[str, Any] = {}
         self.same: tuple[str, Any] = ("", None)
@@ -66,38 +74,53 @@ class HookEvent:
 
 class Dialect:
     """A product's JSON. `before` and `after`: its events before and after a call, the latter with the class
-    of the error that the event means; `results`: fields with content, which never go on; `waiting`: what an
-    action that waits for a person may be answered with."""
+    of the error that the event means; `opening` and `prompting`: those of a session and of a prompt;
+    `session`: the field with the session's id; `results`: fields with content, which never go on; `waiting`:
+    what an action that waits for a person may be answered with."""
 
     name = ""
     before: tuple[str, ...] = ()
     after: Mapping[str, str | None] = {}
+    opening: tuple[str, ...] = ()
+    prompting: tuple[str, ...] = ()
+    session = "session_id"
     results: tuple[str, ...] = ()
     waiting: tuple[str, ...] = (DENY,)
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """Its events about a call of a tool."""
+        return (*self.before, *self.after)
 
     def read(self, document: Mapping[str, Any]) -> HookEvent:
         """What an event says. Raises HookUnreadable."""
         name = read_text(document, "hook_event_name")
-        kind = BEFORE if name in self.before else AFTER if name in self.after else OTHER
-        event = HookEvent(name, kind)
-        if kind != OTHER:
+        kinds = {BEFORE: self.before, AFTER: self.after, OPENED: self.opening, PROMPTED: self.prompting}
+        event = HookEvent(name, next((kind for kind, names in kinds.items() if name in names), OTHER))
+        if event.kind != OTHER:
+            event.session = read_text(document, self.session)
+        if event.kind in (BEFORE, AFTER):
             self._read_call(document, event)
+        elif event.kind == PROMPTED:
+            said = document.get(PROMPT_FIELD)
+            event.prompt = said if isinstance(said, str) else None
+        elif event.kind == OPENED:
+            return event
         elif name.casefold().startswith("before") or not CALL_FIELDS.isdisjoint(document):
             # of another product, or new: an answer without a decision would let the call run
-            raise HookUnreadable("hook_event_name", f"one of {', '.join((*self.before, *self.after))}")
+            raise HookUnreadable("hook_event_name", f"one of {', '.join(self.calls)}")
         return event
 
     def _read_call(self, document: Mapping[str, Any], event: HookEvent) -> None:
         """Claude Code's fields, which others have taken over."""
-        event.session = read_text(document, "session_id")
         event.tool = read_text(document, "tool_name")
         event.arguments = read_table(document, "tool_input")
         event.same = (event.tool, event.arguments)
         event.error = self.after.get(event.name)
 
     def strip(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The event without what a tool returned."""
-        return {name: value for name, value in document.items() if name not in self.results}
+        """The event without what a tool returned, or a person said."""
+        return {name: value for name, value in document.items() if name not in (*self.results, PROMPT_FIELD)}
 
     def find_result(self, document: Mapping[str, Any]) -> Any:
         """What the tool returned; None where the event does not say."""
@@ -106,6 +129,10 @@ class Dialect:
     def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:
         """The answer to an event before a call. `decision`: ALLOW, or one of `waiting`."""
         raise NotImplementedError
+
+    def write_passed(self) -> dict[str, Any]:
+        """The answer to an event that is not about a call."""
+        return {}
 
     def is_answer(self, event: HookEvent, answer: Any) -> bool:
         """Whether this is an answer that `write` gives."""
@@ -127,6 +154,8 @@ class ClaudeCode(Dialect):
     name = "claude-code"
     before = ("PreToolUse",)
     after: Mapping[str, str | None] = {"PostToolUse": None, "PostToolUseFailure": FAILED}
+    opening = ("SessionStart",)
+    prompting = ("UserPromptSubmit",)
     results = ("tool_response", "error")
     waiting: tuple[str, ...] = (DENY, ASK, DEFER)
     starting: tuple[str, ...] = ("Task", "Agent")
@@ -166,6 +195,8 @@ class GeminiCli(Dialect):
     name = "gemini-cli"
     before = ("BeforeTool",)
     after: Mapping[str, str | None] = {"AfterTool": None}
+    opening = ("SessionStart",)
+    prompting = ("BeforeAgent",)
     results = ("tool_response",)
 
     def _read_call(self, document: Mapping[str, Any], event: HookEvent) -> None:
@@ -188,42 +219,68 @@ SHELL = "Shell"
 
 
 class Cursor(Dialect):
-    """Cursor's commands and MCP calls. A call has no id; a command is the tool `Shell`."""
+    """Cursor's tools by `preToolUse`, or its commands and MCP calls by the events of their own, in which a
+    call has no id. A tool of an MCP server is named after its server, too: `MCP:SERVER:TOOL`. `ask` is never
+    written: Cursor runs the tool then."""
 
     name = "cursor"
-    before = ("beforeShellExecution", "beforeMCPExecution")
-    after: Mapping[str, str | None] = {"afterShellExecution": None, "afterMCPExecution": None}
-    results = ("output", "result_json")
-    waiting = (DENY, ASK)
+    before = ("preToolUse", "beforeShellExecution", "beforeMCPExecution")
+    after: Mapping[str, str | None] = {
+        "postToolUse": None,
+        "postToolUseFailure": FAILED,
+        "afterShellExecution": None,
+        "afterMCPExecution": None,
+    }
+    prompting = ("beforeSubmitPrompt",)
+    session = "conversation_id"
+    results = ("output", "result_json", "tool_output", "error_message")
 
     def _read_call(self, document: Mapping[str, Any], event: HookEvent) -> None:
-        event.session = read_text(document, "conversation_id")
         if event.name.endswith("ShellExecution"):
             event.tool, command = SHELL, read_text(document, "command")
             event.arguments = {"command": command}
             if event.kind == BEFORE:
-                event.arguments = {**event.arguments, "cwd": read_text(document, "cwd")}
+                event.arguments = {**event.arguments, "cwd": read_text(document, "cwd", may_be_empty=True)}
             event.same = (event.tool, command)
-            return
-        event.tool = read_text(document, "tool_name")
-        if event.tool == SHELL:
-            raise HookUnreadable("tool_name", f"another name than {SHELL}, which is that of commands")
-        given = document.get("tool_input")
-        event.arguments = (
-            parse_arguments(given) if isinstance(given, str) else read_table(document, "tool_input")
-        )
-        event.same = (event.tool, event.arguments)
+        elif event.name.endswith("MCPExecution"):
+            tool, given = read_text(document, "tool_name"), document.get("tool_input")
+            event.arguments = (
+                parse_arguments(given) if isinstance(given, str) else read_table(document, "tool_input")
+            )
+            event.same = ("MCP", [tool, event.arguments])  # afterwards nothing says the server
+            event.tool = f"MCP:{_read_server(document)}:{tool}" if event.kind == BEFORE else tool
+        else:
+            super()._read_call(document, event)
+            event.call_id = read_text(document, "tool_use_id")
+            if document.get("is_interrupt") is True:
+                event.error = INTERRUPTED
 
     def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:  # noqa: ARG002
         if decision == ALLOW:
             return {"permission": decision}
         return {"permission": decision, "user_message": reason, "agent_message": reason}
 
+    def write_passed(self) -> dict[str, Any]:
+        """See Dialect: without `continue` the prompt would not be sent."""
+        return {"continue": True}
 
-def read_text(document: Mapping[str, Any], name: str) -> str:
+
+def _read_server(document: Mapping[str, Any]) -> str:
+    """Of an MCP call: the address of its server without what may be a secret, or its command. Raises
+    HookUnreadable."""
+    address = document.get("url")
+    if not isinstance(address, str) or not address:
+        return read_text(document, "command")
+    scheme, _, rest = address.partition("://")
+    place = rest.partition("?")[0].partition("#")[0]
+    host, slash, path = place.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def read_text(document: Mapping[str, Any], name: str, *, may_be_empty: bool = False) -> str:
     """A field that must be a text. Raises HookUnreadable."""
     found = document.get(name)
-    if not isinstance(found, str) or not found:
+    if not isinstance(found, str) or not (found or may_be_empty):
         raise HookUnreadable(name, "a text")
     return found
 

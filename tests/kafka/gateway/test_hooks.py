@@ -180,8 +180,8 @@ def test_a_gateway_that_was_killed_leaves_what_waits_and_one_of_many_calls_gets_
         ),
         (
             "cursor",
-            "beforeMCPExecution",
-            {"hook_event_name": "afterMCPExecution", "result_json": "x", "duration": 5},
+            "preToolUse",
+            {"hook_event_name": "postToolUse", "tool_output": "x", "duration": 5},
             {"permission": "allow"},
         ),
     ],

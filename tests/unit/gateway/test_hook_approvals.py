@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,13 +13,17 @@ import pytest
 from starlette.requests import Request
 
 from sluice.client.answers import ActionAnswer
+from sluice.client.input_kinds import MANDATE
+from sluice.client.mandates import compute_mandate_digest
 from sluice.gateway.http.api_keys import Caller
 from sluice.gateway.http.edge import FACTS
+from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.http.response_headers import ResponseFacts
 from sluice.gateway.idempotency import IdempotentRequests, SqliteAnswers
 from sluice.gateway.input_requests import RequestContext, WaitLimits
 from sluice.gateway.routes import hook_routes
 from sluice.gateway.routes.hook_routes import HookRoutes
+from sluice.hook_dialects import MANDATE_FIELD
 
 if TYPE_CHECKING:
     from sluice.client.input_kinds import InputKind
@@ -27,13 +32,13 @@ if TYPE_CHECKING:
 AGENT, KEY = "accountant", "k1"
 ENTER, HELD = "read", "pay"
 """A tool whose calls are allowed, and one whose calls wait for a person."""
-MANDATE = "sha256:" + "ab" * 32
+OTHER_MANDATE = "sha256:" + "ab" * 32
 
 
 class ScriptedWorker:
     """Decides as a worker does: the same action again has the first verdict. `ends`: by the escalation's id.
-    `looks`: how often an end was looked for; `frozen`: agents and sessions; `unread`: ends that the reader of
-    what waits has not read."""
+    `looks`: how often an end was looked for; `frozen`: agents and sessions; `refuses`: why every mandate is
+    refused."""
 
     def __init__(self) -> None:
         self.records: dict[str, dict[str, Any]] = {}
@@ -41,10 +46,14 @@ class ScriptedWorker:
         self.ends: dict[str, dict[str, Any]] = {}
         self.looks = 0
         self.frozen: set[str] = set()
+        self.refuses: str | None = None
 
     async def ask(self, kind: InputKind, prepared: PreparedInput, *_: Any) -> dict[str, Any]:
         await asyncio.sleep(0)
         said = json.loads(prepared.value)
+        if kind is MANDATE:
+            self.asked.append(said)
+            return {"refusal_id": "r", "reason": self.refuses, "message": ""} if self.refuses else {}
         if kind.topic.endswith("outcomes"):
             self.asked.append(said)
             return {}
@@ -118,8 +127,6 @@ class Hooks:
         self, call_id: str, tool: str = HELD, *, dialect: str = "claude-code", key: str = KEY, **more: Any
     ) -> tuple[str, str]:
         """What a hook is told, and why."""
-        query = {name: more.pop(name) for name in ("mandate", "wait") if name in more}
-        agent = more.pop("agent", AGENT)
         event = {
             "session_id": "s-1",
             "hook_event_name": "PreToolUse",
@@ -128,6 +135,19 @@ class Hooks:
             "tool_use_id": call_id,
             **more,
         }
+        told = await self.send(event, dialect, key)
+        said = told.get("hookSpecificOutput") or {
+            "permissionDecision": "allow",
+            "permissionDecisionReason": "",
+        }
+        return said["permissionDecision"], said["permissionDecisionReason"]
+
+    async def send(
+        self, event: dict[str, Any], dialect: str = "claude-code", key: str = KEY
+    ) -> dict[str, Any]:
+        """The gateway's answer to an event."""
+        query = {name: event.pop(name) for name in ("mandate", "wait") if name in event}
+        agent = event.pop("agent", AGENT)
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": json.dumps(event).encode()}
@@ -136,12 +156,9 @@ class Hooks:
         scope["headers"] = [(b"x-mnemom-agent", agent.encode())]
         scope["state"] = {FACTS: ResponseFacts("r-1")}
         self.key = key
-        told = json.loads(bytes((await self.routes.answer(Request(scope, receive), dialect, **query)).body))
-        said = told.get("hookSpecificOutput") or {
-            "permissionDecision": "allow",
-            "permissionDecisionReason": "",
-        }
-        return said["permissionDecision"], said["permissionDecisionReason"]
+        answer = await self.routes.answer(Request(scope, receive), dialect, **query)
+        told: dict[str, Any] = json.loads(bytes(answer.body))
+        return told
 
     async def decide(self, *given: Any, **more: Any) -> str:
         """What a hook is told."""
@@ -214,7 +231,7 @@ async def test_no_entry_that_is_lost_makes_an_approval_count_again(used: bool) -
 
 async def test_an_approval_is_not_shared() -> None:
     others: list[dict[str, Any]] = [
-        {"mandate": MANDATE},
+        {"mandate": OTHER_MANDATE},
         {"dialect": "codex"},
         {"key": "k2"},
         {"agent": "other"},
@@ -229,10 +246,10 @@ async def test_an_approval_is_not_shared() -> None:
         assert await hooks.decide(f"b{number}", **other) == "deny", other
         assert await hooks.decide("b") == "allow"
     hooks = Hooks()
-    await hooks.decide("a", mandate=MANDATE)
+    await hooks.decide("a", mandate=OTHER_MANDATE)
     hooks.worker.answer()
     assert await hooks.decide("b") == "deny", "nor is one under a mandate counted for a call without"
-    assert await hooks.decide("c", mandate=MANDATE) == "allow"
+    assert await hooks.decide("c", mandate=OTHER_MANDATE) == "allow"
 
 
 @pytest.mark.parametrize("frozen", [AGENT, f"{AGENT}:reviewer", "s-1"])
@@ -299,3 +316,91 @@ async def test_looks_for_an_end_become_rarer_and_stop_in_time(monkeypatch: pytes
     hooks.worker.looks = 0
     assert await hooks.decide("b") == "deny"
     assert (hooks.worker.looks, pauses) == (1, [])
+
+
+def make_prompt(name: str, hours: float = 1, event: str = "UserPromptSubmit", **more: Any) -> dict[str, Any]:
+    """An event with a mandate of this name."""
+    until = datetime.now(UTC) + timedelta(hours=hours)
+    mandate = {
+        "mandate_id": name,
+        "session_id": "s-1",
+        "agent_id": AGENT,
+        "issuer_id": "desk",
+        "key_id": "0a" * 32,
+        "task": name,
+        "until": until.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "template": {"id": "coding", "values": {}},
+        "signature": "c2ln",
+    }
+    return {"session_id": "s-1", "hook_event_name": event, MANDATE_FIELD: mandate | more}
+
+
+async def name_next(hooks: Hooks, call: str, **more: Any) -> str | None:
+    """The mandate that the next call names."""
+    await hooks.ask(call, ENTER, **more)
+    found: str | None = hooks.worker.asked[-1].get("mandate_digest")
+    return found
+
+
+async def test_calls_name_the_mandate_of_the_last_prompt_of_their_session() -> None:
+    hooks = Hooks()
+    assert await name_next(hooks, "a") is None
+    opened, first, second = (
+        make_prompt(one, event=name)
+        for one, name in (
+            ("opened", "SessionStart"),
+            ("first", "UserPromptSubmit"),
+            ("second", "UserPromptSubmit"),
+        )
+    )
+    for number, event in enumerate((opened, first, second)):
+        digest = compute_mandate_digest(event[MANDATE_FIELD])
+        assert await hooks.send(dict(event)) == {}
+        assert hooks.worker.asked[-1] == event[MANDATE_FIELD]
+        assert await name_next(hooks, f"b{number}") == digest
+    again = make_prompt("resumed", event="SessionStart")
+    await hooks.send(again)
+    assert await name_next(hooks, "c") == digest, "a session that goes on keeps what was said last"
+    assert await name_next(hooks, "d", mandate=OTHER_MANDATE) == OTHER_MANDATE, (
+        "the hook's settings go before"
+    )
+    others: list[dict[str, Any]] = [{"session_id": "s-2"}, {"key": "k2"}, {"agent": "other"}]
+    others.append({"agent_id": "x", "agent_type": "reviewer"})
+    for number, other in enumerate(others):
+        assert await name_next(hooks, f"e{number}", **other) is None, other
+    hooks.worker.refuses = "mandate_without_room"
+    await hooks.send(make_prompt("ninth"))
+    assert await name_next(hooks, "f") == digest, "the last one that has room goes on"
+
+
+async def test_a_prompt_whose_mandate_is_refused_is_an_error() -> None:
+    hooks = Hooks()
+    hooks.worker.refuses = "mandate_without_room"
+    with pytest.raises(HttpError) as error:
+        await hooks.send(make_prompt("first"))
+    assert (error.value.status, error.value.code) == (422, "mandate_without_room")
+    hooks.worker.refuses = None
+    await hooks.send(make_prompt("short", hours=-1))
+    hooks.worker.refuses = "mandate_without_room"
+    with pytest.raises(HttpError):
+        await hooks.send(make_prompt("second"))
+    for wrong in ({"agent_id": "other"}, {"session_id": "s-2"}, {"task": 5}):
+        with pytest.raises(HttpError):
+            await hooks.send(make_prompt("third", **wrong))
+    assert await hooks.send({"session_id": "s-1", "hook_event_name": "UserPromptSubmit"}) == {}
+
+
+async def test_what_waits_is_found_after_the_person_has_said_more() -> None:
+    hooks = Hooks()
+    await hooks.send(make_prompt("first"))
+    assert await hooks.decide("a") == "deny"
+    hooks.worker.answer()
+    await hooks.send(make_prompt("go on"))
+    assert await hooks.decide("b", mandate=OTHER_MANDATE) == "deny"
+    assert await hooks.decide("c") == "allow"
+    assert len(hooks.worker.records) == 2
+    bare = Hooks()
+    assert await bare.decide("a") == "deny"
+    bare.worker.answer()
+    await bare.send(make_prompt("first"))
+    assert await bare.decide("b") == "deny", "nor does an approval without a mandate count under one"

@@ -25,10 +25,20 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """Hosts that the key goes to in clear."""
 MOST_BYTES = 1_000_000
 """Of an answer."""
-OPTIONS = ("dialect", "url", "wait", "escalated", "timeout")
+OPTIONS = ("dialect", "url", "wait", "escalated", "timeout", "issuer")
 USAGE = (
-    "usage: sluice hook --dialect NAME [--url URL] [--wait SECONDS] [--escalated ANSWER] [--timeout SECONDS]"
+    "usage: sluice hook --dialect NAME [--url URL] [--wait SECONDS] [--escalated ANSWER] [--timeout SECONDS] "
+    "[--issuer FILE]"
 )
+LONGEST_TEXT = 2048
+"""Characters of a prompt in ASCII JSON that goes into a mandate as it is; of a longer one its hash does."""
+MANDATE_S = 3600.0
+"""How long a mandate counts, where the issuer's file does not say."""
+MOST_MANDATE_S = 86_400.0
+ISSUER_FIELDS = ("issuer", "key", "task", "agent", "installation")
+"""Of the issuer's file: the issuer, its private key's file, the template, the agent, the installation."""
+OTHERS = 0o077
+"""The mode of a file that others than its owner can use."""
 
 
 class HookFault(Exception):
@@ -74,7 +84,8 @@ def run(options: Mapping[str, str], limit_s: float, event: bytes, environment: M
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
             raise HookFault(f"what is sent as {name} has a character that is no printable ASCII")
-    body, before = prepare_body(dialect, event, environment.get("SLUICE_VALUES__KEY_FILE"))
+    keys = environment.get("SLUICE_VALUES__KEY_FILE"), options.get("issuer")
+    body, before = prepare_body(dialect, event, *keys)
     query = (
         f"wait={_read_seconds(options.get('wait') or '0'):g}&escalated={options.get('escalated') or 'deny'}"
     )
@@ -108,12 +119,24 @@ def parse_options(arguments: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def prepare_body(dialect: str, event: bytes, values_key_file: str | None) -> tuple[bytes, HookEvent | None]:
+def prepare_body(
+    dialect: str, event: bytes, values_key_file: str | None, issuer_file: str | None = None
+) -> tuple[bytes, HookEvent | None]:
     """The event as it is sent: without what a tool returned, with the fingerprints of its values if there is
-    a key. Besides, what is read of an event before a call. Raises HookFault, OSError."""
+    a key; without what a person said, with a mandate of it if there is an issuer. Besides, what is read of
+    an event before a call. Raises HookFault, OSError."""
     import json  # noqa: PLC0415 - as above
 
-    from sluice.hook_dialects import AFTER, BEFORE, DIALECTS, VALUES_FIELD, HookUnreadable  # noqa: PLC0415
+    from sluice.hook_dialects import (  # noqa: PLC0415
+        AFTER,
+        BEFORE,
+        DIALECTS,
+        MANDATE_FIELD,
+        OPENED,
+        PROMPTED,
+        VALUES_FIELD,
+        HookUnreadable,
+    )
 
     spoken = DIALECTS.get(dialect)
     if spoken is None:
@@ -129,15 +152,70 @@ def prepare_body(dialect: str, event: bytes, values_key_file: str | None) -> tup
         raise HookFault(f"the event is not JSON: {error}") from None
     except RecursionError:
         raise HookFault("the event is nested too deeply") from None
-    if read.kind != AFTER:
+    if read.kind not in (AFTER, OPENED, PROMPTED):
         return event, read if read.kind == BEFORE else None
     sent = spoken.strip(document)
+    if read.kind != AFTER:
+        if issuer_file:
+            sent[MANDATE_FIELD] = sign_task(issuer_file, read)
+        return json.dumps(sent).encode(), None
     result = spoken.find_result(document)
     if values_key_file and result is not None:
         from sluice_topics.values import fingerprint_result  # noqa: PLC0415 - after a call alone
 
         sent[VALUES_FIELD] = fingerprint_result(_read_values_key(values_key_file), result)
     return json.dumps(sent).encode(), None
+
+
+def sign_task(issuer_file: str, event: HookEvent) -> dict[str, Any]:
+    """The mandate of a session, by the issuer of this machine: the task is what the person said, or the
+    template's own text where a session only begins; its tools are the template's. Raises HookFault,
+    OSError."""
+    import json  # noqa: PLC0415 - as above
+    from datetime import UTC, datetime, timedelta  # noqa: PLC0415 - for a session and a prompt alone
+    from hashlib import sha256  # noqa: PLC0415 - as above
+
+    from sluice.client import Audience, InputSigner, MandateIssuer, MandateTerms, issue_mandate  # noqa: PLC0415
+    from sluice.hook_dialects import PROMPTED  # noqa: PLC0415 - as above
+
+    given = _read_issuer(issuer_file)
+    said: dict[str, Any] = {}
+    if event.kind == PROMPTED:
+        if event.prompt is None:
+            raise HookFault("the event has no prompt")
+        text, written = event.prompt.encode("utf-8", "surrogatepass"), json.dumps(event.prompt)
+        is_text = text.decode("utf-8", "ignore") == event.prompt != ""
+        said = {"task": event.prompt}
+        if not is_text or len(written) > LONGEST_TEXT:
+            said = {"task_hash": f"sha256:{sha256(text).hexdigest()}"}
+    with open(given["key"], "rb") as file:  # noqa: PTH123 - pathlib is not loaded
+        if os.fstat(file.fileno()).st_mode & OTHERS:
+            raise HookFault(f"{given['key']}: others can use it")
+        signer = InputSigner(file.read(), Audience(given["installation"], given["topic_prefix"]))
+    try:
+        until = datetime.now(UTC) + timedelta(seconds=_read_seconds(given["for_s"], MOST_MANDATE_S))
+        terms = MandateTerms(template={"id": given["task"], "values": {}}, **said)
+        who = MandateIssuer(given["issuer"], signer)
+        return issue_mandate(who, given["agent"], event.session, until, terms)
+    except ValueError as error:  # of a key that is none
+        raise HookFault(f"{given['key']}: {error}") from None
+
+
+def _read_issuer(path: str) -> dict[str, str]:
+    """What the issuer's file says. Raises HookFault, OSError."""
+    import json  # noqa: PLC0415 - as above
+
+    with open(path, "rb") as file:  # noqa: PTH123 - pathlib is not loaded
+        try:
+            found = json.load(file)
+        except ValueError:
+            found = None
+    wanted = {"topic_prefix": "", "for_s": f"{MANDATE_S:g}"}
+    if isinstance(found, dict):
+        wanted |= {name: one if isinstance(one, str) else f"{one}" for name, one in found.items()}
+    if wanted.keys() != {*ISSUER_FIELDS, "topic_prefix", "for_s"}:
+        raise HookFault(f"{path}: wanted an object with {', '.join(ISSUER_FIELDS)}")
+    return wanted
 
 
 def _read_values_key(path: str) -> bytes:
@@ -148,13 +226,13 @@ def _read_values_key(path: str) -> bytes:
     return read_value_key(Path(path))
 
 
-def _read_seconds(text: str) -> float:
+def _read_seconds(text: str, most: float = 3600) -> float:
     try:
         found = float(text)
     except ValueError:
         raise HookFault(f"{text}: wanted seconds") from None
-    if not 0 <= found <= 3600:  # noqa: PLR2004 - an hour; not NaN
-        raise HookFault(f"{text}: wanted 0 to 3600 seconds")
+    if not 0 <= found <= most:  # not NaN
+        raise HookFault(f"{text}: wanted 0 to {most:g} seconds")
     return found
 
 
@@ -224,6 +302,7 @@ def register_hook(app: typer.Typer) -> None:
         wait: str = typer.Option("0", help="Seconds to wait for a person's answer."),
         escalated: str = typer.Option("deny", help=waiting),
         timeout: str = typer.Option("", help="Seconds for everything else; else SLUICE_HOOK_TIMEOUT_S."),
+        issuer: str = typer.Option("", help="A file that says who signs mandates of a person's prompts."),
     ) -> None:
         """Answer a coding agent's hook: each call goes through the gate.
 
@@ -231,6 +310,7 @@ def register_hook(app: typer.Typer) -> None:
         key is read from SLUICE_API_KEY. Every fault ends with code 2.
         """
         given = {"dialect": dialect, "url": url, "wait": wait, "escalated": escalated, "timeout": timeout}
+        given["issuer"] = issuer
         main([f"--{name}={value}" for name, value in given.items() if value])
 
     app.command("hook")(hook)

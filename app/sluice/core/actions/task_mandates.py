@@ -180,6 +180,9 @@ def _read_scope(registry: Registry, mandate: SignedMandate, tenant: str, now_ms:
     until_ms = _read_until(mandate.until, now_ms)
     digest = digest_mandate(mandate)
     template = _find_template(registry, mandate, tenant)
+    if issuer.tasks is not None and (template is None or template.id not in issuer.tasks):
+        by = "without a template" if template is None else f"by the template {template.id}"
+        raise _RefusedError("issuer_not_entitled", f"{issuer.id} may not issue {by}")
     task, task_hash = _read_task(mandate, template)
     tools = _list_tools(mandate, template)
     values = None if mandate.template is None else mandate.template.values

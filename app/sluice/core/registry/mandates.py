@@ -34,10 +34,13 @@ _SLOT = re.compile(r"\{([a-z][a-z0-9_]{0,63})\}")
 class IssuerSpec(OfTenant):
     """Who may say what agents of a tenant are asked to do: a person's program, or an orchestrator. `keys` are
     like those of an agent; a key with which an agent's inputs may be signed issues nothing. `agents`: those
-    that it may mandate; null: every agent of the tenant. An empty list ends all of its mandates."""
+    that it may mandate; null: every agent of the tenant. An empty list ends all of its mandates. `tasks`: the
+    templates by which alone it may issue; null: it may say the tools itself. It is looked at when a mandate
+    is recorded."""
 
     keys: AgentKeyList
     agents: Annotated[list[Name], Field(max_length=1024)] | None = None
+    tasks: Annotated[list[Name], Field(max_length=1024)] | None = None
 
 
 class TemplateTool(StrictModel):
@@ -90,11 +93,13 @@ class MandateRevocationSpec(OfTenant):
 
 @dataclass(frozen=True, slots=True)
 class Issuer(Entry):
-    """A registered issuer. `agents` None: every agent of the tenant."""
+    """A registered issuer. `agents` None: every agent of the tenant; `tasks` None: with and without any
+    template."""
 
     tenant: str
     keys: tuple[AgentKey, ...]
     agents: frozenset[str] | None
+    tasks: frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True)

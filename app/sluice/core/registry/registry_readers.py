@@ -236,7 +236,8 @@ def _put_model_proof(registry: Registry, base: Base, spec: ModelProofSpec) -> No
 def _put_issuer(registry: Registry, base: Base, issuer: IssuerSpec) -> None:
     keys = tuple(map(_make_agent_key, issuer.keys))
     agents = None if issuer.agents is None else frozenset(issuer.agents)
-    registry.issuers[base[0]] = Issuer(*base, issuer.tenant_id, keys, agents)
+    tasks = None if issuer.tasks is None else frozenset(issuer.tasks)
+    registry.issuers[base[0]] = Issuer(*base, issuer.tenant_id, keys, agents, tasks)
 
 
 def _put_task(registry: Registry, base: Base, task: TaskSpec) -> None:

@@ -11,6 +11,7 @@ import json
 import time
 import uuid
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from fastapi import Query
@@ -18,7 +19,8 @@ from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annota
 from starlette.responses import Response  # noqa: TC002 - as above
 
 from sluice.client.answers import ActionAnswer, ClientError, make_refusal
-from sluice.client.input_kinds import ACTION, ESCALATIONS, OUTCOME
+from sluice.client.input_kinds import ACTION, ESCALATIONS, MANDATE, OUTCOME
+from sluice.client.mandates import compute_mandate_digest
 from sluice.client.sender import serialize_record
 from sluice.gateway.http.http_errors import HttpError, make_not_found, make_unreadable
 from sluice.gateway.idempotency import (
@@ -30,19 +32,33 @@ from sluice.gateway.input_requests import (
     PreparedInput,
     find_caller_agent,
     prepare_action,
+    prepare_mandate,
     prepare_outcome,
     require_agent,
 )
 from sluice.gateway.routes.answer_rendering import render_answer, write_body
 from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import respond
-from sluice.hook_dialects import AFTER, ALLOW, DENY, DIALECTS, OTHER, VALUES_FIELD, HookUnreadable
+from sluice.hook_dialects import (
+    AFTER,
+    ALLOW,
+    BEFORE,
+    DENY,
+    DIALECTS,
+    MANDATE_FIELD,
+    OPENED,
+    OTHER,
+    PROMPTED,
+    VALUES_FIELD,
+    HookUnreadable,
+)
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sluice.gateway.decisions import Decisions
+    from sluice.gateway.http.response_headers import ResponseFacts
     from sluice.gateway.idempotency import IdempotentRequests
     from sluice.gateway.input_requests import RequestContext, WaitLimits
     from sluice.gateway.registry_view import RegistryView
@@ -53,6 +69,8 @@ HOOK_ANSWER_SCHEMA = "sluice/hook_answer/v1"
 LOOK_AGAIN_S, LONGEST_PAUSE_S = 0.1, 2.0
 """Between two looks for the end of an escalation that the gateway has not read yet: the first pause, which
 doubles, and the longest."""
+NO_ROOM = "mandate_without_room"
+"""Why a mandate is refused of which an agent has enough in the session."""
 OTHER_ARGUMENTS = "other_arguments"
 """The error of an outcome whose tool ran with other arguments than were judged: another hook changed them."""
 HookWait = Annotated[float, Query(ge=0, le=3600, description="seconds to wait for a person's answer")]
@@ -132,21 +150,71 @@ class HookRoutes:
             event = spoken.read(document)
         except HookUnreadable as error:
             raise HttpError(400, "invalid_value", str(error), path=f"$.{error.field}") from None
-        facts, body = read_facts(request), {}
-        if event.kind == AFTER:
+        facts, body = read_facts(request), {} if event.kind in (AFTER, OTHER) else spoken.write_passed()
+        if event.kind == BEFORE:
+            asking = self._judge(event, context, dialect, facts, mandate, (wait, escalated))
+            body = spoken.write(event, *(await asking)[:2])
+        elif event.kind == AFTER:
             await self._report(_ask(event, context, dialect), document.get(VALUES_FIELD))
-        elif event.kind != OTHER:
-            try:
-                call = _ask(event, context, dialect, mandate)
-                facts.agent, facts.session = call.agent, event.session
-                answered = await self._decide(call, min(wait, self.wait.longest_s), escalated)
-            except HttpError as error:
-                answered = HookAnswer(DENY, f"{error.code}: {error.message}")
-            except (ClientError, RecursionError) as error:
-                answered = HookAnswer(DENY, f"unreadable: {error}")
-            facts.log |= {"hook": answered.decision}
-            body = spoken.write(event, answered.decision, answered.reason)
+        elif event.kind in (OPENED, PROMPTED) and MANDATE_FIELD in document:
+            await self._take_mandate(event, context, dialect, document[MANDATE_FIELD])
         return respond(render_answer(200, body, HOOK_ANSWER_SCHEMA), facts)
+
+    async def _judge(
+        self,
+        event: HookEvent,
+        context: RequestContext,
+        dialect: str,
+        facts: ResponseFacts,
+        mandate: str | None,
+        waiting: tuple[float, str],
+    ) -> HookAnswer:
+        """The decision on a call. `waiting`: seconds for a person, and the answer while one is waited for."""
+        try:
+            prompted = None if mandate else await self._find_prompted(event, context, dialect)
+            call = _ask(event, context, dialect, mandate, prompted)
+            facts.agent, facts.session = call.agent, event.session
+            wait_s, escalated = waiting
+            answered = await self._decide(call, min(wait_s, self.wait.longest_s), escalated)
+        except HttpError as error:
+            answered = HookAnswer(DENY, f"{error.code}: {error.message}")
+        except (ClientError, RecursionError) as error:
+            answered = HookAnswer(DENY, f"unreadable: {error}")
+        facts.log |= {"hook": answered.decision}
+        return answered
+
+    async def _take_mandate(
+        self, event: HookEvent, context: RequestContext, dialect: str, mandate: Any
+    ) -> None:
+        """Publish the mandate that a hook has signed for a session: the agent's calls name it from here on. A
+        session that goes on keeps the one that it has, and so does one that has room for no further one.
+        Raises HttpError, where none counts then."""
+        if not isinstance(mandate, dict):
+            raise make_unreadable(Unreadable("wrong_type", f"$.{MANDATE_FIELD}", "must be a JSON object"))
+        agent, store = find_caller_agent(context), self.idempotent.store
+        named = _name_prompted(context, dialect, agent, event.session)
+        kept = await store.get(named)
+        counts = kept is not None and datetime.fromisoformat(json.loads(kept)["until"]) > datetime.now(UTC)
+        if counts and event.kind == OPENED:
+            return
+        own = replace(context, agent=agent, session=event.session)
+        prepared = prepare_mandate(serialize_record(mandate), own, self.registry, self.wait)
+        record = await self.decisions.ask(MANDATE, prepared, context.request_id, context.traceparent)
+        if "refusal_id" in record:
+            if counts and record["reason"] == NO_ROOM:
+                return
+            raise HttpError(422, record["reason"], record["message"])
+        entry = {"digest": compute_mandate_digest(mandate), "until": mandate["until"]}
+        await store.put(named, write_body(entry).encode(), context.caller.name)
+
+    async def _find_prompted(self, event: HookEvent, context: RequestContext, dialect: str) -> str | None:
+        """The digest of the mandate that a hook has signed for the agent's session; None: there is none, or
+        a sub-agent calls, for which none counts."""
+        if event.sub_agent is not None:
+            return None
+        named = _name_prompted(context, dialect, find_caller_agent(context), event.session)
+        kept = await self.idempotent.store.get(named)
+        return None if kept is None else str(json.loads(kept)["digest"])
 
     async def _decide(self, call: AskedCall, wait_s: float, escalated: str) -> HookAnswer:
         require_agent(call.agent, call.context.caller, self.registry)
@@ -302,25 +370,39 @@ class HookRoutes:
         await self.decisions.ask(OUTCOME, prepared, context.request_id, context.traceparent)
 
 
-def _ask(event: HookEvent, context: RequestContext, dialect: str, mandate: str | None = None) -> AskedCall:
-    """Name a call. Raises HttpError where the request does not say for which agent it is."""
+def _ask(
+    event: HookEvent,
+    context: RequestContext,
+    dialect: str,
+    mandate: str | None = None,
+    prompted: str | None = None,
+) -> AskedCall:
+    """Name a call. `mandate`: what the hook's settings name; else `prompted`, of the session's prompts: what
+    waits for a person under an earlier prompt of the session is alike. Raises HttpError where the request
+    does not say for which agent it is."""
     root = find_caller_agent(context)
     agent = root if event.sub_agent is None else name_sub_agent(root, event.sub_agent)
     session = [part.encode() for part in (context.caller.name, dialect, agent, event.session)]
     call_id = event.call_id or uuid.uuid4().hex
     same = _canonicalize(event.same) if event.call_id is None else event.call_id.encode()
     digest = _canonicalize([event.tool, event.arguments])
+    alike = mandate or ("" if prompted is None else "prompted")
     return AskedCall(
         event,
         context,
         agent,
         root,
-        mandate,
+        mandate or prompted,
         compute_fingerprint(b"hook call", *session, call_id.encode()),
-        compute_fingerprint(b"hook parked", *session, (mandate or "").encode(), digest),
+        compute_fingerprint(b"hook parked", *session, alike.encode(), digest),
         compute_fingerprint(b"hook runs", *session, same),
         compute_fingerprint(digest),
     )
+
+
+def _name_prompted(context: RequestContext, dialect: str, agent: str, session: str) -> str:
+    said = [part.encode() for part in (context.caller.name, dialect, agent, session)]
+    return compute_fingerprint(b"hook mandate", *said)
 
 
 def name_sub_agent(root: str, kind: str) -> str:

@@ -9,16 +9,23 @@ import subprocess
 import sys
 import threading
 import tomllib
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sluice.cli.machine.hook import parse_options, prepare_body
-from sluice.hook_dialects import DIALECTS, VALUES_FIELD
+from sluice.core.registry.keys import is_mandate_of
+from sluice.hook_dialects import DIALECTS, MANDATE_FIELD, VALUES_FIELD
 from sluice.secrets.value_keys import make_value_key, write_value_key
+from sluice_topics.audience import Audience
+from sluice_topics.record_reading import read
+from sluice_topics.records import TaskMandate
 from sluice_topics.values import fingerprint_result
 from tests.documents.blocks import blocks
+from tests.unit.core.actions.mandate_scene import CONSOLE, write_pem
 from tests.unit.test_hook_dialects import CLAUDE
 
 if TYPE_CHECKING:
@@ -139,7 +146,6 @@ def test_an_answer_that_decides_nothing_blocks(answer: bytes) -> None:
         ("gemini-cli", "PreToolUse"),
         ("claude-code", "preToolUse"),
         ("claude-code", "BeforeTool"),
-        ("cursor", "preToolUse"),
         ("cursor", "beforeReadFile"),
         ("codex", "beforeShellExecution"),
     ],
@@ -192,6 +198,73 @@ def test_a_result_is_sent_as_fingerprints_of_its_values(tmp_path: Path) -> None:
     assert b"2020" not in body
 
 
+@pytest.fixture
+def issuer(tmp_path: Path) -> Path:
+    """The file of an issuer, whose key lies beside it."""
+    key, file = tmp_path / "issuer.pem", tmp_path / "issuer.json"
+    key.write_bytes(write_pem(CONSOLE))
+    key.chmod(0o600)
+    said = {"issuer": "desk", "key": str(key), "task": "coding", "agent": "accountant", "installation": "i"}
+    file.write_text(json.dumps(said))
+    return file
+
+
+PROMPT = {"session_id": "s-1", "hook_event_name": "UserPromptSubmit", "prompt": "Pay ACME\nwith a ü"}
+
+
+def sign(said: dict[str, Any], issuer: Path) -> TaskMandate:
+    """The mandate in an event as it is sent."""
+    body, before = prepare_body("claude-code", json.dumps(said).encode(), None, str(issuer))
+    sent = json.loads(body)
+    assert before is None
+    assert "prompt" not in sent
+    made = read(TaskMandate, json.dumps(sent[MANDATE_FIELD]).encode())
+    assert isinstance(made, TaskMandate)
+    assert is_mandate_of(CONSOLE.public_key(), made, Audience("i", ""))
+    return made
+
+
+def test_a_prompt_becomes_a_mandate_that_this_machines_issuer_signs(issuer: Path) -> None:
+    made = sign(PROMPT, issuer)
+    assert (made.session_id, made.agent_id, made.issuer_id) == ("s-1", "accountant", "desk")
+    assert (made.task, made.tools, made.task_hash) == (PROMPT["prompt"], None, None)
+    assert made.template is not None
+    assert (made.template.id, made.template.values) == ("coding", {})
+    left = datetime.fromisoformat(made.until) - datetime.now(UTC)
+    assert timedelta(minutes=59) < left <= timedelta(hours=1)
+    opened = sign({"session_id": "s-1", "hook_event_name": "SessionStart", "source": "startup"}, issuer)
+    assert (opened.task, opened.task_hash) == (None, None), "the text is the template's"
+    for text in ("x" * 3000, "half a pair: \ud800", ""):
+        hashed = sign({**PROMPT, "prompt": text}, issuer)
+        due = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        assert (hashed.task, hashed.task_hash) == (None, f"sha256:{due}")
+
+
+def test_without_an_issuer_no_mandate_is_made_and_the_prompt_stays_here() -> None:
+    body, _ = prepare_body("claude-code", json.dumps(PROMPT).encode(), None)
+    assert json.loads(body) == {name: one for name, one in PROMPT.items() if name != "prompt"}
+
+
+@pytest.mark.parametrize("fault", ["others", "no key", "no field", "no json", "no prompt", "too long"])
+def test_a_prompt_of_which_no_mandate_can_be_made_blocks(silent: str, issuer: Path, fault: str) -> None:
+    said, key = dict(PROMPT), issuer.with_suffix(".pem")
+    given = json.loads(issuer.read_text())
+    if fault == "others":
+        key.chmod(0o640)
+    elif fault == "no key":
+        key.write_text("secret")
+    elif fault == "no field":
+        del given["task"]
+    elif fault == "too long":
+        given["for_s"] = 100_000
+    elif fault == "no prompt":
+        del said["prompt"]
+    issuer.write_text("{" if fault == "no json" else json.dumps(given))
+    done = call(silent, json.dumps(said).encode(), "--dialect=claude-code", f"--issuer={issuer}")
+    check_blocked(done, b"did not run")
+    assert b"secret" not in done.stderr
+
+
 def test_it_starts_without_the_other_verbs() -> None:
     script = (
         "import sys; from sluice.cli.machine.hook import prepare_body; "
@@ -224,6 +297,6 @@ def test_the_settings_files_of_the_docs_name_events_of_their_dialect(settings: d
         words = hook.get("command", f"sluice hook --dialect {hook.get('url', '').rpartition('/')[2]}").split()
         assert words[:2] == ["sluice", "hook"]
         spoken = DIALECTS[parse_options(words[2:])["dialect"]]
-        assert event in (*spoken.before, *spoken.after)
+        assert event in (*spoken.calls, *spoken.opening, *spoken.prompting)
         if spoken.name == "claude-code" and event in spoken.before:
             assert hook["onFailure"] == "block"

@@ -91,6 +91,26 @@ ENDED = entry(
 )
 
 
+TEMPLATED = entry(
+    "issuer", "templated", tenant_id="acme", keys=[{"public_key": public_key(OTHER)}], tasks=["refund"]
+)
+FILLED = {"id": "refund", "values": {"order": "o-1", "account": "DE1"}}
+READ = entry("task", "read", tenant_id="acme", task="Read", tools=[{"tool": "find"}])
+
+
+def test_an_issuer_that_has_templates_issues_by_them_alone_whatever_the_task_says() -> None:
+    case = scene(TEMPLATED, READ)
+    mandate = make_mandate("templated", OTHER, template=FILLED, task="What a person said")
+    found = case.issue(mandate)["mandate"]
+    assert found["task"] == "What a person said"
+    assert [one["tool"] for one in found["scopes"][0]["tools"]] == ["find", "pay"]
+    by_another = make_mandate("templated", OTHER, template={"id": "read", "values": {}})
+    for refused in (make_mandate("templated", OTHER), by_another):
+        assert case.issue(refused)["reason"] == "issuer_not_entitled"
+    child = make_mandate("templated", OTHER, parent=mandate, tools=[{"tool": "find"}])
+    assert case.issue(child)["reason"] == "issuer_not_entitled"
+
+
 @pytest.mark.parametrize(
     ("mandate", "more", "reason"),
     [
