@@ -95,11 +95,11 @@ class Archivists:
         """Start two at once: one of them must end, refused, and the other go on."""
         both = [self.start(), self.start()]
         until = time.monotonic() + STALL_S
-        while all(one.poll() is None for one in both):
+        while all(process.poll() is None for process in both):
             if time.monotonic() > until:
                 raise RunFailed("two archivers wrote beside one another")
             await asyncio.sleep(0.05)
-        statuses = [await self._end(one, signal.SIGTERM) for one in both]
+        statuses = [await self._end(process, signal.SIGTERM) for process in both]
         if sorted(statuses) != [0, REFUSED]:
             raise RunFailed(f"two archivers ended with {statuses}")
         self.refused += 1
@@ -162,28 +162,32 @@ async def compare(installation: TestInstallation, folder: Path) -> list[RunFigur
     async with open_reader(installation.bootstrap_servers, names, "beginning") as reader:
         there = [record async for batch in reader.to_end() for record in batch]
     times = Counter(map(_locate, archived))
-    by_place = {_locate(one): one for one in archived}
+    by_place = {_locate(record): record for record in archived}
     report = verify_archived_ledger(kept, installation.prefix)
     source = ArchiveEvidence(kept, installation.prefix)
     reruns = await rerun_sample(source, read_decision_settings(installation), MOST_RERUNS, SEED)
-    files = [one for part in kept.manifest.segments.values() for one in part]
+    files = [segment for part in kept.manifest.segments.values() for segment in part]
     segments, count = len(files), max(1, len(archived))
     return [
         figures.some("records", len(there), "records"),
-        figures.none("lost", sum(_locate(one) not in by_place for one in there), "records"),
+        figures.none("lost", sum(_locate(record) not in by_place for record in there), "records"),
         figures.none("doubled", sum(count > 1 for count in times.values()), "records"),
         figures.none("invented", len(times.keys() - set(map(_locate, there))), "records"),
-        figures.none("differing", sum(by_place.get(_locate(one), one) != one for one in there), "records"),
+        figures.none(
+            "differing", sum(by_place.get(_locate(record), record) != record for record in there), "records"
+        ),
         figures.none("damages", len(damages), "findings"),
         figures.none("chain_errors", len(report.findings), "findings"),
         figures.some("entries", kept.manifest.number, "entries"),
         figures.some("segments", segments, "segments"),
         figures.report("segments_left_by_kills", _count_all(folder / "segments") - segments, "segments"),
-        figures.report("raw_bytes", round(sum(one.raw_bytes for one in files) / count), "B/record"),
-        figures.report("stored_bytes", round(sum(one.stored_bytes for one in files) / count), "B/record"),
+        figures.report("raw_bytes", round(sum(file.raw_bytes for file in files) / count), "B/record"),
+        figures.report("stored_bytes", round(sum(file.stored_bytes for file in files) / count), "B/record"),
         figures.report("check_cpu", round(1e6 * check_s / count, 1), "µs/record"),
-        figures.some("reruns_identical", sum(one.status == "identical" for one in reruns), "decisions"),
-        figures.none("reruns_not_identical", sum(one.status != "identical" for one in reruns), "decisions"),
+        figures.some("reruns_identical", sum(rerun.status == "identical" for rerun in reruns), "decisions"),
+        figures.none(
+            "reruns_not_identical", sum(rerun.status != "identical" for rerun in reruns), "decisions"
+        ),
     ]
 
 

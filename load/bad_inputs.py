@@ -57,33 +57,33 @@ async def malformed(bed: Bed, scale: RunScale) -> list[RunFigure]:
     async with open_scene(installation, traffic, Pace(scale.malformed_rate, TICK_S), 1) as scene:
         await scene.finish(events)
     evidence = await gather(installation)
-    found = account(evidence)
+    answers = account(evidence)
     tally = scene.fleet.tally
     return [
-        *_check_malformed(found),
-        *_neighbours(evidence, found),
+        *_check_malformed(answers),
+        *_neighbours(evidence, answers),
         figures.none("stopped_workers", sum(tally.exits.values()) - tally.exits[0], "workers"),
-        *integrity(evidence, found),
+        *integrity(evidence, answers),
         *bites(tally, evidence, ()),
         *await execute_again(evidence),
     ]
 
 
-def _check_malformed(found: AnswerAccount) -> list[RunFigure]:
-    unreadable = [one for one in found.inputs.values() if one.kind.startswith(MALFORMED)]
-    silent = sum(len(one.letters) != 1 or bool(one.decisions) for one in unreadable)
+def _check_malformed(answers: AnswerAccount) -> list[RunFigure]:
+    unreadable = [answered for answered in answers.inputs.values() if answered.kind.startswith(MALFORMED)]
+    silent = sum(len(answered.letters) != 1 or bool(answered.decisions) for answered in unreadable)
     return [
         figures.report("malformed_inputs", len(unreadable), "inputs"),
         figures.require_at_least(
-            "malformed_kinds", len({one.kind for one in unreadable}), LEAST_KINDS, "kinds"
+            "malformed_kinds", len({answered.kind for answered in unreadable}), LEAST_KINDS, "kinds"
         ),
         figures.none("malformed_without_one_dead_letter", silent, "inputs"),
     ]
 
 
-def _neighbours(evidence: Evidence, found: AnswerAccount) -> list[RunFigure]:
+def _neighbours(evidence: Evidence, answers: AnswerAccount) -> list[RunFigure]:
     transactions = Transactions.read(evidence)
-    pairs = [pair for pair in _pairs(found) if pair[0].decisions and pair[1].decisions]
+    pairs = [pair for pair in _pairs(answers) if pair[0].decisions and pair[1].decisions]
     together = [pair for pair in pairs if pair[0].record.timestamp_ms == pair[1].record.timestamp_ms]
     apart = [transactions.number(after) - transactions.number(before) for before, after in together]
     latencies = _latencies(evidence)
@@ -101,8 +101,8 @@ def _neighbours(evidence: Evidence, found: AnswerAccount) -> list[RunFigure]:
     ]
 
 
-def _place(one: Answered) -> tuple[int, int]:
-    return one.record.partition, one.record.offset
+def _place(answered: Answered) -> tuple[int, int]:
+    return answered.record.partition, answered.record.offset
 
 
 def _latencies(evidence: Evidence) -> dict[tuple[int, int], int]:
@@ -120,12 +120,12 @@ def _p99(values: list[int]) -> int:
     return sorted(values)[int(len(values) * 0.99)]
 
 
-def _pairs(found: AnswerAccount) -> list[tuple[Answered, Answered]]:
+def _pairs(answers: AnswerAccount) -> list[tuple[Answered, Answered]]:
     """Inputs before and after a malformed one."""
     by_partition: dict[int, list[Answered]] = defaultdict(list)
-    for (topic, partition, _), one in sorted(found.inputs.items(), key=lambda item: item[0]):
+    for (topic, partition, _), answered in sorted(answers.inputs.items(), key=lambda item: item[0]):
         if topic == ACTIONS:
-            by_partition[partition].append(one)
+            by_partition[partition].append(answered)
     return [
         (before, after)
         for inputs in by_partition.values()
@@ -149,9 +149,9 @@ class Transactions:
                 ends[record.partition].append(orjson.loads(record.value or b"null")["sequence"])
         return cls(ends)
 
-    def number(self, one: Answered) -> int:
+    def number(self, answered: Answered) -> int:
         """Which transaction of its partition answered an input."""
-        return bisect_left(self.ends[one.record.partition], one.decisions[0]["sequence"])
+        return bisect_left(self.ends[answered.record.partition], answered.decisions[0]["sequence"])
 
 
 CRASHES = 3
@@ -173,11 +173,11 @@ async def poison(bed: Bed, scale: RunScale) -> list[RunFigure]:
             await _take(scene, event, crashes * CRASHES)
         await scene.finish(scale.events // CALMER)
     evidence = await gather(installation)
-    found = account(evidence)
+    answers = account(evidence)
     return [
         figures.exactly("crashes", scene.fleet.tally.killed, POISONS * CRASHES, "workers"),
-        figures.exactly("poison_denied_unread", _count_denied(found), POISONS, "inputs"),
-        *integrity(evidence, found, denied_unread=POISONS),
+        figures.exactly("poison_denied_unread", _count_denied(answers), POISONS, "inputs"),
+        *integrity(evidence, answers, denied_unread=POISONS),
         *bites(scene.fleet.tally, evidence, ("kills_in_flight",)),
         *await execute_again(evidence),
     ]
@@ -191,12 +191,13 @@ async def _take(scene: Scene, event: TrafficRecord, crashes: int) -> None:
     await scene.calm()
 
 
-def _count_denied(found: AnswerAccount) -> int:
+def _count_denied(answers: AnswerAccount) -> int:
     """Poisonous inputs with one unread denial and one dead letter."""
     return sum(
-        one.kind == POISON
-        and one.unread
-        and len(one.letters) == 1
-        and [each.get("outcome") or each.get("action") for each in one.decisions] == [DENIED[one.topic]]
-        for one in found.inputs.values()
+        answered.kind == POISON
+        and answered.unread
+        and len(answered.letters) == 1
+        and [each.get("outcome") or each.get("action") for each in answered.decisions]
+        == [DENIED[answered.topic]]
+        for answered in answers.inputs.values()
     )

@@ -90,7 +90,9 @@ async def _publish(
 
         async def send(base: str, key: str, messages: Iterable[Mapping[str, Any]]) -> list[RecordMetadata]:
             topic = installation.real(base)
-            sent = [await producer.send(topic, json.dumps(one).encode(), key.encode()) for one in messages]
+            sent = [
+                await producer.send(topic, json.dumps(message).encode(), key.encode()) for message in messages
+            ]
             placed = [await one for one in sent]
             for one in placed:
                 ends[topic, one.partition] = max(ends.get((topic, one.partition), 0), one.offset + 1)
@@ -156,12 +158,12 @@ def _make_use(number: int) -> dict[str, Any]:
 
 def _check(evidence: Evidence, values: int) -> list[RunFigure]:
     sizes = [*list_sizes(evidence.changelog, SESSION.encode(), VALUES)]
-    said = [json.loads(one.value or b"null") for one in evidence.ledger]
+    said = [json.loads(record.value or b"null") for record in evidence.ledger]
     settled = sum(one["schema"] == SETTLED and not one["early"] for one in said)
     of_role, of_agent, size = _list_most_counts(evidence.changelog)
     usual: dict[bytes | None, int] = {}
-    for one in evidence.usual:
-        usual[one.key] = json.loads(one.value or b"null")["times"]
+    for stored_record in evidence.usual:
+        usual[stored_record.key] = json.loads(stored_record.value or b"null")["times"]
     told = sum(times > 0 for times in usual.values())
     return [
         figures.exactly("outcomes", settled, len([*_list_prints(values)]), "outcomes"),
@@ -183,15 +185,15 @@ def _list_most_counts(changelog: Iterable[StoredRecord]) -> tuple[int, list[int]
     kept: dict[bytes, int] = {}
     roles: Counter[bytes] = Counter()
     most, of_agent = 0, [0]
-    for one in changelog:
-        if one.key is not None and one.key.startswith(KEY_PREFIX):
-            role = one.key.rpartition(b",")[0]
-            roles[role] -= one.key in kept
-            kept.pop(one.key, None)
-            if one.value is not None:
+    for record in changelog:
+        if record.key is not None and record.key.startswith(KEY_PREFIX):
+            role = record.key.rpartition(b",")[0]
+            roles[role] -= record.key in kept
+            kept.pop(record.key, None)
+            if record.value is not None:
                 roles[role] += 1
-                kept[one.key] = len(one.key) + len(one.value)
-        elif one.key == PARTITION_KEY and kept:
+                kept[record.key] = len(record.key) + len(record.value)
+        elif record.key == PARTITION_KEY and kept:
             most = max([most, *roles.values()])
             of_agent.append(len(kept))
     return most, of_agent, sum(kept.values())
@@ -202,19 +204,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m load.bounds", description=__doc__)
     parser.add_argument("--values", type=int, default=VALUES_IN_ALL)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bounds.json")
-    given = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="sluice-bounds-"))
     broker = locate.start_broker(Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS))
     try:
-        found = asyncio.run(
-            push_values(Bed(broker, folder, 1, f"{time.time_ns() // 10**6 % 10**9}"), given.values)
+        run_figures = asyncio.run(
+            push_values(Bed(broker, folder, 1, f"{time.time_ns() // 10**6 % 10**9}"), options.values)
         )
     finally:
         broker.close()
     shutil.rmtree(folder)
-    figures.write(given.out, found)
-    print(figures.table(found), flush=True)
-    if not all(figure.holds for figure in found):
+    figures.write(options.out, run_figures)
+    print(figures.table(run_figures), flush=True)
+    if not all(figure.holds for figure in run_figures):
         raise SystemExit(1)
 
 

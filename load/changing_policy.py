@@ -69,12 +69,12 @@ class PolicyHistory:
         """From the first policy and what was published on it."""
         entries = {_name(entry): entry for entry in (*neutral_policy.entries(), *standing)}
         bundles = {BUNDLE: [neutral_policy.bundle()], QUALITY: [quality_policy.document()]}
-        for one in placed:
-            documents = one.event.documents
-            if line_of(one) == ENTRIES:
+        for change in placed:
+            documents = change.event.documents
+            if line_of(change) == ENTRIES:
                 entries |= documents
             else:
-                bundles[line_of(one)] += documents.values()
+                bundles[line_of(change)] += documents.values()
         by_hash = {
             line: {_digest(document): document["revision"] for document in documents}
             for line, documents in bundles.items()
@@ -107,20 +107,20 @@ class PolicyHistory:
         return found if judged_by is None else found | {QUALITY: self.quality[judged_by]}
 
 
-def line_of(one: PublishedChange) -> str:
+def line_of(change: PublishedChange) -> str:
     """Which of the three a control record moves on."""
-    if one.spot[0] != BUNDLES:
+    if change.spot[0] != BUNDLES:
         return ENTRIES
-    return QUALITY if (one.event.key or b"").startswith(quality_policy.BUNDLE.encode()) else BUNDLE
+    return QUALITY if (change.event.key or b"").startswith(quality_policy.BUNDLE.encode()) else BUNDLE
 
 
 def policy_figures(
-    found: AnswerAccount, placed: Sequence[PublishedChange], standing: Sequence[dict[str, Any]]
+    answers: AnswerAccount, placed: Sequence[PublishedChange], standing: Sequence[dict[str, Any]]
 ) -> list[RunFigure]:
     """All of it, from the run's ledger, what was published, and the entries that never change."""
     policies = PolicyHistory.read(placed, standing)
-    decisions = [body for body in found.ledger if body.get("rerun_hash") and body["registry_hashes"]]
-    accepted = [one for one in decisions if policies.is_accepted(one)]
+    decisions = [body for body in answers.ledger if body.get("rerun_hash") and body["registry_hashes"]]
+    accepted = [decision for decision in decisions if policies.is_accepted(decision)]
     whole = [one for one in accepted if len(policies.list_change_revisions(one)) == 1]
     seen = [(one, policies.revisions(one)) for one in whole]
     at_once = [(one["partition"], at) for one, at in seen if not one.get("model_outputs")]
@@ -132,14 +132,14 @@ def policy_figures(
         figures.none("back_in_a_session", _back((one["session_id"], at) for one, at in seen), "decisions"),
         figures.none("back_in_a_partition", _back(at_once), "decisions"),
         figures.require_at_most("policy_lag", _lag_ms(seen, placed), MOST_LAG_MS, "ms"),
-        *_letters(found, placed),
+        *_letters(answers, placed),
     ]
 
 
-def _letters(found: AnswerAccount, placed: Sequence[PublishedChange]) -> list[RunFigure]:
-    due = Counter((*one.spot, one.event.due) for one in placed if one.event.due is not None)
-    there = Counter((b["input"]["topic"], b["input"]["offset"], b["code"]) for b in found.refused)
-    elsewhere = sum(body["partition"] != LETTERS_PARTITION for body in found.refused)
+def _letters(answers: AnswerAccount, placed: Sequence[PublishedChange]) -> list[RunFigure]:
+    due = Counter((*change.spot, change.event.due) for change in placed if change.event.due is not None)
+    there = Counter((b["input"]["topic"], b["input"]["offset"], b["code"]) for b in answers.refused)
+    elsewhere = sum(body["partition"] != LETTERS_PARTITION for body in answers.refused)
     return [
         figures.some("policy_records", len(placed), "records"),
         figures.some("policy_refused", due.total(), "records"),
@@ -165,11 +165,11 @@ def _lag_ms(seen: Iterable[tuple[dict[str, Any], Revisions]], placed: Sequence[P
     """The longest time from the moment when a newer policy was whole to an input decided under the older."""
     replaced: dict[tuple[str, int], int] = {}
     before: dict[str, int] = {}
-    for one in placed:
-        if one.event.documents:
-            line = line_of(one)
-            replaced[line, before.get(line, 1)] = one.timestamp_ms
-            before[line] = next(iter(one.event.documents.values()))["revision"]
+    for change in placed:
+        if change.event.documents:
+            line = line_of(change)
+            replaced[line, before.get(line, 1)] = change.timestamp_ms
+            before[line] = next(iter(change.event.documents.values()))["revision"]
     return max(
         (
             decision["input"]["timestamp"] - replaced[at]
@@ -215,14 +215,14 @@ async def reload(bed: Bed, scale: RunScale) -> list[RunFigure]:
         await _all_entered(installation, scene, changes)
         await scene.finish(scale.events)
     tally, evidence = scene.fleet.tally, await gather(installation)
-    found = account(evidence)
+    answers = account(evidence)
     return [
         figures.require_at_least("kills", tally.killed, kills, "workers"),
         figures.some("moves_of_partition_0", tally.moves[LETTERS_PARTITION], "moves"),
         *policy_figures(
-            found, changes.placed, make_standing(installation.trust, TENANT, installation.began_ms)
+            answers, changes.placed, make_standing(installation.trust, TENANT, installation.began_ms)
         ),
-        *integrity(evidence, found, policy_refused=changes.due),
+        *integrity(evidence, answers, policy_refused=changes.due),
         *bites(tally, evidence, ("kills_in_flight", "rolled_back", "moved")),
         *await execute_again(evidence),
     ]
@@ -230,7 +230,9 @@ async def reload(bed: Bed, scale: RunScale) -> list[RunFigure]:
 
 def _keeper(scene: Scene) -> int:
     """The slot of the worker that decides for partition 0; called when every partition is owned."""
-    owners = (slot for slot, one in scene.fleet.workers.items() if LETTERS_PARTITION in one.partitions())
+    owners = (
+        slot for slot, process in scene.fleet.workers.items() if LETTERS_PARTITION in process.partitions()
+    )
     return next(owners, 0)
 
 

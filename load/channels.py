@@ -83,9 +83,9 @@ class ChannelProcesses:
 
     def check(self) -> None:
         """Raise RunFailed where a process has ended by itself."""
-        for one in (*self.gateways, self.notifier):
-            if not one.is_running:
-                raise RunFailed(one.read_log())
+        for process in (*self.gateways, self.notifier):
+            if not process.is_running:
+                raise RunFailed(process.read_log())
 
 
 async def channels(bed: Bed, scale: RunScale) -> list[RunFigure]:
@@ -120,7 +120,9 @@ async def channels(bed: Bed, scale: RunScale) -> list[RunFigure]:
     return [
         figures.exactly("processes_killed", killed, 2, "gateways and notifiers"),
         *approval_figures(evidence, signing=False),
-        *channel_figures(evidence, given, edge.api.messages, [one.name for one in answering.channels]),
+        *channel_figures(
+            evidence, given, edge.api.messages, [channel.name for channel in answering.channels]
+        ),
         chain_errors(evidence),
         figures.some("requests_cut_off", gateways.cut_off, "requests"),
         *bites(fleet.tally, evidence, ("moved", "killed")),
@@ -150,7 +152,9 @@ async def _fault(number: int, fleet: Fleet, edge: ChannelProcesses, rng: random.
 async def _wait_for_buttons(edge: ChannelProcesses) -> None:
     """Return when Slack's messages have no buttons any more. Raises RunFailed."""
     end = time.monotonic() + STALL_S
-    while any(block["type"] == "actions" for one in edge.api.messages.values() for block in one["blocks"]):
+    while any(
+        block["type"] == "actions" for message in edge.api.messages.values() for block in message["blocks"]
+    ):
         edge.check()
         if time.monotonic() > end:
             raise RunFailed(edge.notifier.read_log())

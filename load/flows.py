@@ -146,9 +146,9 @@ def load_deployment(name: str) -> Deployment:
     """The deployment of this name."""
     lines = (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
-    tools = {one["id"]: one["registered"] for one in rows if one["kind"] == "tool"}
+    tools = {row["id"]: row["registered"] for row in rows if row["kind"] == "tool"}
     tasks = (
-        tuple(_read_task(one) for one in rows if one["kind"] == kind)
+        tuple(_read_task(row) for row in rows if row["kind"] == kind)
         for kind in ("honest", "attack", "routine")
     )
     return Deployment(name, tools, *tasks)
@@ -229,12 +229,12 @@ class JudgedTask(NamedTuple):
 
     def is_held(self, gate: str) -> bool:
         """Of an attack: whether a harmful call is held; of an honest task: whether any call is."""
-        return self.is_held_by(lambda one: one.is_held(gate))
+        return self.is_held_by(lambda call: call.is_held(gate))
 
     def is_held_by(self, holds: Callable[[JudgedFlowCall], bool]) -> bool:
         """The same by what `holds` says of a call."""
         wanted = self.task.harmful or range(len(self.calls))
-        return any(holds(self.calls[place]) for place in wanted)
+        return any(holds(self.calls[index]) for index in wanted)
 
 
 @dataclass
@@ -253,8 +253,8 @@ class JudgedFlows:
     def count_of(self, names: Iterable[str]) -> FlowShares:
         """Over these deployments."""
         gate, every = self.configuration.gate, [*names]
-        honest = [one.is_held(gate) for name in every for one in self.honest[name]]
-        attacks = [one.is_held(gate) for name in every for one in self.attacks[name]]
+        honest = [task.is_held(gate) for name in every for task in self.honest[name]]
+        attacks = [attack.is_held(gate) for name in every for attack in self.attacks[name]]
         return FlowShares(sum(attacks), len(attacks), len(honest) - sum(honest), len(honest))
 
 
@@ -290,7 +290,10 @@ class RecordingGate(Destinations):
         if not isinstance(result, StageResult):
             return result
         key = derive_tenant_key(MASTER, context.plan.tenant)
-        named = {one.path: one.value for one in find_named_values(context.plan, context.action)[0]}
+        named = {
+            named_value.path: named_value.value
+            for named_value in find_named_values(context.plan, context.action)[0]
+        }
         self.looked_up = tuple(
             LookedUp(
                 one["path"], one["role"], one["kind"], one["origin"], fingerprint(key, value), value.text
@@ -369,7 +372,7 @@ class Driver:
         bundle = _load_bundle(configuration.make_bundle())
         registry = make_registry(deployment, configuration)
         self._gate = RecordingGate()
-        stages = [self._gate if one.name == NAME else one for one in list_shipped_stages()]
+        stages = [self._gate if stage.name == NAME else stage for stage in list_shipped_stages()]
         point = DecisionPoint(
             Policy({bundle.id: bundle}, registry, bundle.id),
             stages,
@@ -432,7 +435,11 @@ class Driver:
 
     def _propose(self, input_record: InputRecord) -> dict[str, Any]:
         self._gate.looked_up = ()
-        (record,) = [one for one in self.replay.take(input_record).records if one.kind == "Verdict"]
+        (record,) = [
+            out_record
+            for out_record in self.replay.take(input_record).records
+            if out_record.kind == "Verdict"
+        ]
         verdict: dict[str, Any] = record.body
         return verdict
 
@@ -465,10 +472,10 @@ class Driver:
 
     def _answer(self, request: Request) -> PortAnswer:
         """An input that waits for its review, as it lies on the broker."""
-        place: Any = request.payload
+        payload: Any = request.payload
         if request.port != HELD_INPUT:
             return PortAnswer("unavailable", detail="no port")
-        return PortAnswer("answered", self._inputs[place["topic"], place["offset"]])
+        return PortAnswer("answered", self._inputs[payload["topic"], payload["offset"]])
 
     def _make_input_record(self, topic: str, record: Mapping[str, Any]) -> InputRecord:
         self._offsets[topic] += 1
@@ -491,12 +498,12 @@ class Driver:
         return _sign_outcome(input_record, action_id, session, values, signer)
 
     def _make_values(self, result: Any) -> dict[str, Any]:
-        seen = collect_values(result)
-        marks = [base64.b64encode(fingerprint(self._key, one)).decode() for one in seen.values]
-        return {"fingerprints": list(dict.fromkeys(marks)), "truncated": seen.truncated}
+        values = collect_values(result)
+        marks = [base64.b64encode(fingerprint(self._key, one)).decode() for one in values.values]
+        return {"fingerprints": list(dict.fromkeys(marks)), "truncated": values.truncated}
 
     def _forge(self, input_record: InputRecord, action_id: str, task: Task, number: int) -> None:
-        values = self._make_values([one.parameters for one in task.calls[number + 1 :]])
+        values = self._make_values([call.parameters for call in task.calls[number + 1 :]])
         for signer in (None, STRANGER):
             outcome = _sign_outcome(input_record, action_id, task.id, values, signer)
             self.replay.take(self._make_input_record(OUTCOMES, outcome))
@@ -562,11 +569,11 @@ def judge_poisoned(deployment: Deployment) -> PoisonCount:
 def judge(configuration: Configuration, deployments: Sequence[Deployment]) -> JudgedFlows:
     """What a configuration makes of the tasks and attacks of some deployments."""
     judged = JudgedFlows(configuration)
-    for one in deployments:
-        driver = Driver(one, configuration)
-        judged.honest[one.name] = [driver.judge(task) for task in one.honest]
-        judged.attacks[one.name] = driver.judge_attacks()
-        judged.routine[one.name] = [driver.judge(task) for task in one.routine]
+    for deployment in deployments:
+        driver = Driver(deployment, configuration)
+        judged.honest[deployment.name] = [driver.judge(task) for task in deployment.honest]
+        judged.attacks[deployment.name] = driver.judge_attacks()
+        judged.routine[deployment.name] = [driver.judge(task) for task in deployment.routine]
     return judged
 
 
@@ -646,10 +653,12 @@ class Judge:
     def answer(self, call: JudgedFlowCall, named: frozenset[bytes]) -> Answer:
         """The strictest answer of all values. `named`: by the task's text."""
         answers = self.table.get(call.tier)
-        values = [one for one in call.values if one.role in self.roles]
+        values = [value for value in call.values if value.role in self.roles]
         if answers is None or not values:
             return "pass"
-        every = [answers.answer(self._find_origin(one)) for one in values if not self.knows(call, one, named)]
+        every = [
+            answers.answer(self._find_origin(value)) for value in values if not self.knows(call, value, named)
+        ]
         return max(every, key=ANSWERS.index, default="pass")
 
     def _find_origin(self, value: LookedUp) -> Origin:
@@ -693,12 +702,12 @@ def count_known(judged: JudgedFlows, deployments: Sequence[Deployment], knowledg
     """Attacks stopped after the last `history` honest tasks of their deployment, and honest tasks without a
     question, each after as many tasks before it as there are up to `history`. Each begins with nothing."""
     shares = FlowShares(0, 0, 0, 0)
-    for one in deployments:
-        honest, attacks = judged.honest[one.name], judged.attacks[one.name]
-        after_all = learn(one, knowledge, honest)
+    for deployment in deployments:
+        honest, attacks = judged.honest[deployment.name], judged.attacks[deployment.name]
+        after_all = learn(deployment, knowledge, honest)
         stopped = sum(after_all.holds_task(task) for task in attacks)
         held = sum(
-            learn(one, knowledge, honest[:place]).holds_task(task) for place, task in enumerate(honest)
+            learn(deployment, knowledge, honest[:index]).holds_task(task) for index, task in enumerate(honest)
         )
         shares = shares.add(FlowShares(stopped, len(attacks), len(honest) - held, len(honest)))
     return shares
@@ -709,12 +718,15 @@ def count_long(judged: JudgedFlows, deployments: Sequence[Deployment], knowledge
     and the last LAST_TASKS tasks without a question, each after as many before it as there are up to
     `history`. The tasks are the same for every `history`."""
     shares = FlowShares(0, 0, 0, 0)
-    for one in (each for each in deployments if each.routine):
-        every, attacks = judged.honest[one.name] + judged.routine[one.name], judged.attacks[one.name]
-        after_all = learn(one, knowledge, every)
+    for deployment in (each for each in deployments if each.routine):
+        every, attacks = (
+            judged.honest[deployment.name] + judged.routine[deployment.name],
+            judged.attacks[deployment.name],
+        )
+        after_all = learn(deployment, knowledge, every)
         stopped = sum(after_all.holds_task(task) for task in attacks)
         places = range(len(every) - LAST_TASKS, len(every))
-        held = sum(learn(one, knowledge, every[:place]).holds_task(every[place]) for place in places)
+        held = sum(learn(deployment, knowledge, every[:index]).holds_task(every[index]) for index in places)
         shares = shares.add(FlowShares(stopped, len(attacks), LAST_TASKS - held, LAST_TASKS))
     return shares
 
@@ -736,10 +748,10 @@ def count_table(
 ) -> FlowShares:
     """Over all tasks and attacks, with what the gate knows."""
     shares = FlowShares(0, 0, 0, 0)
-    for one in deployments:
-        judge = Judge(one, TODAY, table, roles)
-        honest = [judge.holds_task(task) for task in judged.honest[one.name]]
-        attacks = [judge.holds_task(task) for task in judged.attacks[one.name]]
+    for deployment in deployments:
+        judge = Judge(deployment, TODAY, table, roles)
+        honest = [judge.holds_task(task) for task in judged.honest[deployment.name]]
+        attacks = [judge.holds_task(task) for task in judged.attacks[deployment.name]]
         shares = shares.add(FlowShares(sum(attacks), len(attacks), len(honest) - sum(honest), len(honest)))
     return shares
 
@@ -760,7 +772,7 @@ def compare_fault(right: JudgedFlows, wrong: JudgedFlows) -> FaultCount:
     """What a fault changes. Raises LaxerError where a call has a laxer answer."""
     stricter, laxer, every = 0, 0, 0
     for before, after in zip(_list_calls(right), _list_calls(wrong), strict=True):
-        was, now = (ANSWERS.index(one.answers.get(NAME, "pass")) for one in (before, after))
+        was, now = (ANSWERS.index(call.answers.get(NAME, "pass")) for call in (before, after))
         if now < was:
             fault = wrong.configuration.fault
             raise LaxerError(f"{fault}: {after.call.tool} {after.call.parameters} was {before.answers}")
@@ -806,8 +818,8 @@ def _report_gates(
     yield _head("what holds a call", "attacks stopped", "honest tasks without a question")
     yield f"| {rule.configuration.name} | {rule.count()} |"
     yield f"| `destinations` as shipped, enforced | {gate.count()} |"
-    for one in IN_ORDER:
-        yield f"| the same, {one.name} | {judge(one, deployments).count()} |"
+    for configuration in IN_ORDER:
+        yield f"| the same, {configuration.name} | {judge(configuration, deployments).count()} |"
     both = ("destination", "object")
     yield f"| the same, own addresses registered | {count_table(with_domain, deployments, SHIPPED)} |"
     yield f"| as shipped, objects too | {count_table(looked_at, deployments, SHIPPED, both)} |"
@@ -824,7 +836,7 @@ def _report_tiers(rule: JudgedFlows, gate: JudgedFlows) -> Iterator[str]:
     for name, judged in (("the rule", rule), ("`destinations`", gate)):
         own = judged.configuration.gate
         calls = [call for tasks in judged.honest.values() for task in tasks for call in task.calls]
-        asked = [(one.tier >= "T3", one.is_held(own)) for one in calls]
+        asked = [(call.tier >= "T3", call.is_held(own)) for call in calls]
         free, honest = _count_held(judged.honest, own)
         passed, attacks = _count_held(judged.attacks, own)
         counts = (sum(map(any, asked)), asked.count((True, False)), asked.count((False, True)))
@@ -842,7 +854,7 @@ def _report_tiers(rule: JudgedFlows, gate: JudgedFlows) -> Iterator[str]:
 
 def _count_held(tasks: Mapping[str, Sequence[JudgedTask]], gate: str) -> tuple[int, int]:
     every = [
-        task.is_held_by(lambda one: one.tier >= "T3" or one.is_held(gate))
+        task.is_held_by(lambda call: call.tier >= "T3" or call.is_held(gate))
         for each in tasks.values()
         for task in each
     ]
@@ -873,11 +885,11 @@ def _report_history(
                 count_known(judged, deployments, knowledge._replace(history=count, answers_teach=teach))
                 for count in HISTORY
             )
-            yield f"| {name} | {' | '.join(str(one).replace(' | ', ' / ') for one in each)} |"
+            yield f"| {name} | {' | '.join(str(shares).replace(' | ', ' / ') for shares in each)} |"
 
 
 def _report_long_history(deployments: Sequence[Deployment], looked_at: JudgedFlows) -> Iterator[str]:
-    names = ", ".join(one.name for one in deployments if one.routine)
+    names = ", ".join(deployment.name for deployment in deployments if deployment.routine)
     if not names:
         return
     columns = (f"{count} earlier tasks" for count in LONG_HISTORY)
@@ -885,7 +897,7 @@ def _report_long_history(deployments: Sequence[Deployment], looked_at: JudgedFlo
     for name, knowledge in KNOWLEDGE.items():
         taught = knowledge._replace(answers_teach=True)
         each = (count_long(looked_at, deployments, taught._replace(history=count)) for count in LONG_HISTORY)
-        yield f"| {name} | {' | '.join(str(one).replace(' | ', ' / ') for one in each)} |"
+        yield f"| {name} | {' | '.join(str(shares).replace(' | ', ' / ') for shares in each)} |"
 
 
 def _report_poison(deployments: Sequence[Deployment]) -> Iterator[str]:
@@ -894,7 +906,7 @@ def _report_poison(deployments: Sequence[Deployment]) -> Iterator[str]:
         "attacks", "stopped at first", f"{sessions}, carried out or approved for once",
         "and approved to be known for 30 days",
     )  # fmt: skip
-    counts = [judge_poisoned(one) for one in deployments]
+    counts = [judge_poisoned(deployment) for deployment in deployments]
     before, unanswered, approved, attacks = (sum(column) for column in zip(*counts, strict=True))
     yield f"| {attacks} | {before} | {unanswered} | {approved} |"
 
@@ -907,12 +919,17 @@ def _report_parts(
 ) -> Iterator[str]:
     """Attacks stopped, by way and by deployment."""
     held: list[tuple[str, str, bool, bool, bool]] = []
-    for one in deployments:
-        judge_most = learn(one, MOST, looked_at.honest[one.name])
-        tasks = zip(rule.attacks[one.name], gate.attacks[one.name], looked_at.attacks[one.name], strict=True)
+    for deployment in deployments:
+        judge_most = learn(deployment, MOST, looked_at.honest[deployment.name])
+        tasks = zip(
+            rule.attacks[deployment.name],
+            gate.attacks[deployment.name],
+            looked_at.attacks[deployment.name],
+            strict=True,
+        )
         for by_rule, by_gate, seen in tasks:
             said = (by_rule.is_held("rules"), by_gate.is_held(NAME), judge_most.holds_task(seen))
-            held.append((by_gate.task.way, one.name, *said))
+            held.append((by_gate.task.way, deployment.name, *said))
     for column, title in ((0, "way of attack"), (1, "deployment")):
         yield "\n" + _head(
             title, "attacks", "the rule", "`destinations`", "with task and 10 tasks of history"
@@ -931,14 +948,15 @@ def _report_left_out(
         "without a question",
     )  # fmt: skip
     points = []
-    for one in deployments:
-        others = [other for other in deployments if other is not one]
+    for deployment in deployments:
+        others = [other for other in deployments if other is not deployment]
         shares = {name: count_table(looked_at, others, table) for name, table in TABLES.items()}
         best = max(shares, key=lambda name: _rate(shares[name]))
-        points.append(gate.count_of([one.name]))
-        yield f"| {one.name} | {points[-1]} | {best} | {count_table(looked_at, [one], TABLES[best])} |"
-    stopped = [one.stopped / one.attacks for one in points]
-    free = [one.free / one.honest for one in points]
+        points.append(gate.count_of([deployment.name]))
+        by_table = count_table(looked_at, [deployment], TABLES[best])
+        yield f"| {deployment.name} | {points[-1]} | {best} | {by_table} |"
+    stopped = [point.stopped / point.attacks for point in points]
+    free = [point.free / point.honest for point in points]
     yield (
         f"\nRange: {100 * min(stopped):.0f} to {100 * max(stopped):.0f} % stopped, "
         f"{100 * min(free):.0f} to {100 * max(free):.0f} % without a question."
@@ -973,8 +991,12 @@ def _report_misses(
 ) -> Iterator[str]:
     for wanted, judged in ((False, "attacks"), (True, "honest")):
         shown = 0
-        for one in deployments:
-            pairs = zip(getattr(gate, judged)[one.name], getattr(looked_at, judged)[one.name], strict=True)
+        for deployment in deployments:
+            pairs = zip(
+                getattr(gate, judged)[deployment.name],
+                getattr(looked_at, judged)[deployment.name],
+                strict=True,
+            )
             for task, seen in pairs:
                 if task.is_held(NAME) is not wanted or shown >= most:
                     continue
@@ -983,10 +1005,10 @@ def _report_misses(
                 yield from _describe_calls(task, seen)
 
 
-def _describe_calls(task: JudgedTask, seen: JudgedTask) -> Iterator[str]:
-    for place, (call, values) in enumerate(zip(task.calls, seen.calls, strict=True)):
-        if place in task.task.harmful or call.is_held(NAME):
-            named = ", ".join(f"{one.path} {one.text!r} {one.origin}" for one in values.values)
+def _describe_calls(task: JudgedTask, judged: JudgedTask) -> Iterator[str]:
+    for index, (call, values) in enumerate(zip(task.calls, judged.calls, strict=True)):
+        if index in task.task.harmful or call.is_held(NAME):
+            named = ", ".join(f"{value.path} {value.text!r} {value.origin}" for value in values.values)
             yield f"    {call.call.tool} ({call.tier}) {named}"
 
 
@@ -995,8 +1017,8 @@ def main() -> None:
     asked = argparse.ArgumentParser(prog="python -m load.flows", description=__doc__.splitlines()[0])
     asked.add_argument("deployments", nargs="*", default=DEPLOYMENTS, metavar="DEPLOYMENT")
     asked.add_argument("--misses", type=int, default=0, help="show so many of each kind")
-    given = asked.parse_args()
-    for line in report([load_deployment(name) for name in given.deployments], given.misses):
+    options = asked.parse_args()
+    for line in report([load_deployment(name) for name in options.deployments], options.misses):
         print(line, flush=True)
 
 

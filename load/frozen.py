@@ -87,7 +87,7 @@ def draw(count: int) -> Iterator[FrozenSet]:
     yield FrozenSet(
         "actions",
         *shipped,
-        [_make_input_record(ACTIONS, number, *one) for number, one in enumerate(messages)],
+        [_make_input_record(ACTIONS, number, *message) for number, message in enumerate(messages)],
     )
     texts = list(memory_writes.texts("mixed", count, random.Random(SEED), 256))
     yield FrozenSet("memory writes", *shipped, memory_writes.input_records(texts, SESSIONS))
@@ -148,15 +148,21 @@ def _make_input_record(topic: str, number: int, key: bytes, value: bytes) -> Inp
 def freeze(path: Path, count: int) -> None:
     """Draw, decide and write."""
     with gzip.open(path, "wb", compresslevel=1) as file:
-        for one in draw(count):
+        for frozen_set in draw(count):
             kinds = Counter[str]()
-            policy = {name: getattr(one, name).decode() for name in POLICY}
-            file.write(orjson.dumps({"set": one.name, "inputs": len(one.input_records), **policy}) + b"\n")
-            for input_record, records in zip(one.input_records, one.decide(), strict=True):
+            policy = {name: getattr(frozen_set, name).decode() for name in POLICY}
+            file.write(
+                orjson.dumps({"set": frozen_set.name, "inputs": len(frozen_set.input_records), **policy})
+                + b"\n"
+            )
+            for input_record, records in zip(frozen_set.input_records, frozen_set.decide(), strict=True):
                 written = [record.decode() for record in records]
                 file.write(orjson.dumps({**_write_input_record(input_record), "records": written}) + b"\n")
                 kinds.update(json.loads(record).get("schema", input_record.topic) for record in written)
-            print(f"{one.name}: {len(one.input_records)} inputs frozen, with {dict(kinds)}", flush=True)
+            print(
+                f"{frozen_set.name}: {len(frozen_set.input_records)} inputs frozen, with {dict(kinds)}",
+                flush=True,
+            )
 
 
 def _write_input_record(input_record: InputRecord) -> dict[str, Any]:
@@ -186,18 +192,18 @@ def compare(path: Path) -> int:
             lines = [orjson.loads(file.readline()) for _ in range(told["inputs"])]
             input_records = [
                 InputRecord(
-                    one["topic"],
+                    line["topic"],
                     0,
-                    one["offset"],
-                    one["timestamp_ms"],
-                    _decode(one["key"]),
-                    _decode(one["value"]),
+                    line["offset"],
+                    line["timestamp_ms"],
+                    _decode(line["key"]),
+                    _decode(line["value"]),
                 )
-                for one in lines
+                for line in lines
             ]
             bundle, registry, quality = (told[name].encode() for name in POLICY)
             frozen = FrozenSet(told["set"], bundle, registry, quality, input_records)
-            different += _compare(frozen, [one["records"] for one in lines])
+            different += _compare(frozen, [line["records"] for line in lines])
     return different
 
 
@@ -219,7 +225,7 @@ def _compare(frozen: FrozenSet, before: Iterable[list[str]]) -> int:
 def _apart(records: list[str], others: list[str]) -> list[str]:
     """What these records have that the others do not: members, or schemas where there are more or fewer."""
     if len(records) != len(others):
-        return [json.loads(one)["schema"] for one in records]
+        return [json.loads(record)["schema"] for record in records]
     found = []
     for one, other in zip(map(json.loads, records), map(json.loads, others), strict=True):
         found += [f"{name}: {value!r}" for name, value in one.items() if other.get(name, ...) != value]
@@ -232,10 +238,10 @@ def main() -> None:
     parser.add_argument("what", choices=["freeze", "compare"])
     parser.add_argument("file", type=Path)
     parser.add_argument("--count", type=int, default=COUNT, help="inputs a set")
-    given = parser.parse_args()
-    if given.what == "freeze":
-        freeze(given.file, given.count)
-    elif compare(given.file):
+    options = parser.parse_args()
+    if options.what == "freeze":
+        freeze(options.file, options.count)
+    elif compare(options.file):
         sys.exit(1)
 
 

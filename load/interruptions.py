@@ -54,8 +54,8 @@ async def _run(bed: Bed, scale: RunScale, name: str, workers: int) -> list[RunFi
         await scene.finish(scale.events)
     tally = scene.fleet.tally
     required = ("kills_in_flight", "rolled_back", "moved")
-    found = await findings(tally, await gather(installation), required)
-    return [figures.require_at_least("kills", tally.killed, kills, "workers"), *found]
+    run_figures = await findings(tally, await gather(installation), required)
+    return [figures.require_at_least("kills", tally.killed, kills, "workers"), *run_figures]
 
 
 async def kill_again_and_again(
@@ -229,7 +229,9 @@ async def approvals(bed: Bed, scale: RunScale) -> list[RunFigure]:
 
 def both_decide(fleet: Fleet) -> bool:
     """Whether both workers decide, and every partition has its owner."""
-    deciding = [one for one in fleet.workers.values() if one.exit_code is None and one.partitions()]
+    deciding = [
+        worker for worker in fleet.workers.values() if worker.exit_code is None and worker.partitions()
+    ]
     return len(deciding) == WORKERS and len(fleet.list_owned()) == PARTITIONS
 
 

@@ -154,7 +154,9 @@ class _Shares:
             name = f"probe-{self.count}"
             await self._publish(name, self._installation.partitions * 2)
             verdicts = await self._list_decided()
-            if all(_is_answered(one) for one in verdicts if one["session_id"].startswith(f"{name}-")):
+            if all(
+                _is_answered(verdict) for verdict in verdicts if verdict["session_id"].startswith(f"{name}-")
+            ):
                 return
             if time.monotonic() > deadline:
                 raise RunFailed("the model is back, and the workers do not ask it")
@@ -174,7 +176,7 @@ class _Shares:
         while True:
             self._fleet.check()
             each = [await records_of(self._installation, topic) for topic in DECISIONS]
-            decisions = [json.loads(one.value or b"") for records in each for one in records]
+            decisions = [json.loads(record.value or b"") for records in each for record in records]
             if len(decisions) >= self.count:
                 return decisions
             if time.monotonic() > deadline:
@@ -184,8 +186,8 @@ class _Shares:
 
 def _input(name: str, number: int) -> tuple[str, dict[str, Any]]:
     """Topic and fields. Half of the texts come in every share, the others in this one alone."""
-    kind, place = number % 4, number // 4
-    text = f"entry {place % TEXTS}" if place % 2 else f"entry {name} {number}"
+    kind, index = number % 4, number // 4
+    text = f"entry {index % TEXTS}" if index % 2 else f"entry {name} {number}"
     session = {"agent_id": neutral_policy.CLERK, "session_id": f"{name}-{number}"}
     if kind == 0:
         source = {"id": "load-source", "type": "external"}
@@ -223,28 +225,28 @@ def _says_something(output: dict[str, Any]) -> bool:
 
 
 def _answers(evidence: Evidence, count: int) -> list[RunFigure]:
-    found = account(evidence)
+    answers = account(evidence)
     return [
         figures.exactly("inputs", len(evidence.inputs), count, "records"),
-        figures.none("lost", found.count("lost"), "inputs"),
-        figures.none("duplicated", found.count("doubled"), "inputs"),
-        figures.none("conflicting", found.count("contradicted"), "inputs"),
-        figures.none("answers_without_input", found.foreign, "records"),
-        figures.none("internal_errors", found.count("faulted"), "inputs"),
+        figures.none("lost", answers.count("lost"), "inputs"),
+        figures.none("duplicated", answers.count("doubled"), "inputs"),
+        figures.none("conflicting", answers.count("contradicted"), "inputs"),
+        figures.none("answers_without_input", answers.foreign, "records"),
+        figures.none("internal_errors", answers.count("faulted"), "inputs"),
     ]
 
 
 def _decisions(evidence: Evidence) -> list[RunFigure]:
     topics = {evidence.installation.real(topic) for topic in DECISIONS}
-    decisions = [json.loads(one.value or b"") for one in evidence.ledger if one.topic in topics]
-    texts = {_key(one): _text(json.loads(one.value or b"")) for one in evidence.inputs}
+    decisions = [json.loads(record.value or b"") for record in evidence.ledger if record.topic in topics]
+    texts = {_key(record): _text(json.loads(record.value or b"")) for record in evidence.inputs}
     said: defaultdict[tuple[str, str, int, str], set[str]] = defaultdict(set)
-    for one in decisions:
+    for decision in decisions:
         places: Counter[str] = Counter()
-        for output in _outputs(one):
+        for output in _outputs(decision):
             places[output["gate"]] += output["port"] != EXTRACTION_PORT
             if _says_something(output):
-                text = "" if output["port"] == EXTRACTION_PORT else texts[one["session_id"]]
+                text = "" if output["port"] == EXTRACTION_PORT else texts[decision["session_id"]]
                 question = (output["gate"], output["port"], places[output["gate"]], text)
                 said[question].add(json.dumps(output["payload"], sort_keys=True))
     disturbed = [one for one in decisions if not _is_answered(one)]
@@ -282,4 +284,4 @@ def _key(record: Any) -> str:
 
 
 def _several(answers: Iterable[set[str]]) -> int:
-    return sum(len(one) > 1 for one in answers)
+    return sum(len(answer) > 1 for answer in answers)

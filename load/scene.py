@@ -158,22 +158,24 @@ async def read_committed(installation: TestInstallation) -> Ends | None:
 
 def count_behind(positions: Mapping[tuple[str, int], int], ends: Ends) -> int:
     """How many offsets lie between the positions and the ends."""
-    return sum(max(0, end - max(0, positions.get(place, 0))) for place, end in ends.items())
+    return sum(max(0, end - max(0, positions.get(coordinates, 0))) for coordinates, end in ends.items())
 
 
 async def is_settled(installation: TestInstallation) -> bool:
     """Nothing is held any more, and all that was told to the owners of sources and agents is decided."""
     schemas = [
-        json.loads(one.value or b"null")["schema"] for one in await records_of(installation, QUARANTINE)
+        json.loads(record.value or b"null")["schema"] for record in await records_of(installation, QUARANTINE)
     ]
     if schemas.count(ENTERED) != sum(schema in LEAVING for schema in schemas):
         return False
     positions = await read_committed(installation)
     learnt = [
-        one for topic in (SOURCE_FEEDBACK, DESTINATION_USES) for one in await records_of(installation, topic)
+        record
+        for topic in (SOURCE_FEEDBACK, DESTINATION_USES)
+        for record in await records_of(installation, topic)
     ]
     return positions is not None and all(
-        one.offset < positions.get((one.topic, one.partition), 0) for one in learnt
+        record.offset < positions.get((record.topic, record.partition), 0) for record in learnt
     )
 
 

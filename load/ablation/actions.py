@@ -62,8 +62,8 @@ def _drop_patterns(path: Path) -> Callable[[ExitStack], None]:
     whole = PatternLibrary.inspect
 
     def inspect(self: PatternLibrary, *more: Any) -> Inspection:
-        found = whole(self, *more)
-        return found._replace(hits=tuple(one for one in found.hits if one.id not in ids))
+        inspection = whole(self, *more)
+        return inspection._replace(hits=tuple(hit for hit in inspection.hits if hit.id not in ids))
 
     def switch_off(stack: ExitStack) -> None:
         stack.enter_context(patch.object(PatternLibrary, "inspect", inspect))
@@ -75,11 +75,11 @@ def _ids_in(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         if isinstance(value.get("id"), str):
             yield value["id"]
-        for one in value.values():
-            yield from _ids_in(one)
+        for member in value.values():
+            yield from _ids_in(member)
     elif isinstance(value, list):
-        for one in value:
-            yield from _ids_in(one)
+        for member in value:
+            yield from _ids_in(member)
 
 
 def parts() -> dict[str, Callable[[ExitStack], None]]:
@@ -113,8 +113,8 @@ def parts() -> dict[str, Callable[[ExitStack], None]]:
 def outcomes(rows: Sequence[ActionRow], bundle: Bundle) -> list[str]:
     """What the gates of content make of each row: BLOCK, ESCALATE or ALLOW."""
     return [
-        "BLOCK" if one.caught else "ESCALATE" if one.apart else "ALLOW"
-        for one in judge_actions(rows, bundle, list_shipped_stages(), AT_MS)
+        "BLOCK" if action.caught else "ESCALATE" if action.apart else "ALLOW"
+        for action in judge_actions(rows, bundle, list_shipped_stages(), AT_MS)
     ]
 
 
@@ -144,13 +144,13 @@ def main() -> None:
     asked.add_argument("files", nargs="+", type=Path)
     asked.add_argument("--part", nargs="*", help="these alone; all of them if none is named")
     asked.add_argument("--rows", type=int, help="no more of each file")
-    given = asked.parse_args()
-    rows = [one for path in given.files for one in load_panel(path)[: given.rows]]
+    options = asked.parse_args()
+    rows = [row for path in options.files for row in load_panel(path)[: options.rows]]
     bundle = load_bundle(read_whole_bundle(Path("config/bundles/default.json")))
     before = outcomes(rows, bundle)
     print(json.dumps({"all": _shares(rows, before)}))
     for name, switch_off in parts().items():
-        if given.part and name not in given.part:
+        if options.part and name not in options.part:
             continue
         with ExitStack() as stack:
             switch_off(stack)

@@ -151,13 +151,13 @@ def judge(rows: Sequence[ActionRow], setting: Setting) -> list[LabelledCall]:
     judged = judge_actions(rows, setting.bundle, list_shipped_stages(), AT_MS, tools=entries)
     return [
         LabelledCall(
-            one.row.file,
-            one.row.label == "harmful",
-            types.get(one.row.tool) or setting.bundle.classified(one.row.tool),
-            one.tier,
-            _find_end(one),
+            action.row.file,
+            action.row.label == "harmful",
+            types.get(action.row.tool) or setting.bundle.classified(action.row.tool),
+            action.tier,
+            _find_end(action),
         )
-        for one in judged
+        for action in judged
     ]
 
 

@@ -66,7 +66,7 @@ def catches(without: str | None) -> dict[str, Catches]:
     policy, found = bundle.memory.trust, defaultdict[str, Catches](Catches)
     for row in rows(without):
         inspection = bundle.inspector.inspect(row.text)
-        findings = tuple(one for one in inspection.findings if not one.framed)
+        findings = tuple(finding for finding in inspection.findings if not finding.framed)
         if not findings or not holds(policy, inspection, findings):
             continue
         for one in findings:
@@ -92,13 +92,13 @@ def main() -> None:
     found = catches(parser.parse_args().without)
     patterns = bench_policy.policy().default.memory.content.findings
     print(f"{'pattern':<36}{'texts':>7}{'alone':>7}{'sources':>9}{'false alarms':>14}{'alone':>7}")
-    for one in sorted(patterns, key=lambda pattern: found[pattern.id].texts.total()):
-        of = found[one.id]
+    for content_pattern in sorted(patterns, key=lambda pattern: found[pattern.id].texts.total()):
+        of = found[content_pattern.id]
         print(
-            f"{one.id:<36}{of.texts.total():>7}{of.alone.total():>7}{len(of.texts):>9}"
+            f"{content_pattern.id:<36}{of.texts.total():>7}{of.alone.total():>7}{len(of.texts):>9}"
             f"{of.false_alarms:>14}{of.false_alarms_alone:>7}"
         )
-    few = [one for one in patterns if found[one.id].texts.total() < LEAST_TEXTS]
+    few = [pattern for pattern in patterns if found[pattern.id].texts.total() < LEAST_TEXTS]
     print(f"{len(patterns)} patterns, of which {len(few)} catch fewer than {LEAST_TEXTS} of these texts")
 
 

@@ -19,12 +19,12 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="fewer attempts of each, as in the tests")
     parser.add_argument("--all", action="store_true", help="list the attempts that were repelled as well")
     chosen = parser.parse_args()
-    unknown = set(chosen.names) - {one.name for one in ATTACKS}
+    unknown = set(chosen.names) - {attack.name for attack in ATTACKS}
     if unknown:
-        known = ", ".join(one.name for one in ATTACKS)
+        known = ", ".join(attack.name for attack in ATTACKS)
         parser.error(f"no attack is called {', '.join(sorted(unknown))}: {known}")
     extent: Extent = "short" if chosen.short else "full"
-    selected = [one for one in ATTACKS if not chosen.names or one.name in chosen.names]
+    selected = [attack for attack in ATTACKS if not chosen.names or attack.name in chosen.names]
     broken = [attempt for attack in selected for attempt in _report(attack, extent, list_all=chosen.all)]
     through = f"{len(broken)} attempts" if broken else "nothing"
     print(f"{len(selected)} attacks: {through} got through")
@@ -33,8 +33,8 @@ def main() -> int:
 
 def _report(attack: Attack, extent: Extent, *, list_all: bool) -> list[Attempt]:
     attempts = list(attack.run(extent))
-    broken = [one for one in attempts if not one.held and not one.known_limit]
-    controls = sum(one.harmless for one in attempts)
+    broken = [attempt for attempt in attempts if not attempt.held and not attempt.known_limit]
+    controls = sum(attempt.harmless for attempt in attempts)
     print(f"{attack.point}. {attack.name}: {attack.aim}")
     print(f"   {len(attempts) - controls} attempts, {controls} controls, {len(broken)} not as they must be")
     for one in attempts:

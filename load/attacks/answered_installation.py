@@ -45,15 +45,15 @@ class AnsweredInstallation:
 
     async def all_of(self, topic: str) -> list[Fields]:
         """Every record of a topic of answers, each partition's in order."""
-        return [json.loads(one.value or b"null") for one in await records_of(self.installation, topic)]
+        return [json.loads(record.value or b"null") for record in await records_of(self.installation, topic)]
 
     async def wait_for_records(self, topic: str, enough: Callable[[list[Fields]], bool]) -> list[Fields]:
         """The records of a topic once there are enough. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                found = await self.all_of(topic)
-                if enough(found):
-                    return found
+                records = await self.all_of(topic)
+                if enough(records):
+                    return records
                 await asyncio.sleep(POLL_S)
 
     def review(self, waits: Fields, by: str, decision: str, **changed: Any) -> Fields:
@@ -103,8 +103,8 @@ async def open_installation(
                 if worker.exit_code is not None or time.monotonic() > end:
                     raise RuntimeError(worker.last_words())
                 await asyncio.sleep(POLL_S)
-            await asyncio.gather(*(one.start() for one in producers))
+            await asyncio.gather(*(producer.start() for producer in producers))
             yield AnsweredInstallation(installation, producers)
         finally:
-            await asyncio.gather(*(one.stop() for one in producers))
+            await asyncio.gather(*(producer.stop() for producer in producers))
             await asyncio.to_thread(worker.end, END_S)

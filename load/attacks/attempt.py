@@ -169,7 +169,7 @@ class AttackedSession:
         self, tried: str, outcome: dict[str, Any], rows: int, reason: str | None = None
     ) -> Attempt:
         """Report it: the total must stay as it is, and the refusal have its reason if one is named."""
-        found = [one.body["reason"] for one in self.report(outcome) if one.kind == "InputRefused"]
+        found = [record.body["reason"] for record in self.report(outcome) if record.kind == "InputRefused"]
         total = self.rows
         refusal = found[-1] if found else "counted"
         return Attempt(

@@ -76,8 +76,8 @@ def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
 
 
 async def _attack(servers: str) -> list[Attempt]:
-    async with open_installation(servers) as place:
-        installation = place.installation
+    async with open_installation(servers) as answered_installation:
+        installation = answered_installation.installation
         options = ClientOptions(topic_prefix=installation.prefix, deadline_s=PATIENCE_S)
         async with AsyncGateClient(servers, neutral_policy.AGENT, options) as gate:
             stage = GuardedTools(installation, gate)
@@ -112,7 +112,9 @@ async def _make_call(stage: GuardedTools, call: CallAttempt) -> str | None:
 async def _approve(installation: TestInstallation, call: CallAttempt) -> None:
     """Agree to the attempt's action as soon as it waits, with the parameters of `less`."""
     while True:
-        every = [json.loads(one.value or b"null") for one in await records_of(installation, ESCALATIONS)]
+        every = [
+            json.loads(record.value or b"null") for record in await records_of(installation, ESCALATIONS)
+        ]
         opened = [
             one for one in every if one["schema"] == approvers.OPENED and one["action_id"] == call.tried
         ]
@@ -138,10 +140,12 @@ async def _approve(installation: TestInstallation, call: CallAttempt) -> None:
 
 async def _read_judged(installation: TestInstallation) -> dict[str, Any]:
     """The parameters that the gate judged last, by attempt."""
-    actions = [json.loads(one.value or b"") for one in await records_of(installation, ACTIONS)]
-    reviews = [json.loads(one.value or b"") for one in await records_of(installation, REVIEWS)]
-    replaced = {one["justification"]: one["parameters"] for one in reviews if one.get("parameters")}
-    return {one["action_id"]: one["parameters"] for one in actions} | replaced
+    actions = [json.loads(record.value or b"") for record in await records_of(installation, ACTIONS)]
+    reviews = [json.loads(record.value or b"") for record in await records_of(installation, REVIEWS)]
+    replaced = {
+        review["justification"]: review["parameters"] for review in reviews if review.get("parameters")
+    }
+    return {action["action_id"]: action["parameters"] for action in actions} | replaced
 
 
 async def _plain(stage: GuardedTools, tried: str) -> None:

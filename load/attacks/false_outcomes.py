@@ -37,25 +37,25 @@ def run(extent: Extent) -> Iterator[Attempt]:
 def _replays(number: int) -> Iterator[Attempt]:
     """400 rows and an outcome of none; later the same id and the same bytes again, then the outcome."""
     for wait in (0, 59, 60, 61, 120, 24 * 60, 25 * 60):
-        place = AttackedSession(f"replay-{number}-{wait}")
-        action = place.action("a", ROWS)
-        place.take(action)
+        session = AttackedSession(f"replay-{number}-{wait}")
+        action = session.action("a", ROWS)
+        session.take(action)
         outcome = sign_outcome(action, 0)
-        place.report(outcome)
-        place.later(wait)
+        session.report(outcome)
+        session.later(wait)
         if wait >= WINDOW_MINUTES:
-            place.take(place.again(action))
+            session.take(session.again(action))
         else:
-            place.take(place.action("b", ROWS))
-        yield place.report_unchanged(
+            session.take(session.action("b", ROWS))
+        yield session.report_unchanged(
             f"a signed outcome again after {wait} minutes", outcome, ROWS, "outcome_replayed"
         )
-    place = AttackedSession(f"waiting-{number}")
-    place.report(
-        sign_outcome(AttackedSession("another").action("a", ROWS, reasoning="x"), 0, session=place.session)
+    session = AttackedSession(f"waiting-{number}")
+    session.report(
+        sign_outcome(AttackedSession("another").action("a", ROWS, reasoning="x"), 0, session=session.session)
     )
-    place.take(place.action("a", ROWS))
-    yield place.total("a signed outcome that waits for an action of another session", ROWS)
+    session.take(session.action("a", ROWS))
+    yield session.total("a signed outcome that waits for an action of another session", ROWS)
 
 
 def _misplace(number: int) -> Iterator[Attempt]:
@@ -67,39 +67,39 @@ def _misplace(number: int) -> Iterator[Attempt]:
         "another digest": {"digest": "sha256:" + "0" * 64},
     }
     for name, change in changes.items():
-        place = AttackedSession(f"misplaced-{number}-{name}")
-        action = place.action("a", ROWS)
-        place.take(action)
-        yield place.report_unchanged(
+        session = AttackedSession(f"misplaced-{number}-{name}")
+        action = session.action("a", ROWS)
+        session.take(action)
+        yield session.report_unchanged(
             f"signed for {name}", sign_outcome(action, 0, input=action.coordinates() | change), ROWS
         )
-    place = AttackedSession(f"stripped-{number}")
-    action = place.action("a", ROWS)
-    place.take(action)
+    session = AttackedSession(f"stripped-{number}")
+    action = session.action("a", ROWS)
+    session.take(action)
     whole = sign_outcome(action, 0)
     for name in ("input", "action_digest", "signature"):
-        yield place.report_unchanged(
+        yield session.report_unchanged(
             f"without {name}", {key: it for key, it in whole.items() if key != name}, ROWS
         )
-    yield place.report_unchanged(
-        "signed without any place", _sign(fields("a", place.session, 0)), ROWS, "outcome_unbound"
+    yield session.report_unchanged(
+        "signed without any place", _sign(fields("a", session.session, 0)), ROWS, "outcome_unbound"
     )
-    yield place.report_unchanged("an altered count", sign_outcome(action, 9) | {"rows_affected": 0}, ROWS)
+    yield session.report_unchanged("an altered count", sign_outcome(action, 9) | {"rows_affected": 0}, ROWS)
 
 
 def _claims(number: int) -> Iterator[Attempt]:
     """An unsigned outcome claims what nobody reserved: bounded, with an alarm, and the session escalates."""
     for digits in (4, 9, 30):
-        place = AttackedSession(f"claim-{number}-{digits}")
-        place.take(place.action("a", ROWS))
-        records = place.report(fields("a", place.session, 10**digits * 5))
-        verdict = place.take(place.action("b", 1))
+        session = AttackedSession(f"claim-{number}-{digits}")
+        session.take(session.action("a", ROWS))
+        records = session.report(fields("a", session.session, 10**digits * 5))
+        verdict = session.take(session.action("b", 1))
         alarmed = any(record.kind == "OutcomeAlarm" for record in records)
         held = rows_of(verdict) <= 10 * ROWS + 1 and alarmed and verdict["verdict"] == "needs_human"
         answer = f"total {rows_of(verdict)}, alarm {alarmed}, the next action {verdict['verdict']}"
         yield Attempt(f"an unsigned outcome of 5e{digits} for {ROWS} rows", held, answer)
-        place.later(61)
-        verdict = place.take(place.action("c", 1))
+        session.later(61)
+        verdict = session.take(session.action("c", 1))
         yield Attempt(
             "waiting until the window has passed", verdict["verdict"] == "needs_human", verdict["verdict"]
         )
@@ -107,26 +107,26 @@ def _claims(number: int) -> Iterator[Attempt]:
 
 def _controls(number: int) -> Iterator[Attempt]:
     for rows in (0, 12, ROWS * 3):
-        place = AttackedSession(f"honest-{number}-{rows}")
-        action = place.action("a", ROWS)
-        place.take(action)
-        place.report(sign_outcome(action, rows))
-        yield place.total(f"an honest signed outcome of {rows}", rows, harmless=True)
-    place = AttackedSession(f"raise-{number}")
-    place.take(place.action("a", ROWS))
-    place.report(fields("a", place.session, ROWS * 2))
-    yield place.total("an agent's own outcome of twice the estimate", ROWS * 2, harmless=True)
-    place = AttackedSession(f"early-{number}")
-    action = place.action("a", ROWS)
-    place.report(sign_outcome(action, 12))
-    place.take(action)
-    yield place.total("a signed outcome that comes before its action", 12, harmless=True)
-    place = AttackedSession(f"settled-{number}")
-    action = place.action("a", ROWS)
-    place.take(action)
-    place.report(fields("a", place.session, 10**30))
-    place.report(sign_outcome(action, 12))
-    verdict = place.take(place.action("b", 1))
+        session = AttackedSession(f"honest-{number}-{rows}")
+        action = session.action("a", ROWS)
+        session.take(action)
+        session.report(sign_outcome(action, rows))
+        yield session.total(f"an honest signed outcome of {rows}", rows, harmless=True)
+    session = AttackedSession(f"raise-{number}")
+    session.take(session.action("a", ROWS))
+    session.report(fields("a", session.session, ROWS * 2))
+    yield session.total("an agent's own outcome of twice the estimate", ROWS * 2, harmless=True)
+    session = AttackedSession(f"early-{number}")
+    action = session.action("a", ROWS)
+    session.report(sign_outcome(action, 12))
+    session.take(action)
+    yield session.total("a signed outcome that comes before its action", 12, harmless=True)
+    session = AttackedSession(f"settled-{number}")
+    action = session.action("a", ROWS)
+    session.take(action)
+    session.report(fields("a", session.session, 10**30))
+    session.report(sign_outcome(action, 12))
+    verdict = session.take(session.action("b", 1))
     yield Attempt(
         "a signed outcome ends a dispute", verdict["verdict"] == "allowed", verdict["verdict"], harmless=True
     )

@@ -53,13 +53,17 @@ async def attempts(scene: ForgerScene) -> list[Attempt]:
 
 async def _proof_of_another(scene: ForgerScene) -> Proof:
     """The true proof of the true verdict on another session's action."""
-    (record,) = [one for one in await records_of(scene.installation, VERDICTS) if one.key == b"another"]
+    (record,) = [
+        stored_record
+        for stored_record in await records_of(scene.installation, VERDICTS)
+        if stored_record.key == b"another"
+    ]
     return HEADER, find_proof(record.headers) or b""
 
 
 def _elsewhere(scene: ForgerScene, session: str) -> str:
     names = (f"{session} {number}" for number in range(1000))
-    return next(one for one in names if scene.partition(one) != scene.partition(session))
+    return next(name for name in names if scene.partition(name) != scene.partition(session))
 
 
 async def _try_known(scene: ForgerScene, tried: str, proof: Callable[[str, Fields], list[Proof]]) -> Attempt:

@@ -56,7 +56,11 @@ class Forgery:
 
 def run(extent: Extent) -> Iterator[Attempt]:
     """Every forgery, each on the same ledger; the short form tries every third one and every known limit."""
-    tried = [one for at, one in enumerate(FORGERIES) if extent == "full" or one.limit or at % THIRD == 0]
+    tried = [
+        forgery
+        for at, forgery in enumerate(FORGERIES)
+        if extent == "full" or forgery.limit or at % THIRD == 0
+    ]
     installation = record_installation()
     said = installation.examine(installation.records)
     yield Attempt(

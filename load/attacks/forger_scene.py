@@ -103,7 +103,9 @@ class ForgerScene:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 of_session = [
-                    one for one in await records_of(self.installation, topic) if one.key == session.encode()
+                    record
+                    for record in await records_of(self.installation, topic)
+                    if record.key == session.encode()
                 ]
                 if len(of_session) > number:
                     return of_session[number]
@@ -168,16 +170,19 @@ async def open_forgery(servers: str, folder: Path) -> AsyncIterator[ForgerScene]
     try:
         await wait_until(lambda: bool(worker.partitions()))
         options = ClientOptions(topic_prefix=installation.prefix, deadline_s=PATIENCE_S)
-        told = replace(options, verdict_keys=[key.public.text], installation=installation.trust.installation)
+        client_options = replace(
+            options, verdict_keys=[key.public.text], installation=installation.trust.installation
+        )
         async with (
             AsyncGateClient(servers, neutral_policy.AGENT, options) as gate,
-            AsyncGateClient(servers, neutral_policy.AGENT, told) as wary,
+            AsyncGateClient(servers, neutral_policy.AGENT, client_options) as wary,
             AIOKafkaProducer(bootstrap_servers=servers) as forger,
         ):
             true = await gate.propose(READ, {"table": "orders"}, session_id="another")
             audience = installation.trust.make_audience(installation.prefix)
             signer, retired = (
-                RecordSigner(one, audience) for one in (key, SigningKey(Ed25519PrivateKey.generate()))
+                RecordSigner(signing_key, audience)
+                for signing_key in (key, SigningKey(Ed25519PrivateKey.generate()))
             )
             yield ForgerScene(
                 installation, worker, gate, forger, wary, signer, retired, warnings, dict(true.record)

@@ -46,7 +46,7 @@ def change(topic: str, at: int, **changes: Any) -> Forge:
 
     def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
         records = list(installation.records)
-        index = [place for place, one in enumerate(records) if one.topic == topic][at]
+        index = [position for position, record in enumerate(records) if record.topic == topic][at]
         fields = json.loads(records[index].value)
         for path, value in changes.items():
             *holders, name = path.split("__")
@@ -66,12 +66,12 @@ def decide_under(records_until_ms: int, without: bytes, at: int) -> Forge:
 
     def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
         control = [
-            one
-            for one in installation.control
-            if one.timestamp_ms <= records_until_ms and without not in (one.key or b"")
+            record
+            for record in installation.control
+            if record.timestamp_ms <= records_until_ms and without not in (record.key or b"")
         ]
         records = list(installation.records)
-        index = [place for place, one in enumerate(records) if one.topic == VERDICTS][at]
+        index = [position for position, record in enumerate(records) if record.topic == VERDICTS][at]
         source = json.loads(records[index].value)["input"]
         input_record = installation.inputs[source["topic"], source["partition"], source["offset"]]
         body = make_decision(installation, control, input_record)
@@ -87,7 +87,7 @@ def decide_on_nothing(topic: str, kind: str, at: int) -> Forge:
 
     def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
         records = list(installation.records)
-        index = [place for place, one in enumerate(records) if one.topic == topic][at]
+        index = [position for position, record in enumerate(records) if record.topic == topic][at]
         source = json.loads(records[index].value)["input"]
         input_record = installation.inputs[source["topic"], source["partition"], source["offset"]]
         body = make_decision(installation, installation.control, input_record, kind, how="alone")
@@ -99,7 +99,7 @@ def decide_on_nothing(topic: str, kind: str, at: int) -> Forge:
 
 def fold(records: list[WrittenRecord]) -> list[WrittenRecord]:
     """A session folded away, so that it starts from nothing."""
-    settled = next(one for one in records if one.topic == SESSION_EVENTS)
+    settled = next(record for record in records if record.topic == SESSION_EVENTS)
     fields = {
         "schema": "sluice/session_folded/v1",
         "session_id": "s-1",
@@ -111,8 +111,8 @@ def fold(records: list[WrittenRecord]) -> list[WrittenRecord]:
         "input": None,
         **PLACED,
     }
-    place = records.index(settled)
-    return [*records[:place], replace_value(settled, fields), *records[place:]]
+    index = records.index(settled)
+    return [*records[:index], replace_value(settled, fields), *records[index:]]
 
 
 def never_read(installation: RecordedInstallation) -> list[WrittenRecord]:
@@ -120,7 +120,7 @@ def never_read(installation: RecordedInstallation) -> list[WrittenRecord]:
     records = list(installation.records)
     input_record = installation.inputs[ACTIONS, PARTITION, 5]
     body = make_decision(installation, installation.control, input_record, "Verdict", how="unread")
-    index = [place for place, one in enumerate(records) if one.topic == VERDICTS][5]
+    index = [position for position, record in enumerate(records) if record.topic == VERDICTS][5]
     records[index] = replace_value(records[index], {**body, **PLACED})
     return relink(records)
 
@@ -137,9 +137,9 @@ def move(change: Callable[[list[WrittenRecord]], list[WrittenRecord]], *, again:
 
 def lie_otherwise(**changes: Any) -> Forge:
     def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
-        place = next(at for at, one in enumerate(installation.records) if one.topic == VERDICTS)
+        index = next(at for at, record in enumerate(installation.records) if record.topic == VERDICTS)
         records = list(installation.records)
-        records[place] = records[place]._replace(**changes)
+        records[index] = records[index]._replace(**changes)
         return records
 
     return forge
@@ -147,7 +147,7 @@ def lie_otherwise(**changes: Any) -> Forge:
 
 def change_header(name: str, value: bytes) -> Forge:
     def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
-        first = next(one for one in installation.records if one.topic == VERDICTS)
+        first = next(record for record in installation.records if record.topic == VERDICTS)
         headers = tuple((key, value if key == name else old) for key, old in first.headers)
         return lie_otherwise(headers=headers)(installation)
 
@@ -158,7 +158,7 @@ def append(**changes: Any) -> Forge:
     """A second verdict on the wipe's input, appended with a right chain hash."""
 
     def forge(installation: RecordedInstallation) -> list[WrittenRecord]:
-        wiped = [one for one in installation.records if one.topic == VERDICTS][1]
+        wiped = [record for record in installation.records if record.topic == VERDICTS][1]
         fields = rehash({**json.loads(wiped.value), **changes})
         return relink([*installation.records, replace_value(wiped, fields)])
 
@@ -168,7 +168,7 @@ def append(**changes: Any) -> Forge:
 def review(installation: RecordedInstallation) -> list[WrittenRecord]:
     """A history of its source that no input of the session shows, and what follows from it."""
     records = list(installation.records)
-    index = next(place for place, one in enumerate(records) if one.topic == MEMORY_DECISIONS)
+    index = next(position for position, record in enumerate(records) if record.topic == MEMORY_DECISIONS)
     input_record = installation.inputs[MEMORY_WRITES, PARTITION, 0]
     fields = json.loads(records[index].value)
     history = History(None, 40, 0, 40)
@@ -182,9 +182,9 @@ def review(installation: RecordedInstallation) -> list[WrittenRecord]:
 def resolve(installation: RecordedInstallation) -> list[WrittenRecord]:
     records = list(installation.records)
     input_record = installation.inputs[RETRIEVALS, PARTITION, 1]
-    seen = Resolution("resolved", HASH, "http", BEGAN_MS, "")
-    beside = Shared(provenance={("acme", normal_uri(TERMS)): seen})
-    index = [place for place, one in enumerate(records) if one.topic == QUALITY_DECISIONS][-1]
+    resolution = Resolution("resolved", HASH, "http", BEGAN_MS, "")
+    beside = Shared(provenance={("acme", normal_uri(TERMS)): resolution})
+    index = [position for position, record in enumerate(records) if record.topic == QUALITY_DECISIONS][-1]
     body = make_decision(installation, installation.control, input_record, "QualityDecision", shared=beside)
     records[index] = replace_value(records[index], {**body, **PLACED})
     return relink(records)
@@ -199,11 +199,11 @@ def replace_value(record: WrittenRecord, fields: dict[str, Any]) -> WrittenRecor
 def relink(records: list[WrittenRecord]) -> list[WrittenRecord]:
     """Numbers, links and hashes computed again from the first record on: what a forger would do."""
     head, made = "GENESIS", []
-    for number, one in enumerate(records, start=1):
-        fields = {name: value for name, value in json.loads(one.value).items() if name != "event_hash"}
+    for number, record in enumerate(records, start=1):
+        fields = {name: value for name, value in json.loads(record.value).items() if name != "event_hash"}
         fields |= {"sequence": number, "prev_hash": head}
         head = "sha256:" + hashlib.sha256(canonical(fields)).hexdigest()
-        made.append(one._replace(value=canonical({**fields, "event_hash": head})))
+        made.append(record._replace(value=canonical({**fields, "event_hash": head})))
     return relaid(made)
 
 
@@ -211,9 +211,9 @@ def relaid(records: list[WrittenRecord]) -> list[WrittenRecord]:
     """With the offsets that they get when they are appended in turn."""
     ends: dict[str, int] = {}
     laid = []
-    for one in records:
-        laid.append(one._replace(offset=ends.get(one.topic, 0)))
-        ends[one.topic] = ends.get(one.topic, 0) + 1
+    for record in records:
+        laid.append(record._replace(offset=ends.get(record.topic, 0)))
+        ends[record.topic] = ends.get(record.topic, 0) + 1
     return laid
 
 
@@ -229,6 +229,6 @@ def rehash(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def swap(records: list[WrittenRecord]) -> list[WrittenRecord]:
-    first, second = [at for at, one in enumerate(records) if one.topic == VERDICTS][1:3]
+    first, second = [at for at, record in enumerate(records) if record.topic == VERDICTS][1:3]
     records[first], records[second] = records[second], records[first]
     return records

@@ -106,17 +106,17 @@ async def _webhooks(scene: ServersScene) -> list[Attempt]:
         ("no HTTP", b"\x00\xff" * 100 + b"\r\n\r\n", b"", 0.0),
         *FLOODS,
     ]  # fmt: skip
-    found = [await _try_delivery(scene, *one) for one in answers]
+    attempts = [await _try_delivery(scene, *answer) for answer in answers]
     with _set_proxy(f"http://127.0.0.2:{scene.port}"):
-        found.append(await _try_delivery(scene, "a proxy in the environment", body_of(b"")))
+        attempts.append(await _try_delivery(scene, "a proxy in the environment", body_of(b"")))
     cookie = body_of(b"", b"set-cookie: a=b; path=/\r\n")
     await _try_delivery(scene, "a cookie", cookie)
     honest = await _try_delivery(scene, "an honest receiver", cookie)
     sent = "".join(scene.outside.heads[-2:])
     bare = SECRET not in sent and "cookie" not in sent.lower() and "webhook-signature" in sent
-    said = Attempt("what a webhook says beside its record", bare, "no secret, no cookie" if bare else sent)
+    attempt = Attempt("what a webhook says beside its record", bare, "no secret, no cookie" if bare else sent)
     delivered = honest.answer.startswith("delivered")
-    return [*found, said, Attempt(honest.tried, delivered, honest.answer, harmless=True)]
+    return [*attempts, attempt, Attempt(honest.tried, delivered, honest.answer, harmless=True)]
 
 
 async def _try_delivery(
@@ -164,14 +164,14 @@ async def _slack(scene: ServersScene) -> list[Attempt]:
     told = body_of(b'{"ok": true}', JSON)
     moved = [(f"{code} to the server inside", _redirect(code, scene.port)) for code in MOVED]
     with _set_proxy(f"http://127.0.0.2:{scene.port}"):
-        found = [await _try_call(scene, tried, first) for tried, first in moved]
+        attempts = [await _try_call(scene, tried, first) for tried, first in moved]
         honest = await _try_call(scene, "a proxy in the environment, and an honest answer", told)
     has_token = TOKEN in scene.outside.heads[-1]
     passed = honest.held and has_token and "ok" in honest.answer
     wait = await _try_call(scene, "a wait that is no number", _away(b"\xb2"))
     whole = [(tried, first, b"", 0.0) for tried, first in BODIES]
     bodies = [await _try_call(scene, *one) for one in (*whole, *FLOODS, *map(_make_failure, FLOODS))]
-    return [*found, Attempt(honest.tried, passed, honest.answer, harmless=True), wait, *bodies]
+    return [*attempts, Attempt(honest.tried, passed, honest.answer, harmless=True), wait, *bodies]
 
 
 def _make_failure(flood: tuple[str, bytes, bytes, float]) -> tuple[str, bytes, bytes, float]:

@@ -141,9 +141,13 @@ async def _attack(bed: Bed, rounds: int) -> list[Attempt]:
         await scene.finish(SHORT.events)
     tally = scene.fleet.tally
     ended = figures.none("fault_stops", tally.exits[EXIT_FAULT], "workers")
-    found = [ended, *await findings(tally, await gather(installation), HAPPENED)]
-    broken = [one for one in found if not one.holds and (one.goal != figures.SOME or one.name in HAPPENED)]
-    answer = figures.table(broken) if broken else f"{len(found)} figures of the recount hold"
+    run_figures = [ended, *await findings(tally, await gather(installation), HAPPENED)]
+    broken = [
+        figure
+        for figure in run_figures
+        if not figure.holds and (figure.goal != figures.SOME or figure.name in HAPPENED)
+    ]
+    answer = figures.table(broken) if broken else f"{len(run_figures)} figures of the recount hold"
     return [*attempts, Attempt("after all of them, every input and session is recounted", not broken, answer)]
 
 
@@ -206,5 +210,5 @@ async def _flow(scene: Scene) -> None:
 
 
 def _state(workers: Iterable[WorkerProcess]) -> str:
-    states = ("works" if one.exit_code is None else f"ended with {one.exit_code}" for one in workers)
+    states = ("works" if worker.exit_code is None else f"ended with {worker.exit_code}" for worker in workers)
     return ", ".join(states)

@@ -48,15 +48,15 @@ def _options(installation: TestInstallation) -> ClientOptions:
 
 async def _read_records(installation: TestInstallation, topic: str, prefix: str) -> list[dict[str, Any]]:
     """The topic's records of sessions that begin so."""
-    every = [json.loads(one.value or b"null") for one in await records_of(installation, topic)]
+    every = [json.loads(record.value or b"null") for record in await records_of(installation, topic)]
     return [one for one in every if one["session_id"].startswith(prefix)]
 
 
 async def _sessions(installation: TestInstallation, prefix: str) -> dict[str, list[str]]:
     """By session, the words that its actions carried: each is the name of the session that it is of."""
     found: dict[str, list[str]] = {}
-    for one in await _read_records(installation, VERDICTS, prefix):
-        found.setdefault(one["session_id"], []).append(one["action_id"])
+    for record in await _read_records(installation, VERDICTS, prefix):
+        found.setdefault(record["session_id"], []).append(record["action_id"])
     return found
 
 
@@ -133,8 +133,8 @@ def _run_in_threads(installation: TestInstallation, size: int) -> Iterator[Attem
         with ThreadPoolExecutor(4) as pool, in_session("threads-around"):
             jobs = [pool.submit(job if number % 2 else bare, number) for number in range(size)]
             call("threads-around")
-            for one in jobs:
-                one.result()
+            for future in jobs:
+                future.result()
             started = Thread(target=bare, args=(size,))
             started.start()
             started.join()
@@ -151,10 +151,10 @@ async def _cancel_calls(installation: TestInstallation, size: int) -> list[Attem
     ) as gate:
         before, within, after = await _cancel_at(gate, size)
         await gate.propose(TOOL, {}, session_id="cancelled-last")
-    late = [one for one in (*before, *within, *after) if one.ran_late]
-    told = {one["action_id"] for one in await _read_records(installation, OUTCOMES, "cancelled-")}
-    silent = [one.action_id for one in (*within, *after) if one.action_id not in told]
-    false = [one.action_id for one in before if one.action_id in told]
+    late = [call for call in (*before, *within, *after) if call.ran_late]
+    told = {record["action_id"] for record in await _read_records(installation, OUTCOMES, "cancelled-")}
+    silent = [call.action_id for call in (*within, *after) if call.action_id not in told]
+    false = [call.action_id for call in before if call.action_id in told]
     moments = f"{len(before)} before they ran, {len(within)} while, {len(after)} after"
     return [
         Attempt("a tool that runs although its call was cancelled", not late, f"{len(late)}: {moments}"),
@@ -190,14 +190,16 @@ async def _cancel_at(gate: AsyncGateClient, size: int) -> tuple[list[_Call], lis
     within: list[_Call] = []
     after: list[_Call] = []
     for number in range(size):
-        one = _Call(number)
-        guarded = gate.guard(TOOL, session_id=f"cancelled-{number}", rows_affected=3, action_id=one.action_id)
-        running = asyncio.ensure_future(guarded(one.work)())
-        await _wait_for_stage(one, number, running)
-        stage = after if one.ended.is_set() else within if one.began.is_set() else before
+        call = _Call(number)
+        guarded = gate.guard(
+            TOOL, session_id=f"cancelled-{number}", rows_affected=3, action_id=call.action_id
+        )
+        running = asyncio.ensure_future(guarded(call.work)())
+        await _wait_for_stage(call, number, running)
+        stage = after if call.ended.is_set() else within if call.began.is_set() else before
         if running.cancel():
-            one.gone = True
-            stage.append(one)
+            call.gone = True
+            stage.append(call)
         if number % 2:  # whoever cancels once may cancel again, while the outcome is reported
             await asyncio.sleep(0)
             running.cancel()
@@ -205,9 +207,9 @@ async def _cancel_at(gate: AsyncGateClient, size: int) -> tuple[list[_Call], lis
     return before, within, after
 
 
-async def _wait_for_stage(one: _Call, number: int, running: asyncio.Future[Any]) -> None:
+async def _wait_for_stage(call: _Call, number: int, running: asyncio.Future[Any]) -> None:
     """Return at a moment before the tool runs, while it runs, or after it, while the outcome is reported."""
-    stages = (None, one.began, one.ended)
+    stages = (None, call.began, call.ended)
     stage = stages[number % len(stages)]
     if stage is None:
         await asyncio.wait([running], timeout=0.0005 * (number % 25))

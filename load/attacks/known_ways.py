@@ -59,8 +59,8 @@ def run_tests(path: Path, extent: Extent) -> Iterator[Attempt]:
     """Run the tests of a file; each is an attempt. Raises RuntimeError where pytest cannot run them."""
     listener = _Listener(extent)
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml")]
-    with redirect_stdout(StringIO()) as said:
+    with redirect_stdout(StringIO()) as output:
         status = pytest.main([*options, "--rootdir", str(ROOT), str(path)], plugins=[listener])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or not listener.attempts:
-        raise RuntimeError(f"the tests of {path} did not run: {said.getvalue()[-2000:]}")
+        raise RuntimeError(f"the tests of {path} did not run: {output.getvalue()[-2000:]}")
     yield from listener.attempts.values()

@@ -43,39 +43,39 @@ def run(extent: Extent) -> Iterator[Attempt]:
     yield _fill_session("one agent", AGENTS[:1], count, limits, most + most)
     yield _fill_session(f"{len(AGENTS)} agents", AGENTS, count, limits, SHARES_IN_ALL * most + most)
     yield from _digits()
-    place = AttackedSession("control", **limits)
-    word = place.take(place.action("a", 5))["verdict"]
+    session = AttackedSession("control", **limits)
+    word = session.take(session.action("a", 5))["verdict"]
     yield Attempt("an ordinary action", word == "allowed", word, harmless=True)
 
 
 def _fill_session(
     who: str, agents: tuple[str, ...], count: int, limits: dict[str, int], most: int
 ) -> Attempt:
-    place = AttackedSession(f"large-{who}", **limits)
+    session = AttackedSession(f"large-{who}", **limits)
     reasons: set[str] = set()
     for agent in agents:
         for number in range(count):
-            reasons |= set(_flood(place, agent, number))
-    size = place.state_bytes
+            reasons |= set(_flood(session, agent, number))
+    size = session.state_bytes
     held = size <= most + ENVELOPE and reasons <= {"session_capacity"}
     return Attempt(f"{count} of everything by {who}", held, f"{size} of {most} bytes, {sorted(reasons)}")
 
 
-def _flood(place: AttackedSession, agent: str, number: int) -> Iterator[str]:
+def _flood(session: AttackedSession, agent: str, number: int) -> Iterator[str]:
     """One input of each kind; the faults and denials for want of room that came of them."""
     long = f"{LONGEST}{number}"
     taken = [
-        place.replay.take(place.action(f"a{long}", MAX_COUNT, agent=agent, mode="standard")),
-        place.replay.take(_outcome(place, f"a{long}")),
-        place.replay.take(_outcome(place, f"never{long}", agent)),
-        place.replay.take(
-            place.input_record(
+        session.replay.take(session.action(f"a{long}", MAX_COUNT, agent=agent, mode="standard")),
+        session.replay.take(_outcome(session, f"a{long}")),
+        session.replay.take(_outcome(session, f"never{long}", agent)),
+        session.replay.take(
+            session.input_record(
                 MEMORY_WRITES,
-                write(place, agent, number)
+                write(session, agent, number)
                 | {"write_id": f"w{long}", "source": {"id": f"s{long}", "type": "user"}},
             )
         ),
-        place.replay.take(place.input_record(RETRIEVALS, retrieval(place, agent, f"r{long}"))),
+        session.replay.take(session.input_record(RETRIEVALS, retrieval(session, agent, f"r{long}"))),
     ]
     for record in [record for decision in taken for record in decision.records]:
         yield from _wrong(record)
@@ -88,19 +88,19 @@ def _wrong(record: OutRecord) -> Iterator[str]:
         yield "session_capacity"
 
 
-def _outcome(place: AttackedSession, action_id: str, reporter: str = "honest") -> InputRecord:
-    fields = {"action_id": action_id, "session_id": place.session, "reported_by": reporter}
-    return place.input_record(OUTCOMES, fields | {"rows_affected": MAX_COUNT})
+def _outcome(session: AttackedSession, action_id: str, reporter: str = "honest") -> InputRecord:
+    fields = {"action_id": action_id, "session_id": session.session, "reported_by": reporter}
+    return session.input_record(OUTCOMES, fields | {"rows_affected": MAX_COUNT})
 
 
 def _digits() -> Iterator[Attempt]:
     for topic, name in ((ACTIONS, "an action"), (OUTCOMES, "an outcome")):
         for digits in (37, 100, 1000):
-            place = AttackedSession(f"digits-{digits}")
-            action = place.action("a", 1)
+            session = AttackedSession(f"digits-{digits}")
+            action = session.action("a", 1)
             fields = json.loads(action.value or b"")
             if topic == OUTCOMES:
-                fields = {"action_id": "a", "session_id": place.session, "reported_by": "honest"}
-            input_record = place.input_record(topic, fields | {"rows_affected": 10 ** (digits - 1)})
-            kinds = [record.kind for record in place.replay.take(input_record).records]
+                fields = {"action_id": "a", "session_id": session.session, "reported_by": "honest"}
+            input_record = session.input_record(topic, fields | {"rows_affected": 10 ** (digits - 1)})
+            kinds = [record.kind for record in session.replay.take(input_record).records]
             yield Attempt(f"{name} of {digits} digits", kinds == ["DeadLetter"], ", ".join(kinds))

@@ -63,19 +63,22 @@ def _leave_out(whole: Sequence[ControlRecord], before: PolicyContents, count: in
     """A loss is seen exactly where the newest revision of something does not count any more."""
     wrong, tried = [], 0
     for gone in combinations(range(len(whole)), count):
-        left = [one for place, one in enumerate(whole) if place not in gone]
+        left = [one for index, one in enumerate(whole) if index not in gone]
         now = _contents(left)
-        is_less = any(now.editions.get(name) != one for name, one in before.editions.items())
+        is_less = any(now.editions.get(name) != edition for name, edition in before.editions.items())
         tried += 1
         if bool(find_loss(before, now)) != is_less:
-            wrong.append(b", ".join(whole[place][1] for place in gone).decode())
+            wrong.append(b", ".join(whole[index][1] for index in gone).decode())
     answer = f"unseen: {wrong[0]}" if wrong else f"{tried} choices, each loss seen"
     return Attempt(f"{count} of {len(whole)} records left out", not wrong, answer)
 
 
 def _acceptances(before: PolicyContents, cut: Sequence[ControlRecord]) -> Iterator[Attempt]:
     lost = find_loss(before, _contents(cut))
-    exact = [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
+    exact = [
+        _describe_loss(difference.name, *(difference.before or ()), *(difference.now or ()))
+        for difference in lost
+    ]
     both = (OWNER, REVIEWER)
     tries: tuple[tuple[str, ControlRecord, bool], ...] = (
         ("one person accepts the loss", _acceptance(exact, [OWNER]), False),
@@ -100,7 +103,11 @@ def _accept_twice(
     """A loss was accepted, the entry came back, and is left out once more with the acceptance still there."""
     lost = find_loss(before, _contents(cut))
     accepted = _acceptance(
-        [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost], (OWNER, REVIEWER)
+        [
+            _describe_loss(difference.name, *(difference.before or ()), *(difference.now or ()))
+            for difference in lost
+        ],
+        (OWNER, REVIEWER),
     )
     mended = _contents([*whole, accepted])
     left = find_loss(mended, _contents([*cut, accepted]))
@@ -116,10 +123,16 @@ def _put_back(
     both = (OWNER, REVIEWER)
     lost = find_loss(before, _contents(cut))
     accepted = _acceptance(
-        [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost], both
+        [
+            _describe_loss(difference.name, *(difference.before or ()), *(difference.now or ()))
+            for difference in lost
+        ],
+        both,
     )
     used = _contents([*whole, accepted])
-    gone = [_describe_loss(one.name, *(one.before or ())) for one in find_loss(used, before)]
+    gone = [
+        _describe_loss(difference.name, *(difference.before or ())) for difference in find_loss(used, before)
+    ]
     second = _acceptance(gone, both, name="loss-2")
     mended = _contents([*whole, second])
     wrong = bool(find_loss(used, mended))
@@ -135,7 +148,10 @@ def _accept_by_revoked(whole: Sequence[ControlRecord], before: PolicyContents) -
     """With their revocations left out, those who were approvers once accept just that."""
     cut = [one for one in whole if one[1] not in {b"approver/ann@2", b"approver/tim@2"}]
     lost = find_loss(before, _contents(cut))
-    exact = [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
+    exact = [
+        _describe_loss(difference.name, *(difference.before or ()), *(difference.now or ()))
+        for difference in lost
+    ]
     left = find_loss(before, _contents([*cut, _acceptance(exact, (ANN, TIM))]))
     return Attempt(
         "two who were revoked accept that they are not", bool(left), f"{len(left)} entries are missing"
@@ -145,7 +161,10 @@ def _accept_by_revoked(whole: Sequence[ControlRecord], before: PolicyContents) -
 def _accept_by_reordered(before: PolicyContents, cut: Sequence[ControlRecord]) -> Attempt:
     """Mend 22.8: their revocations are there, but behind what they accept."""
     lost = find_loss(before, _contents(cut))
-    exact = [_describe_loss(one.name, *(one.before or ()), *(one.now or ())) for one in lost]
+    exact = [
+        _describe_loss(difference.name, *(difference.before or ()), *(difference.now or ()))
+        for difference in lost
+    ]
     revoked = {b"approver/ann@2", b"approver/tim@2"}
     first, last = ([one for one in cut if (one[1] in revoked) is late] for late in (False, True))
     left = find_loss(before, _contents([*first, _acceptance(exact, (ANN, TIM)), *last]))
@@ -175,8 +194,8 @@ def _history() -> list[ControlRecord]:
 
 def _contents(records: Iterable[ControlRecord]) -> PolicyContents:
     lines = [
-        InputRecord(topic, 0, place, BEGAN_MS + place, key, value)
-        for place, (topic, key, value) in enumerate(records)
+        InputRecord(topic, 0, index, BEGAN_MS + index, key, value)
+        for index, (topic, key, value) in enumerate(records)
     ]
     reduced = reduce_policy(lines, Roots([TRUST.root_key]), _COMPILED)
     return collect_contents(list_entries_in_force(reduced, REGISTRY))

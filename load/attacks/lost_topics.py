@@ -91,9 +91,9 @@ def lose(installation: TestInstallation, *keys: bytes) -> None:
 
     async def cut() -> None:
         there = [
-            (topic, one.key or b"", one.value or b"")
+            (topic, record.key or b"", record.value or b"")
             for topic in (REGISTRY, BUNDLES)
-            for one in await records_of(installation, topic)
+            for record in await records_of(installation, topic)
         ]
         await put_back(installation, [one for one in there if one[1] not in keys])
 
@@ -149,7 +149,7 @@ def _loss(installation: TestInstallation) -> dict[str, Any]:
 def _verify(installation: TestInstallation, tried: str, *, intact: bool) -> Attempt:
     found = json.loads(_sluice(installation, "ledger", "verify", "--json").stdout)
     messages = [f"{one['code']}: {one['message']}" for one in found["findings"]]
-    named = all(one.startswith("policy_lost") and MISSING in one for one in messages)
+    named = all(message.startswith("policy_lost") and MISSING in message for message in messages)
     held = not messages if intact else len(messages) == installation.partitions and named
     return Attempt(tried, held, messages[0] if messages else "intact", harmless=intact)
 

@@ -75,15 +75,15 @@ def run(extent: Extent) -> Iterator[Attempt]:
 
 
 def _propose(audience: Audience) -> tuple[bool, str]:
-    place = _Production()
-    return _check_allowed(place.act(signer=InputSigner(TRUST.write_pem(AGENT), audience)))
+    production = _Production()
+    return _check_allowed(production.act(signer=InputSigner(TRUST.write_pem(AGENT), audience)))
 
 
 def _report(audience: Audience) -> tuple[bool, str]:
     """Forty rows were done, and an outcome says none: it lowers the total only if it counts."""
-    place = _Production()
-    action = place.input_record(ACTIONS, _action("honest"))
-    place.replay.take(action)
+    production = _Production()
+    action = production.input_record(ACTIONS, _action("honest"))
+    production.replay.take(action)
     said: dict[str, Any] = {
         "action_id": "a-1",
         "session_id": SESSION,
@@ -92,14 +92,16 @@ def _report(audience: Audience) -> tuple[bool, str]:
     }
     said |= {"action_digest": action.digest, "input": action.coordinates()}
     said["signature"] = _base64(POINT_KEY.sign(record_message(audience, rfc8785.dumps(said))))
-    place.replay.take(place.input_record(OUTCOMES, said))
-    total = place.act(action_id="probe", rows_affected=0)["session"]["before"]["aggregateRowsAffected"]
+    production.replay.take(production.input_record(OUTCOMES, said))
+    total = production.act(action_id="probe", rows_affected=0)["session"]["before"]["aggregateRowsAffected"]
     return total == 0, f"total {total}"
 
 
 def _review(audience: Audience) -> tuple[bool, str]:
-    place = _Production()
-    opened = next(one for one in place.bodies(_action("honest", toolName=WAITS)) if "EscalationOpened" in one)
+    production = _Production()
+    opened = next(
+        one for one in production.bodies(_action("honest", toolName=WAITS)) if "EscalationOpened" in one
+    )
     waits = opened["EscalationOpened"]
     fields = {
         "subject_id": waits["escalation_id"],
@@ -110,8 +112,10 @@ def _review(audience: Audience) -> tuple[bool, str]:
         "justification": "looked at it",
     }
     review = sign_review(fields, ANN, audience).model_dump(mode="json", exclude_unset=True)
-    records = place.replay.take(place.input_record(REVIEWS, review)).records
-    return any(one.kind == "EscalationResolved" for one in records), ", ".join(one.kind for one in records)
+    records = production.replay.take(production.input_record(REVIEWS, review)).records
+    return any(record.kind == "EscalationResolved" for record in records), ", ".join(
+        record.kind for record in records
+    )
 
 
 def _delegate(audience: Audience) -> tuple[bool, str]:
@@ -128,8 +132,8 @@ def _mandate(audience: Audience) -> tuple[bool, str]:
     until = datetime.fromtimestamp(BEGAN_MS / 1000 + 600, UTC)
     issuer = MandateIssuer("console", InputSigner(CONSOLE_PEM, audience))
     mandate = issue_mandate(issuer, "honest", SESSION, until, MandateTerms(task="Read"))
-    place = _Production()
-    (record,) = place.replay.take(place.input_record(MANDATES, mandate)).records
+    production = _Production()
+    (record,) = production.replay.take(production.input_record(MANDATES, mandate)).records
     return record.kind == "MandateRecorded", record.body.get("reason") or record.kind
 
 
@@ -180,20 +184,27 @@ class _Production:
         fields = _action("honest" if signer is None else agent, **changed)
         input_record = self.input_record(ACTIONS, fields)
         if signer is not None:
-            said = signer.make_header(ACTIONS, SESSION, input_record.value or b"", input_record.timestamp_ms)
-            input_record = replace(input_record, signature_header=said[1])
-        return next(one.body for one in self.replay.take(input_record).records if one.kind == "Verdict")
+            header = signer.make_header(
+                ACTIONS, SESSION, input_record.value or b"", input_record.timestamp_ms
+            )
+            input_record = replace(input_record, signature_header=header[1])
+        return next(
+            record.body for record in self.replay.take(input_record).records if record.kind == "Verdict"
+        )
 
     def _answer(self, request: Request) -> Answer:
         """Earlier inputs are there; nothing else is."""
         if request.port != HELD_INPUT:
             return nobody(request)
-        place: Any = request.payload
-        return Answer("answered", self._values[place["topic"], place["offset"]])
+        payload: Any = request.payload
+        return Answer("answered", self._values[payload["topic"], payload["offset"]])
 
     def bodies(self, fields: dict[str, Any]) -> list[dict[str, Any]]:
         """Each record of an action by its kind."""
-        return [{one.kind: one.body} for one in self.replay.take(self.input_record(ACTIONS, fields)).records]
+        return [
+            {record.kind: record.body}
+            for record in self.replay.take(self.input_record(ACTIONS, fields)).records
+        ]
 
 
 def _check_allowed(verdict: dict[str, Any]) -> tuple[bool, str]:

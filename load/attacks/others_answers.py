@@ -115,31 +115,31 @@ def run(extent: Extent) -> Iterator[Attempt]:
         yield from asyncio.run(_attack(SharedWorkers(model.base_url, redis, client), scopes))
 
 
-async def _attack(place: SharedWorkers, scopes: dict[str, Any]) -> list[Attempt]:
-    found: list[Attempt] = []
+async def _attack(workers: SharedWorkers, scopes: dict[str, Any]) -> list[Attempt]:
+    attempts: list[Attempt] = []
     for tried, scope in scopes.items():
-        found += await _try_scope(place, tried, scope)
-    found += await _other_askers(place)
-    found += await _ask_at_once(place)
-    found += await _together(place)
-    found.append(await _copy_answer(place))
-    others = sum(not one.harmless for one in found)
-    gained = sum(not one.harmless and not one.held for one in found)
+        attempts += await _try_scope(workers, tried, scope)
+    attempts += await _other_askers(workers)
+    attempts += await _ask_at_once(workers)
+    attempts += await _together(workers)
+    attempts.append(await _copy_answer(workers))
+    others = sum(not attempt.harmless for attempt in attempts)
+    gained = sum(not attempt.harmless and not attempt.held for attempt in attempts)
     told = f"{gained} of {others} questions were answered by another's answer, must be 0"
-    return [*found, Attempt("answers of others", gained == 0, told)]
+    return [*attempts, Attempt("answers of others", gained == 0, told)]
 
 
-async def _try_scope(place: SharedWorkers, tried: str, scope: dict[str, Any]) -> list[Attempt]:
+async def _try_scope(workers: SharedWorkers, tried: str, scope: dict[str, Any]) -> list[Attempt]:
     """In the worker that has the other's answer, in a new one, and before the other asks (poison)."""
-    place.client.flushall()
-    async with place.worker() as same:
+    workers.client.flushall()
+    async with workers.worker() as same:
         await same.ask(MINE)
         here = await same.ask(scope)
         again = not await same.ask(MINE)
-    async with place.worker() as other:
+    async with workers.worker() as other:
         kept = not await other.ask(MINE)
-    place.client.flushall()
-    async with place.worker() as poisoned:
+    workers.client.flushall()
+    async with workers.worker() as poisoned:
         await poisoned.ask(scope)
         own = await poisoned.ask(MINE)
     return [
@@ -149,30 +149,30 @@ async def _try_scope(place: SharedWorkers, tried: str, scope: dict[str, Any]) ->
     ]
 
 
-async def _other_askers(place: SharedWorkers) -> list[Attempt]:
+async def _other_askers(workers: SharedWorkers) -> list[Attempt]:
     """The same words of another model, of another prompt, and as a question that holds the scope."""
-    place.client.flushall()
-    async with place.worker() as first:
+    workers.client.flushall()
+    async with workers.worker() as first:
         await first.ask(MINE)
         nested = await first.ask({}, {"scope": MINE, "question": QUESTION})
-    async with place.worker(model="stand-in-2") as second:
+    async with workers.worker(model="stand-in-2") as second:
         model = await second.ask(MINE)
-    async with place.worker(JUDGE) as third:
+    async with workers.worker(JUDGE) as third:
         prompt = await third.ask(MINE)
     named = {"a scope within the question": nested, "another model": model, "another prompt": prompt}
     return [Attempt(tried, asked, f"asked the model: {asked}") for tried, asked in named.items()]
 
 
-async def _ask_at_once(place: SharedWorkers) -> list[Attempt]:
+async def _ask_at_once(workers: SharedWorkers) -> list[Attempt]:
     """Who asks while the other's question is under way gets an answer of his own, and takes none away."""
-    place.client.flushall()
-    async with place.worker() as worker:
+    workers.client.flushall()
+    async with workers.worker() as worker:
         mine = [asyncio.create_task(worker.ask(MINE)) for _ in range(2)]
         theirs = [asyncio.create_task(worker.ask(THEIRS["the other tenant"])) for _ in range(2)]
         await asyncio.sleep(TAKES_MS / 4000)
         theirs[0].cancel()
         await asyncio.gather(*mine, *theirs, return_exceptions=True)
-        asked, kept = worker.asked, len(place.keys())
+        asked, kept = worker.asked, len(workers.keys())
     each = f"the model was asked {asked} times, {kept} answers are kept"
     return [
         Attempt("both at once", asked >= 2 and kept == 2, each),
@@ -180,11 +180,11 @@ async def _ask_at_once(place: SharedWorkers) -> list[Attempt]:
     ]
 
 
-async def _together(place: SharedWorkers) -> list[Attempt]:
+async def _together(workers: SharedWorkers) -> list[Attempt]:
     """Several questions at once keep their tenant each."""
-    place.client.flushall()
+    workers.client.flushall()
     asked = []
-    async with place.worker() as worker:
+    async with workers.worker() as worker:
         port = BatchedPort(worker.port)
         for tenant in ("acme", "globex", "acme"):
             before = worker.asked
@@ -201,16 +201,16 @@ async def _together(place: SharedWorkers) -> list[Attempt]:
     ]
 
 
-async def _copy_answer(place: SharedWorkers) -> Attempt:
+async def _copy_answer(workers: SharedWorkers) -> Attempt:
     """Who writes to the Redis puts the other's answer where his own would be."""
-    place.client.flushall()
-    async with place.worker() as worker:
+    workers.client.flushall()
+    async with workers.worker() as worker:
         await worker.ask(MINE)
-        (theirs,) = place.keys()
-    async with place.worker() as worker:
+        (theirs,) = workers.keys()
+    async with workers.worker() as worker:
         await worker.ask(THEIRS["the other tenant"])
-        (own,) = place.keys() - {theirs}
-    place.client.copy(theirs, own, replace=True)
-    async with place.worker() as worker:
+        (own,) = workers.keys() - {theirs}
+    workers.client.copy(theirs, own, replace=True)
+    async with workers.worker() as worker:
         asked = await worker.ask(THEIRS["the other tenant"])
     return Attempt("the other's answer, copied to the place of one's own", asked, f"asked the model: {asked}")

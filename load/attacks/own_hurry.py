@@ -61,22 +61,22 @@ def run(extent: Extent) -> Iterator[Attempt]:
 
 
 async def _attempts(point: DecisionPoint, base_url: str, number: int) -> list[Attempt]:
-    texts = [f"note {place}" for place in range(number)]
+    texts = [f"note {index}" for index in range(number)]
     calm = await _all(point, base_url, texts, waiting=number)
-    found = []
+    attempts = []
     for deadline_ms in DEADLINES_MS:
         hurried = await _all(point, base_url, texts, waiting=number, deadline_ms=deadline_ms)
-        found += [
+        attempts += [
             _compare(f"{text!r} within {deadline_ms} ms", *pair)
             for text, *pair in zip(texts, calm, hurried, strict=True)
         ]
     passing = [text for text, one in zip(texts, calm, strict=True) if one == "ALLOW"][:4]
     flood = await _all(point, base_url, [*texts, *passing], waiting=WAITING, others=len(passing))
     described = [f"{text!r} among {number} at once" for text in texts]
-    found += [_compare(*one) for one in zip(described, calm, flood, strict=False)]
+    attempts += [_compare(*one) for one in zip(described, calm, flood, strict=False)]
     amid = flood[number:]
     return [
-        *found,
+        *attempts,
         *(Attempt("of another agent, amid these", one == "ALLOW", one, harmless=True) for one in amid),
     ]
 
@@ -90,14 +90,14 @@ async def _all(
 ) -> list[str]:
     """The outcomes of actions that are all proposed at once, the last `others` by another agent. The ports
     are new, so that no answer is kept."""
-    given = GraderSettings(
+    settings = GraderSettings(
         api_key=SecretStr(KEY),
         base_url=base_url,
         model=MODEL,
         max_connections=CONNECTIONS,
         max_waiting=waiting,
     )
-    ports = Ports(build_grader_ports(Settings(grader=given)))
+    ports = Ports(build_grader_ports(Settings(grader=settings)))
     agents = [HURRIED] * (len(texts) - others) + [CALM] * others
     try:
         each = enumerate(zip(agents, texts, strict=True))
@@ -121,7 +121,7 @@ async def _outcome(point: DecisionPoint, ports: Ports, session: str, input_recor
     step = evaluation.advance()
     while isinstance(step, Request):
         step = evaluation.advance(ports.recall(step) or await ports.answer(step))
-    return next(str(one.body["outcome"]) for one in step.records if one.kind == "Verdict")
+    return next(str(record.body["outcome"]) for record in step.records if record.kind == "Verdict")
 
 
 def _point() -> DecisionPoint:

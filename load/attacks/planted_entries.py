@@ -81,9 +81,9 @@ async def _answers(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, 
     attempts = []
 
     async def try_entry(tried: str, *, harmless: bool = False, replay: bool = False) -> None:
-        told, is_replay = await IdempotentRequests(store).answer(name, VICTIM, lambda: ASKED, _decide)
-        held = told == TRUE and is_replay is replay
-        attempts.append(Attempt(f"idempotent answers: {tried}", held, told.body, harmless))
+        answer, is_replay = await IdempotentRequests(store).answer(name, VICTIM, lambda: ASKED, _decide)
+        held = answer == TRUE and is_replay is replay
+        attempts.append(Attempt(f"idempotent answers: {tried}", held, answer.body, harmless))
 
     await try_entry("the first request")
     entry: Any = redis.get(key)
@@ -138,11 +138,11 @@ async def _model_answers(url: str, redis: Redis, keys: SealKeys, plants: tuple[P
 async def _find_entry(store: SharedAnswers, name: bytes) -> object:
     """On a busy machine a look may take too long, which is as good as nothing found."""
     for _ in range(600):
-        found = await store.find(name)
-        if found is not None:
+        entry = await store.find(name)
+        if entry is not None:
             break
         await asyncio.sleep(0.05)
-    return found
+    return entry
 
 
 async def _log_ins(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, ...]) -> list[Attempt]:
@@ -154,8 +154,8 @@ async def _log_ins(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, 
         for name, person in people.items()
     }
     hashed = "x.sluice:log_ins"
-    for one in sessions.values():
-        await store.add(one)
+    for session in sessions.values():
+        await store.add(session)
     kept: list[Any] = [redis.hget(hashed, sessions[one].id) for one in ("ann", "eve")]
     ann, eve = kept
     found = await store.find(tokens["ann"])

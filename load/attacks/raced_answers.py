@@ -55,9 +55,13 @@ def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
 
 
 async def _attack(servers: str, size: int) -> list[Attempt]:
-    async with open_installation(servers, _policy, SLOW_S) as place:
-        raced = [*await _end_all(place, size), *await _last_use(place), *await _revoke_in_use(place)]
-        return [*raced, await _one_id(place)]
+    async with open_installation(servers, _policy, SLOW_S) as installation:
+        raced = [
+            *await _end_all(installation, size),
+            *await _last_use(installation),
+            *await _revoke_in_use(installation),
+        ]
+        return [*raced, await _one_id(installation)]
 
 
 def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
@@ -115,38 +119,46 @@ class _Calls:
             return
 
 
-async def _end_all(place: AnsweredInstallation, size: int) -> list[Attempt]:
+async def _end_all(installation: AnsweredInstallation, size: int) -> list[Attempt]:
     """Everybody answers everything at once."""
-    options = ClientOptions(topic_prefix=place.installation.prefix, deadline_s=PATIENCE_S)
-    opening = partial(AsyncGateClient, place.installation.bootstrap_servers, options=options)
+    options = ClientOptions(topic_prefix=installation.installation.prefix, deadline_s=PATIENCE_S)
+    opening = partial(AsyncGateClient, installation.installation.bootstrap_servers, options=options)
     names, calls = [f"{approvers.PREFIX}raced-{number}" for number in range(size)], _Calls()
     async with opening(approvers.ASKING_AGENT) as gate, opening(approvers.HASTY_AGENT) as hasty:
         gates = [hasty if number % 2 else gate for number in range(size)]
         calling = [asyncio.create_task(calls.make(*one)) for one in zip(gates, names, strict=True)]
-        answering = [asyncio.create_task(_answer(place, *one)) for one in enumerate(names)]
+        answering = [asyncio.create_task(_answer(installation, *name)) for name in enumerate(names)]
         await asyncio.gather(*answering, *calling)
-        ends = await place.wait_for_records(
+        ends = await installation.wait_for_records(
             ESCALATIONS, lambda found: len(_select_records(found, names, ENDS)) >= size
         )
         sent = size * len(ANSWERS)
         people = len(_select_records(ends, names, (approvers.RESOLVED,)))
-        await place.wait_for_records(
+        await installation.wait_for_records(
             SESSION_EVENTS, lambda found: len(_select_refusals(found, names)) >= sent - people
         )
-        verdicts = await place.all_of(VERDICTS)
-        ended = _select_records(await place.all_of(ESCALATIONS), names, ENDS)
-        first = {one["action_id"]: one for one in verdicts if one["schema"] == "sluice/verdict/v1"}
+        verdicts = await installation.all_of(VERDICTS)
+        ended = _select_records(await installation.all_of(ESCALATIONS), names, ENDS)
+        first = {
+            verdict["action_id"]: verdict for verdict in verdicts if verdict["schema"] == "sluice/verdict/v1"
+        }
         read = [await gate.await_approval(ActionAnswer.of(first[name]), PATIENCE_S) for name in names]
-    return _compare(names, ended, calls.ran, {n: one.allowed for n, one in zip(names, read, strict=True)})
+    return _compare(
+        names, ended, calls.ran, {n: answer.allowed for n, answer in zip(names, read, strict=True)}
+    )
 
 
-async def _one_id(place: AnsweredInstallation) -> Attempt:
+async def _one_id(installation: AnsweredInstallation) -> Attempt:
     """Two clients with a journal each call under one action id: docs/guarantees.md lists it as not held."""
-    options = ClientOptions(topic_prefix=place.installation.prefix, deadline_s=PATIENCE_S)
-    opening = partial(AsyncGateClient, place.installation.bootstrap_servers, approvers.ASKING_AGENT, options)
+    options = ClientOptions(topic_prefix=installation.installation.prefix, deadline_s=PATIENCE_S)
+    opening = partial(
+        AsyncGateClient, installation.installation.bootstrap_servers, approvers.ASKING_AGENT, options
+    )
     name, calls = f"{approvers.PREFIX}one-id", _Calls()
-    async with opening() as one, opening() as other:
-        await asyncio.gather(_answer(place, 0, name), calls.make(one, name), calls.make(other, name))
+    async with opening() as client, opening() as other:
+        await asyncio.gather(
+            _answer(installation, 0, name), calls.make(client, name), calls.make(other, name)
+        )
     ran = calls.ran[name]
     return Attempt("two clients under one id", ran <= 1, f"the tool ran {ran} times", known_limit=True)
 
@@ -176,23 +188,26 @@ def _compare(
     ]
 
 
-async def _answer(place: AnsweredInstallation, number: int, name: str) -> None:
+async def _answer(installation: AnsweredInstallation, number: int, name: str) -> None:
     """All answers to one escalation by two people at once, in the order of its number."""
     opened = _select_records(
-        await place.wait_for_records(ESCALATIONS, lambda found: bool(_select_records(found, [name]))), [name]
+        await installation.wait_for_records(ESCALATIONS, lambda found: bool(_select_records(found, [name]))),
+        [name],
     )[0]
     if number % 2:
         late_s = LATE_S[number // 2 % len(LATE_S)]
         await asyncio.sleep(max(0.0, read_milliseconds(opened["expires_at"]) / 1000 + late_s - time.time()))
     at = number % len(ANSWERS)
-    reviews = [place.review(opened, *one) for one in (*ANSWERS[at:], *ANSWERS[:at])]
-    await asyncio.gather(*(place.send(REVIEWS, one, person % 2) for person, one in enumerate(reviews)))
+    reviews = [installation.review(opened, *one) for one in (*ANSWERS[at:], *ANSWERS[:at])]
+    await asyncio.gather(
+        *(installation.send(REVIEWS, review, person % 2) for person, review in enumerate(reviews))
+    )
 
 
 def _select_records(
-    found: list[Fields], names: list[str], schemas: tuple[str, ...] = (approvers.OPENED,)
+    records: list[Fields], names: list[str], schemas: tuple[str, ...] = (approvers.OPENED,)
 ) -> list[Fields]:
-    return [one for one in found if one["session_id"] in names and one["schema"] in schemas]
+    return [one for one in records if one["session_id"] in names and one["schema"] in schemas]
 
 
 def _select_refusals(found: list[Fields], names: list[str]) -> list[Fields]:
@@ -206,21 +221,25 @@ def _action(session: str, name: str, **parameters: Any) -> Fields:
     return {**fields, "parameters": parameters, "mode": "high_stakes", "rows_affected": approvers.ROWS}
 
 
-async def _last_use(place: AnsweredInstallation) -> list[Attempt]:
+async def _last_use(installation: AnsweredInstallation) -> list[Attempt]:
     """In two partitions sessions ask at once for the one use that each has; a gate holds them all up."""
-    sessions = [place.session_in(part, f"last-{part}-{at}") for part in (0, 1) for at in range(AT_ONCE)]
+    sessions = [
+        installation.session_in(part, f"last-{part}-{at}") for part in (0, 1) for at in range(AT_ONCE)
+    ]
     await asyncio.gather(
         *(
-            place.send(ACTIONS, _action(one, "a", **{SLOW_MARK: True}), at % 2)
-            for at, one in enumerate(sessions)
+            installation.send(ACTIONS, _action(session, "a", **{SLOW_MARK: True}), at % 2)
+            for at, session in enumerate(sessions)
         )
     )
 
     def ours(found: list[Fields]) -> list[Fields]:
         return [one for one in found if one["session_id"] in sessions]
 
-    verdicts = ours(await place.wait_for_records(VERDICTS, lambda found: len(ours(found)) >= len(sessions)))
-    used = Counter(one["input"]["partition"] for one in verdicts if one["verdict"] == "allowed")
+    verdicts = ours(
+        await installation.wait_for_records(VERDICTS, lambda found: len(ours(found)) >= len(sessions))
+    )
+    used = Counter(verdict["input"]["partition"] for verdict in verdicts if verdict["verdict"] == "allowed")
     beyond, told = sum(max(0, count - 1) for count in used.values()), json.dumps(used)
     return [
         Attempt("uses of a grant beyond its share", beyond == 0, f"{beyond}, must be 0: {told}"),
@@ -228,45 +247,51 @@ async def _last_use(place: AnsweredInstallation) -> list[Attempt]:
     ]
 
 
-async def _revoke_in_use(place: AnsweredInstallation) -> list[Attempt]:
+async def _revoke_in_use(installation: AnsweredInstallation) -> list[Attempt]:
     """One person revokes a grant for a session while its agent uses it."""
-    session = place.session_in(2, "revoked")
-    before = place.session_in(2, "first")
-    await place.send(ACTIONS, _action(before, "share"))
-    await place.wait_for_records(VERDICTS, lambda found: any(one["session_id"] == before for one in found))
-    await place.send(ACTIONS, _action(session, "a"))
-    found = await place.wait_for_records(ESCALATIONS, lambda found: bool(_select_records(found, [session])))
+    session = installation.session_in(2, "revoked")
+    before = installation.session_in(2, "first")
+    await installation.send(ACTIONS, _action(before, "share"))
+    await installation.wait_for_records(
+        VERDICTS, lambda found: any(one["session_id"] == before for one in found)
+    )
+    await installation.send(ACTIONS, _action(session, "a"))
+    records = await installation.wait_for_records(
+        ESCALATIONS, lambda found: bool(_select_records(found, [session]))
+    )
     until = rfc3339(time.time_ns() // 1_000_000 + HOUR_MS)
-    opened = _select_records(found, [session])[0]
-    await place.send(REVIEWS, place.review(opened, "ann", "approve", grant={"uses": 100, "until": until}))
+    opened = _select_records(records, [session])[0]
+    await installation.send(
+        REVIEWS, installation.review(opened, "ann", "approve", grant={"uses": 100, "until": until})
+    )
     given = "sluice/grant_given/v1"
-    found = await place.wait_for_records(
+    records = await installation.wait_for_records(
         ESCALATIONS, lambda found: bool(_select_records(found, [session], (given,)))
     )
-    denial = place.review(_select_records(found, [session], (given,))[0], "ben", "deny")
+    denial = installation.review(_select_records(records, [session], (given,))[0], "ben", "deny")
 
     async def use() -> None:
         for number in range(USES):
-            await place.send(
+            await installation.send(
                 ACTIONS, _action(session, f"use-{number}", **({SLOW_MARK: True} if number < 3 else {}))
             )
 
     async def revoke() -> None:
-        await place.wait_for_records(
+        await installation.wait_for_records(
             ESCALATIONS, lambda found: bool(_select_records(found, [session], ("sluice/grant_used/v1",)))
         )
-        await place.send(REVIEWS, denial, 1)
+        await installation.send(REVIEWS, denial, 1)
         for number in range(AFTERWARDS):
-            await place.send(ACTIONS, _action(session, f"afterwards-{number}"), 1)
+            await installation.send(ACTIONS, _action(session, f"afterwards-{number}"), 1)
 
     most = 1 + 1 + USES + AFTERWARDS
     await asyncio.gather(use(), revoke())
-    await place.wait_for_records(
+    await installation.wait_for_records(
         VERDICTS, lambda found: len([one for one in found if one["session_id"] == session]) >= most
     )
-    events = [one for one in await place.all_of(ESCALATIONS) if one["session_id"] == session]
-    uses = [one["sequence"] for one in events if one["schema"] == "sluice/grant_used/v1"]
-    ends = [one["sequence"] for one in events if one["schema"] == "sluice/grant_revoked/v1"]
+    events = [one for one in await installation.all_of(ESCALATIONS) if one["session_id"] == session]
+    uses = [event["sequence"] for event in events if event["schema"] == "sluice/grant_used/v1"]
+    ends = [event["sequence"] for event in events if event["schema"] == "sluice/grant_revoked/v1"]
     late = [one for one in uses if one > min(ends, default=0)]
     told = f"{len(uses)} uses, {len(late)} of them after the revocation, which must be 0"
     return [

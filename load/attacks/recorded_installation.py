@@ -105,22 +105,24 @@ class RecordedInstallation:
     def take(self, topic: str, record: dict[str, Any]) -> None:
         """Decide on an input and write what comes of it."""
         self.now += 1000
-        offset = sum(place[0] == topic for place in self.inputs)
+        offset = sum(coordinates[0] == topic for coordinates in self.inputs)
         key, value = record["session_id"].encode(), json.dumps(record).encode()
         input_record = InputRecord(topic, PARTITION, offset, self.now, key, value)
         self.inputs[topic, PARTITION, offset] = input_record
-        for one in self._replay.take(input_record).records:
-            if BY_NAME[one.topic].ledger:
-                written = self._chain.link(one.body)
-                headers = tuple(make_output_headers(one.body, one.kind, "/sluice/attacked", None))
-                self.records.append(self.lie(one.topic, one.subject.encode(), written, headers))
+        for out_record in self._replay.take(input_record).records:
+            if BY_NAME[out_record.topic].ledger:
+                written = self._chain.link(out_record.body)
+                headers = tuple(
+                    make_output_headers(out_record.body, out_record.kind, "/sluice/attacked", None)
+                )
+                self.records.append(self.lie(out_record.topic, out_record.subject.encode(), written, headers))
 
     def _answer(self, request: Request) -> Answer:
         """Earlier inputs are there; nothing else is."""
         if request.port != HELD_INPUT:
             return nobody(request)
-        place: Any = request.payload
-        input_record = self.inputs.get((place["topic"], place["partition"], place["offset"]))
+        payload: Any = request.payload
+        input_record = self.inputs.get((payload["topic"], payload["partition"], payload["offset"]))
         value = None if input_record is None else input_record.value
         return Answer("unavailable" if value is None else "answered", value)
 
@@ -133,25 +135,34 @@ class RecordedInstallation:
         offset: int | None = None,
     ) -> WrittenRecord:
         """A record as the broker would append it now."""
-        end = sum(one.topic == topic for one in self.records) if offset is None else offset
+        end = sum(record.topic == topic for record in self.records) if offset is None else offset
         return WrittenRecord(topic, PARTITION, end, self.now + 5, key, value, headers)
 
     def examine(self, records: Sequence[WrittenRecord], *, cut: frozenset[str] = frozenset()) -> list[str]:
         """All that is said of these records, not the installation's own; empty: intact and identical."""
         report = verify(
-            Located(one.topic, one.partition, one.offset, one.key, one.value, one.written_ms)
-            for one in records
+            Located(
+                record.topic, record.partition, record.offset, record.key, record.value, record.written_ms
+            )
+            for record in records
         )
-        said = [f"verify: {one.code} at {one.topic}/{one.offset}" for one in report.findings]
-        entries = [entry for one in records if (entry := read_entry(one)) is not None]
+        said = [f"verify: {finding.code} at {finding.topic}/{finding.offset}" for finding in report.findings]
+        entries = [entry for record in records if (entry := read_entry(record)) is not None]
         walk = self.walk()
         for group in group_answers(sorted(entries, key=lambda one: one.fields["sequence"])):
-            place = group[0].place
-            for rerun in walk.take(group, None if place is None else self.inputs.get(place), self.inputs):
-                said += [f"rerun: {rerun.id}: {one.field}: {one.rerun}" for one in rerun.differences]
+            coordinates = group[0].place
+            for rerun in walk.take(
+                group, None if coordinates is None else self.inputs.get(coordinates), self.inputs
+            ):
+                said += [
+                    f"rerun: {rerun.id}: {difference.field}: {difference.rerun}"
+                    for difference in rerun.differences
+                ]
                 said += [f"rerun: {rerun.id}: gone: {one}" for one in rerun.missing]
         for topic in DECIDED.keys() - cut:
-            answered = walk.list_unanswered(one for place, one in self.inputs.items() if place[0] == topic)
+            answered = walk.list_unanswered(
+                record for place, record in self.inputs.items() if place[0] == topic
+            )
             said += [f"rerun: {one.id}: no record answers it" for one in answered]
         return said
 
@@ -159,13 +170,13 @@ class RecordedInstallation:
     def _then(self) -> tuple[Rerunner, PolicyThen]:
         """The control topics do not change any more once inputs have come."""
         evidence = PolicyEvidence()
-        for one in self.control:
-            evidence.add(one.topic, one.value)
+        for record in self.control:
+            evidence.add(record.topic, record.value)
         stages = list_shipped_stages()
         defaults = "sluice.default", "sluice.quality", "attacked"
         of = DecisionSettings(stages, self._roots, *defaults, LIMITS, LAG_MS, VERSION, values_key=VALUES_KEY)
         then = PolicyThen(self.control, self._roots, of)
-        by_name = {one.name: one for one in stages}
+        by_name = {stage.name: stage for stage in stages}
         return Rerunner(evidence, by_name.__getitem__, VERSION, then), then
 
     def walk(self) -> PartitionWalk:
@@ -175,7 +186,7 @@ class RecordedInstallation:
 
     def _publish(self, *records: ControlRecord) -> None:
         for topic, key, value in records:
-            offset = sum(one.topic == topic for one in self.control)
+            offset = sum(record.topic == topic for record in self.control)
             self.control.append(InputRecord(topic, 0, offset, self.now, key, value))
 
 
@@ -202,7 +213,7 @@ def make_decision(
             replay.take(before)
             state = replay.session(before.key or b"") if before.key == input_record.key else state
         decision = decide(point, input_record, state, nobody, shared)
-    return next(one.body for one in decision.records if one.kind == kind)
+    return next(record.body for record in decision.records if record.kind == kind)
 
 
 def _point(policy: Policy) -> DecisionPoint:

@@ -92,63 +92,65 @@ class _PolicyScene(NamedTuple):
 
 def run(extent: Extent) -> Iterator[Attempt]:
     """Every field by itself, in every disguise; then two fields at a time; then honest ids."""
-    place, most = _place(), SHORT_TEXTS if extent == "short" else FULL_TEXTS
-    for text in islice(_texts(place.inspector), most):
-        yield from _try_field(place, text)
-        yield from _split(place, text)
+    scene, most = _place(), SHORT_TEXTS if extent == "short" else FULL_TEXTS
+    for text in islice(_texts(scene.inspector), most):
+        yield from _try_field(scene, text)
+        yield from _split(scene, text)
     for number, honest in enumerate(HONEST):
         if extent == "full" or number % OF_A_TEXT == 0:
-            yield from _honest(place, honest)
+            yield from _honest(scene, honest)
 
 
-def _try_field(place: _PolicyScene, text: str) -> Iterator[Attempt]:
+def _try_field(scene: _PolicyScene, text: str) -> Iterator[Attempt]:
     for how, disguised in _disguises(text):
-        if len(disguised) > LONGEST_ID or not _is_turned_away(place, disguised):
+        if len(disguised) > LONGEST_ID or not _is_turned_away(scene, disguised):
             continue
         for field, fields in _writes(disguised):
-            yield _not_admitted(f"{how} in {field}: {disguised}", place.write(fields))
+            yield _not_admitted(f"{how} in {field}: {disguised}", scene.write(fields))
         for field, item, fields in _requests(disguised):
             tried = f"{how} in a request's {field}: {disguised}"
-            yield _not_served(tried, place.retrieval(item, **fields), disguised)
+            yield _not_served(tried, scene.retrieval(item, **fields), disguised)
 
 
-def _split(place: _PolicyScene, text: str) -> Iterator[Attempt]:
+def _split(scene: _PolicyScene, text: str) -> Iterator[Attempt]:
     """At the first word where neither half is turned away by itself."""
     words = text.split()
     for cut in range(1, len(words)):
         first, second = "-".join(words[:cut]), " ".join(words[cut:])
         whole = f"{first} {second}"
-        if not _is_turned_away(place, whole) or any(_is_turned_away(place, half) for half in (first, second)):
+        if not _is_turned_away(scene, whole) or any(_is_turned_away(scene, half) for half in (first, second)):
             continue
         if max(len(first), len(second)) > LONGEST_CLASS:
             continue
         for fields in _pairs(first, second):
-            attempt = _not_admitted(f"split over {' and '.join(fields)}: {whole}", place.write(fields))
-            yield replace(attempt, known_limit=_is_past_reading_on(place, first, whole, fields))
+            attempt = _not_admitted(f"split over {' and '.join(fields)}: {whole}", scene.write(fields))
+            yield replace(attempt, known_limit=_is_past_reading_on(scene, first, whole, fields))
         item = {"item_id": first, "content_class": second}
-        yield _not_served(f"split over an item's fields: {whole}", place.retrieval(item), second)
+        yield _not_served(f"split over an item's fields: {whole}", scene.retrieval(item), second)
         return
 
 
-def _is_past_reading_on(place: _PolicyScene, first: str, whole: str, fields: dict[str, Any]) -> bool:
+def _is_past_reading_on(scene: _PolicyScene, first: str, whole: str, fields: dict[str, Any]) -> bool:
     """docs/released.md: a mark of markup alone hides nothing of another field, and where a field meets the
     content no disguise is taken off."""
     if re.search(r"\w", first) is None:
         return True
-    return "content" in fields and not place.inspector.inspect_as_it_stands(whole)
+    return "content" in fields and not scene.inspector.inspect_as_it_stands(whole)
 
 
-def _honest(place: _PolicyScene, an_id: str) -> Iterator[Attempt]:
+def _honest(scene: _PolicyScene, an_id: str) -> Iterator[Attempt]:
     reference = {"provenance_uri": f"https://records.acme.com/{quote(an_id)}"}
     for fields in (
         {"write_id": an_id, "source": {"id": an_id, "type": "user"}},
         {"session_id": an_id},
         reference,
     ):
-        decided = next(one for one in place.write(fields).records if one.kind == "MemoryDecision").body
+        decided = next(
+            record for record in scene.write(fields).records if record.kind == "MemoryDecision"
+        ).body
         answer = f"{decided['action']}: {decided['reason']}"
         yield Attempt(f"{next(iter(fields))} {an_id}", decided["action"] == "allow", answer, harmless=True)
-    served = _read_served(place.retrieval({"item_id": an_id}, request_id=an_id))
+    served = _read_served(scene.retrieval({"item_id": an_id}, request_id=an_id))
     passed = [one["item_id"] for one in served["items"] if not one["flags"]["content_suspect"]] == [an_id]
     held = passed and served["request_id"] == an_id
     yield Attempt(f"item and request {an_id}", held, json.dumps(served["items"])[:200], harmless=True)
@@ -199,8 +201,8 @@ def _pairs(first: str, second: str) -> Iterator[dict[str, Any]]:
 
 
 def _not_admitted(tried: str, decision: Decision) -> Attempt:
-    decided = next(one for one in decision.records if one.kind == "MemoryDecision").body
-    admitted = any(one.kind == "AdmittedMemory" for one in decision.records)
+    decided = next(record for record in decision.records if record.kind == "MemoryDecision").body
+    admitted = any(record.kind == "AdmittedMemory" for record in decision.records)
     named = decided["reason"].startswith(
         ("finding: ", "quality_metadata: ", "unknown_parent", "inconclusive")
     )
@@ -218,12 +220,12 @@ def _not_served(tried: str, decision: Decision, text: str) -> Attempt:
 
 
 def _read_served(decision: Decision) -> dict[str, Any]:
-    return next(one.body for one in decision.records if one.kind == "ServedRetrieval")
+    return next(record.body for record in decision.records if record.kind == "ServedRetrieval")
 
 
-def _is_turned_away(place: _PolicyScene, text: str) -> bool:
-    inspection = place.inspector.inspect(text)
-    return any(one.weight != "weak" for one in inspection.findings)
+def _is_turned_away(scene: _PolicyScene, text: str) -> bool:
+    inspection = scene.inspector.inspect(text)
+    return any(finding.weight != "weak" for finding in inspection.findings)
 
 
 @cache
@@ -245,7 +247,7 @@ def _texts(inspector: ContentInspector) -> Iterator[str]:
         text = row.get("input", row).get("text") or ""
         if row.get("label") != "harmful" or not 0 < len(text) <= LONGEST_ID:
             continue
-        if any(one.weight != "weak" for one in inspector.inspect(text).findings):
+        if any(finding.weight != "weak" for finding in inspector.inspect(text).findings):
             yield text
 
 

@@ -52,8 +52,8 @@ def run_on(extent: Extent, servers: str) -> Iterator[Attempt]:
 
 
 async def _attack(servers: str) -> list[Attempt]:
-    async with open_installation(servers, _policy) as place:
-        return [*await _Memories(place).attempts(), *await _Items(place).attempts()]
+    async with open_installation(servers, _policy) as installation:
+        return [*await _Memories(installation).attempts(), *await _Items(installation).attempts()]
 
 
 def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
@@ -69,9 +69,9 @@ def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
     return found
 
 
-async def _await_refusals(place: AnsweredInstallation, reviews: Sequence[Fields]) -> list[str]:
+async def _await_refusals(installation: AnsweredInstallation, reviews: Sequence[Fields]) -> list[str]:
     """Why each of these answers is refused, once all are."""
-    sent = [await place.send(REVIEWS, one, at % 2) for at, one in enumerate(reviews)]
+    sent = [await installation.send(REVIEWS, review, at % 2) for at, review in enumerate(reviews)]
 
     def index_refusals(found: list[Fields]) -> dict[str, str]:
         return {
@@ -80,17 +80,17 @@ async def _await_refusals(place: AnsweredInstallation, reviews: Sequence[Fields]
             if one["schema"] == approvers.REFUSED
         }
 
-    found = await place.wait_for_records(
+    records = await installation.wait_for_records(
         SESSION_EVENTS, lambda found: index_refusals(found).keys() >= set(sent)
     )
-    return [index_refusals(found)[one] for one in sent]
+    return [index_refusals(records)[one] for one in sent]
 
 
 class _Memories:
     """Approvals of held memories."""
 
-    def __init__(self, place: AnsweredInstallation) -> None:
-        self._place = place
+    def __init__(self, installation: AnsweredInstallation) -> None:
+        self._place = installation
 
     async def _hold_memory(self, session: str, write_id: str, content: str, agent: str = PATIENT) -> Fields:
         """The record of a memory that went into quarantine."""
@@ -165,8 +165,8 @@ class _Memories:
 class _Items:
     """Approvals of items that were withheld."""
 
-    def __init__(self, place: AnsweredInstallation) -> None:
-        self._place = place
+    def __init__(self, installation: AnsweredInstallation) -> None:
+        self._place = installation
         self._asked: Counter[str] = Counter()
 
     async def _ask(self, session: str, request: str, name: str, body: str = "a price") -> list[Any]:

@@ -91,7 +91,9 @@ def _attempt(
     *,
     counts: bool,
 ) -> Attempt:
-    return _judge(policy, tried, documents, [_sign(one, signers) for one in documents], counts=counts)
+    return _judge(
+        policy, tried, documents, [_sign(document, signers) for document in documents], counts=counts
+    )
 
 
 def _attempt_with_moved_signature(
@@ -105,7 +107,7 @@ def _attempt_with_moved_signature(
         envelope = read_envelope(value)
         if not isinstance(envelope, Envelope) or not isinstance(signed, Envelope):
             raise TypeError("both were signed here")
-        copied = [one for one in signed.signatures if one.keyid == REVIEWER.keyid]
+        copied = [signature for signature in signed.signatures if signature.keyid == REVIEWER.keyid]
         moved = Envelope(envelope.payload_type, envelope.payload, (*envelope.signatures, *copied))
         records.append((topic, key, moved.encode()))
     return _judge(policy, f"{tried}: with a signature of another record", documents, records, counts=False)
@@ -141,8 +143,8 @@ def _judge(
     counts: bool,
 ) -> Attempt:
     reduced = _fold([*policy, *records])
-    counted = all(digest(_body(one)) in reduced.entries for one in documents)
-    codes = {one.code for one in reduced.refused}
+    counted = all(digest(_body(document)) in reduced.entries for document in documents)
+    codes = {refusal.code for refusal in reduced.refused}
     held = counted if counts else not counted and "second_approver_missing" in codes
     return Attempt(tried, held, "counts" if counted else ", ".join(sorted(codes)), harmless=counts)
 
@@ -164,8 +166,8 @@ def _sign_policy() -> list[ControlRecord]:
 
 def _fold(records: Iterable[ControlRecord]) -> ReducedPolicy:
     lines = [
-        InputRecord(topic, 0, place, BEGAN_MS + place, key, value)
-        for place, (topic, key, value) in enumerate(records)
+        InputRecord(topic, 0, index, BEGAN_MS + index, key, value)
+        for index, (topic, key, value) in enumerate(records)
     ]
     return reduce_policy(lines, Roots([TRUST.root_key]), _COMPILED)
 
@@ -195,8 +197,8 @@ def _entry(kind: str, name: str, revision: int, **spec: Any) -> Document:
 
 
 def _join(entries: Sequence[Document]) -> list[Document]:
-    hashes = {_name(one): digest(one) for one in entries}
-    return [{**one, "change": {"id": "both", "entries": hashes}} for one in entries]
+    hashes = {_name(entry): digest(entry) for entry in entries}
+    return [{**entry, "change": {"id": "both", "entries": hashes}} for entry in entries]
 
 
 def _body(document: Document) -> Document:

@@ -89,9 +89,9 @@ async def _resolve(
     source = HttpProvenance(rules, lookup or HostNames().look_up, ssl.create_default_context())
     asked = len(scene.inside.heads)
     async with asyncio.timeout(PATIENCE_S):
-        found = await source.resolve("acme", uri, None)
+        answer = await source.resolve("acme", uri, None)
     inside = len(scene.inside.heads) - asked
-    return found.known is not None or inside > 0, f"{found.detail or 'fetched'}; inside {inside}"
+    return answer.known is not None or inside > 0, f"{answer.detail or 'fetched'}; inside {inside}"
 
 
 def _locations(port: int) -> Sequence[str]:

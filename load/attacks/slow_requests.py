@@ -60,13 +60,19 @@ def run(extent: Extent) -> Iterator[Attempt]:
 
 async def _try_crowd(crowd: int) -> list[Attempt]:
     async with _gateway() as port:
-        found = await asyncio.gather(*(_one(port, *one) for one in REQUESTS))
+        attempts = await asyncio.gather(*(_one(port, *one) for one in REQUESTS))
         slow = [asyncio.create_task(_one(port, *one)) for one in REQUESTS[:5] * (crowd // 5)]
         honest = await asyncio.gather(*(_one(port, *HONEST) for _ in range(5)))
-        beside = [await one for one in slow]
-    held = all(one.held for one in beside)
-    more = Attempt(f"{crowd} slow connections at once", held, f"{sum(one.held for one in beside)} ended")
-    return [*found, more, *(Attempt(one.tried, one.held, one.answer, harmless=True) for one in honest)]
+        beside = [await task for task in slow]
+    held = all(attempt.held for attempt in beside)
+    more = Attempt(
+        f"{crowd} slow connections at once", held, f"{sum(attempt.held for attempt in beside)} ended"
+    )
+    return [
+        *attempts,
+        more,
+        *(Attempt(attempt.tried, attempt.held, attempt.answer, harmless=True) for attempt in honest),
+    ]
 
 
 async def _one(port: int, tried: str, first: bytes, again: bytes, status: bytes) -> Attempt:
@@ -76,27 +82,27 @@ async def _one(port: int, tried: str, first: bytes, again: bytes, status: bytes)
     began = time.monotonic()
     try:
         async with asyncio.timeout(PATIENCE_S):
-            said = await _read_to_end(reader)
+            answer = await _read_to_end(reader)
     except TimeoutError:
         return Attempt(tried, held=False, answer="it is held for ever")
     finally:
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
         writer.close()
-    told = said[9:12]
+    told = answer[9:12]
     return Attempt(
         tried, told == status, f"{told.decode() or 'cut off'} after {time.monotonic() - began:.1f} s"
     )
 
 
 async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
-    said = b""
+    answer = b""
     try:
         while more := await reader.read(65536):
-            said += more
+            answer += more
     except ConnectionError:
         pass
-    return said
+    return answer
 
 
 async def _send(writer: asyncio.StreamWriter, first: bytes, again: bytes) -> None:

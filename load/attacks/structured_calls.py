@@ -57,12 +57,14 @@ def attempt(
     their tools' registry entries; by default they are reversible and below the agent's tier."""
     every = list(tried)
     chosen = every[:: SHORT_STEP if extent == "short" else 1]
-    replay = _replay({one.call[0] for one in chosen}, _MILD if spec is None else spec)
-    for place, one in enumerate(chosen):
-        verdict = _decide(replay, place, one.call)
-        held = (verdict["outcome"] == "ALLOW") == one.harmless
-        description = f"{one.call[0]} {json.dumps(one.call[1])}"
-        yield Attempt(description, held, f"{verdict['outcome']} {verdict['blockReason'] or ''}", one.harmless)
+    replay = _replay({call.call[0] for call in chosen}, _MILD if spec is None else spec)
+    for index, tried_call in enumerate(chosen):
+        verdict = _decide(replay, index, tried_call.call)
+        held = (verdict["outcome"] == "ALLOW") == tried_call.harmless
+        description = f"{tried_call.call[0]} {json.dumps(tried_call.call[1])}"
+        yield Attempt(
+            description, held, f"{verdict['outcome']} {verdict['blockReason'] or ''}", tried_call.harmless
+        )
 
 
 def spell_calls() -> Iterator[TriedCall]:
@@ -274,10 +276,10 @@ def _replay(tools: set[str], spec: Mapping[str, Any]) -> Replay:
 _MILD = {"tier": "T2", "action_type": "API_CALL", "reversible": True}
 
 
-def _decide(replay: Replay, place: int, call: Call) -> dict[str, Any]:
-    session = f"s-{place}"
+def _decide(replay: Replay, index: int, call: Call) -> dict[str, Any]:
+    session = f"s-{index}"
     action = {
-        "action_id": f"a-{place}",
+        "action_id": f"a-{index}",
         "agent_id": AGENT,
         "session_id": session,
         "mode": "high_stakes",
@@ -286,6 +288,6 @@ def _decide(replay: Replay, place: int, call: Call) -> dict[str, Any]:
         "rows_affected": 1,
     }
     raw = json.dumps(action).encode()
-    decision = replay.take(InputRecord(ACTIONS, 0, place, AT_MS, session.encode(), raw))
-    verdict: dict[str, Any] = next(one.body for one in decision.records if one.kind == "Verdict")
+    decision = replay.take(InputRecord(ACTIONS, 0, index, AT_MS, session.encode(), raw))
+    verdict: dict[str, Any] = next(record.body for record in decision.records if record.kind == "Verdict")
     return verdict

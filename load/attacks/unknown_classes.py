@@ -46,6 +46,8 @@ def run(extent: Extent) -> Iterator[Attempt]:
             )
             right = judge_item(bundle, tier, facts).outcome
             for wrong in (f"{name}s", name.upper(), name.replace("_", "-"), "unheard_of", None):
-                found = judge_item(bundle, tier, facts._replace(content_class=wrong)).outcome
+                outcome = judge_item(bundle, tier, facts._replace(content_class=wrong)).outcome
                 description = f"{name} written {wrong} at {tier}, {age_ms} ms old, {score}, {state}"
-                yield Attempt(description, SEVERITY[found] >= SEVERITY[right], f"{found} instead of {right}")
+                yield Attempt(
+                    description, SEVERITY[outcome] >= SEVERITY[right], f"{outcome} instead of {right}"
+                )

@@ -126,13 +126,13 @@ def main() -> None:
     figures = []
     for name, part in measure_parts(names, Extent(arguments.rounds, arguments.share)):
         console.print(f"[bold]{name}[/]", table(part))
-        figures += [{"part": name, **asdict(one)} for one in part]
+        figures += [{"part": name, **asdict(measurement)} for measurement in part]
     machine = {"cores": os.cpu_count(), "python": platform.python_version(), **interpreter_build()}
     extent = {"rounds": arguments.rounds, "share": arguments.share}
     result = {"machine": machine, "extent": extent, "figures": figures}
     TARGET.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     console.print(f"written to {TARGET.relative_to(ROOT)}")
-    sys.exit(0 if all(one["holds"] for one in figures) else 1)
+    sys.exit(0 if all(figure["holds"] for figure in figures) else 1)
 
 
 if __name__ == "__main__":

@@ -132,10 +132,10 @@ def judge(rounds: Sequence[Figures], table: Mapping[str, Judge]) -> list[Measure
 def table(figures: Sequence[Measurement]) -> Table:
     """One line a figure."""
     shown = Table("figure", "median", "unit", "goal", "holds", "rounds")
-    for one in figures:
-        rounds = " ".join(f"{value:.4g}" for value in one.rounds)
-        holds = "[green]yes[/]" if one.holds else "[red]no[/]"
-        shown.add_row(one.name, f"{one.value:.4g}", one.unit, one.goal, holds, rounds)
+    for figure in figures:
+        rounds = " ".join(f"{value:.4g}" for value in figure.rounds)
+        holds = "[green]yes[/]" if figure.holds else "[red]no[/]"
+        shown.add_row(figure.name, f"{figure.value:.4g}", figure.unit, figure.goal, holds, rounds)
     return shown
 
 
@@ -161,7 +161,7 @@ _HUNDRED = 100
 
 def markdown_tables(figures: list[dict[str, Any]]) -> str:
     """Figures of build/bench.json as Markdown, the parts in the order of the file."""
-    parts = groupby(figures, key=lambda one: one["part"])
+    parts = groupby(figures, key=lambda figure: figure["part"])
     return "\n\n".join(_table(part, list(own)) for part, own in parts)
 
 

@@ -51,14 +51,14 @@ OPSET = 20
 def main() -> int:
     """Makes the model, its checksums and the expected vectors, and prints how near the model is to them."""
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
-    place = _find_packaged()
+    folder = _find_packaged()
     MODELS.mkdir(exist_ok=True)
-    (MODELS / TOKENIZER).write_bytes((place / TOKENIZER).read_bytes())
-    (MODELS / MODEL).write_bytes(_quantize(_export(place)))
+    (MODELS / TOKENIZER).write_bytes((folder / TOKENIZER).read_bytes())
+    (MODELS / MODEL).write_bytes(_quantize(_export(folder)))
     digests = {name: hashlib.sha256((MODELS / name).read_bytes()).hexdigest() for name in (MODEL, TOKENIZER)}
     CHECKSUMS.write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
     texts = _texts()
-    expected = _vectors_of_torch(place, texts)
+    expected = _vectors_of_torch(folder, texts)
     EXPECTED.write_text("".join(_row(*one) for one in zip(texts, expected, strict=True)))
     cosines = (load_model()[0].compute_vectors(texts) * expected).sum(axis=1)
     near = f"cosine {cosines.mean():.5f}, {cosines.min():.5f} at least"
@@ -68,33 +68,33 @@ def main() -> int:
 
 def _find_packaged() -> Path:
     """The package's files. Raises ValueError where they are not the published ones."""
-    found = find_spec(PACKAGE)
-    if found is None or found.origin is None:
+    spec = find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
         raise ValueError(f"{PACKAGE} is not installed: it comes with the extra `fit`")
-    place = Path(found.origin).parent / "model"
+    folder = Path(spec.origin).parent / "model"
     for name, expected in PUBLISHED.items():
-        if hashlib.sha256((place / name).read_bytes()).hexdigest() != expected:
-            raise ValueError(f"{place / name} is not the published file")
-    return place
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
+            raise ValueError(f"{folder / name} is not the published file")
+    return folder
 
 
-def _sentence_transformer(place: Path) -> Any:
+def _sentence_transformer(folder: Path) -> Any:
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - after the environment is set
 
     eager = {"attn_implementation": "eager"}
-    return SentenceTransformer(str(place), device="cpu", local_files_only=True, model_kwargs=eager)
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True, model_kwargs=eager)
 
 
-def _vectors_of_torch(place: Path, texts: Sequence[str]) -> NDArray[np.float32]:
-    vectors = _sentence_transformer(place).encode(texts, normalize_embeddings=True, show_progress_bar=False)
+def _vectors_of_torch(folder: Path, texts: Sequence[str]) -> NDArray[np.float32]:
+    vectors = _sentence_transformer(folder).encode(texts, normalize_embeddings=True, show_progress_bar=False)
     return np.asarray(vectors, np.float32)
 
 
-def _export(place: Path) -> Any:
+def _export(folder: Path) -> Any:
     """The model with mean pooling and normalising, from token ids and mask to vectors, as ONNX in float32."""
     import torch  # noqa: PLC0415
 
-    bert = _sentence_transformer(place)[0].auto_model.eval()
+    bert = _sentence_transformer(folder)[0].auto_model.eval()
 
     class Sentence(torch.nn.Module):  # type: ignore[misc]  # torch is not read by mypy
         def __init__(self) -> None:

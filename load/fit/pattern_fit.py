@@ -57,22 +57,22 @@ class Measured:
 
 def main(arguments: list[str]) -> int:
     """Prints each source as the others judge it, and their means."""
-    paths = [one for one in arguments if one != "--write"]
+    paths = [argument for argument in arguments if argument != "--write"]
     library = ActionLibrary.from_lines(Path(paths[0]).read_bytes())
     rows = [row for path in paths[1:] for row in load_panel(Path(path)) if row.label != "ambiguous"]
     encoder, model = load_model()
     written = [render_call(row.tool, row.parameters) for row in rows]
     parts = [
-        (place, part)
-        for place, text in enumerate(written)
+        (index, part)
+        for index, text in enumerate(written)
         for window in split_windows(text, POLICY.windows).texts
         for part in encoder.split_window(window)
     ]
     measured = Measured(
-        rows, encoder.compute_vectors([part for _, part in parts]), np.array([place for place, _ in parts])
+        rows, encoder.compute_vectors([part for _, part in parts]), np.array([index for index, _ in parts])
     )
-    known = encoder.compute_vectors([one.rendered for one in library.known])
-    vectors = {one.id: vector for one, vector in zip(library.known, known, strict=True)}
+    known = encoder.compute_vectors([action.rendered for action in library.known])
+    vectors = {action.id: vector for action, vector in zip(library.known, known, strict=True)}
     shares = []
     without = {}
     for name in sorted({row.file for row in rows}):
@@ -103,7 +103,7 @@ def fit(measured: Measured, library: EncodedPatterns, chosen: NDArray[np.bool_])
     for _ in range(2):
         figures = measured.figures(library, weights)[chosen]
         coefficients, intercept = _logistic(figures, *_labels(measured.rows, chosen))
-        weights = [float(one) for one in coefficients]
+        weights = [float(coefficient) for coefficient in coefficients]
     moved = float(intercept) + float(np.log(PRIOR / (1 - PRIOR)))
     names = ("harmful", "harmless", "lean", "intercept")
     rounded = [round(one, DECIMALS) for one in (*weights, moved)]
@@ -145,11 +145,11 @@ def _shares(
 ) -> list[float]:
     """Of the harmful and of the harmless rows: sent on or more, and above. NaN of no rows."""
     figures = measured.figures(library, (by.harmful, by.harmless, by.lean))[inside]
-    told = np.array([by.probability(*map(float, one)) for one in figures])
+    probabilities = np.array([by.probability(*map(float, figure)) for figure in figures])
     labels = np.array([row.label for row, mine in zip(measured.rows, inside, strict=True) if mine])
     found = []
     for label in ("harmful", "benign"):
-        mine = told[labels == label]
+        mine = probabilities[labels == label]
         both = (mine >= POLICY.pass_below, mine > POLICY.harmful_above)
         found += [float(np.mean(one)) if len(one) else float("nan") for one in both]
     return found
@@ -157,7 +157,7 @@ def _shares(
 
 def _patterns(library: ActionLibrary, vectors: dict[str, NDArray[np.float32]]) -> EncodedPatterns:
     harmful, harmless = (
-        np.stack([vectors[one.id] for one in side]) for side in (library.harmful, library.harmless)
+        np.stack([vectors[action.id] for action in side]) for side in (library.harmful, library.harmless)
     )
     return EncodedPatterns(harmful, harmless, CLOSEST)
 

@@ -43,9 +43,11 @@ def main(pool: str, panel: str, library: str) -> int:
                 parameters=row.parameters,
                 source=row.source,
             )
-    taken = sorted((one for group in chosen.values() for one in group.values()), key=lambda one: one.id)
-    whole = ActionLibrary([*(one for one in known if one.source == OWN), *taken])
-    lines = [orjson.dumps(one.model_dump(exclude_defaults=True)) for one in whole.known]
+    taken = sorted(
+        (action for group in chosen.values() for action in group.values()), key=lambda action: action.id
+    )
+    whole = ActionLibrary([*(action for action in known if action.source == OWN), *taken])
+    lines = [orjson.dumps(action.model_dump(exclude_defaults=True)) for action in whole.known]
     Path(library).write_bytes(b"\n".join(lines) + b"\n")
     print(f"{len(whole.harmful)} harmful, {len(whole.harmless)} harmless, {whole.hash}")
     return 0

@@ -62,9 +62,10 @@ def main(paths: list[str]) -> int:
     widest = _widest_margin(encoder, settings.library)
     shipped = (settings.library.calibration.at_least, settings.library.calibration.margin)
     print(f"{model}, {len(rows)} texts")
-    for place, one in enumerate(sources):
-        chosen = _propose([*sources[:place], *sources[place + 1 :]], widest) if len(sources) > 1 else shipped
-        print(f"{one.name}: shipped {_describe([one], shipped)}; others' {chosen} {_describe([one], chosen)}")
+    for index, source in enumerate(sources):
+        chosen = _propose([*sources[:index], *sources[index + 1 :]], widest) if len(sources) > 1 else shipped
+        as_shipped, by_others = _describe([source], shipped), _describe([source], chosen)
+        print(f"{source.name}: shipped {as_shipped}; others' {chosen} {by_others}")
     for what, point in (("all propose", _propose(sources, widest)), ("shipped", shipped)):
         print(f"{what} {point}: {_describe(sources, point)}")
     return 0
@@ -74,7 +75,7 @@ def _measure(encoder: Encoder, settings: SimilaritySettings, rows: list[WriteRow
     for name in sorted({row.file for row in rows}):
         own = [row for row in rows if row.file == name]
         library = remove_sources(settings.library, name, *sorted({row.repository for row in own} - {""}))
-        attack = encoder.compute_vectors([one.text for one in library.attack])
+        attack = encoder.compute_vectors([text.text for text in library.attack])
         benign = encoder.compute_vectors([text for _, text in library.harmless])
         counts = {}
         for label in ("harmful", "benign"):
@@ -96,12 +97,12 @@ def _count_found(
 ) -> NDArray[np.int64]:
     """How many of the texts have a part that each point takes for an attack."""
     cut = [split_windows(text, settings.windows).texts for text in texts]
-    windows = [(place, window) for place, of_one in enumerate(cut) for window in of_one]
-    parts = [(place, part) for place, window in windows for part in encoder.split_window(window)]
+    windows = [(index, window) for index, of_one in enumerate(cut) for window in of_one]
+    parts = [(index, part) for index, window in windows for part in encoder.split_window(window)]
     rows = encoder.compute_vectors([part for _, part in parts])
     nearest = (rows @ attack.T).max(axis=1)
     ahead = nearest - (rows @ benign.T).max(axis=1)
-    places = np.array([place for place, _ in parts])
+    places = np.array([index for index, _ in parts])
     return np.array(
         [len(np.unique(places[(nearest >= at_least) & (ahead >= margin)])) for at_least, margin in POINTS]
     )
@@ -109,7 +110,7 @@ def _count_found(
 
 def _widest_margin(encoder: Encoder, library: SimilarityLibrary) -> float:
     """At a wider one an attack of the library would not be found: one of its harmless texts is too near."""
-    attack = encoder.compute_vectors([one.text for one in library.attack])
+    attack = encoder.compute_vectors([text.text for text in library.attack])
     benign = encoder.compute_vectors([text for _, text in library.harmless])
     return float(1 - (attack @ benign.T).max())
 
@@ -123,12 +124,12 @@ def _propose(sources: list[TextSource], widest: float) -> Point:
 
 def _compute_caught(sources: list[TextSource], point: Point) -> list[float]:
     at = POINTS.index(point)
-    return [int(one.caught[at]) / one.harmful for one in sources if one.harmful] or [0.0]
+    return [int(source.caught[at]) / source.harmful for source in sources if source.harmful] or [0.0]
 
 
 def _compute_held(sources: list[TextSource], point: Point) -> list[float]:
     at = POINTS.index(point)
-    return [int(one.held[at]) / one.benign for one in sources if one.benign] or [0.0]
+    return [int(source.held[at]) / source.benign for source in sources if source.benign] or [0.0]
 
 
 def _describe(sources: list[TextSource], point: Point) -> str:

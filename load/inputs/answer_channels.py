@@ -151,10 +151,10 @@ class Api:
             mode="json", exclude_unset=True
         )
         path, headers = f"/v1/escalations/{opened['escalation_id']}/decision", {"X-Mnemom-Api-Key": self._key}
-        told = await self._gateways.post(path, json=review, headers=headers)
-        if told is None or told.status_code not in (OK, REFUSED):
+        response = await self._gateways.post(path, json=review, headers=headers)
+        if response is None or response.status_code not in (OK, REFUSED):
             return "again"
-        return "counts" if told.status_code == OK else "refused"
+        return "counts" if response.status_code == OK else "refused"
 
 
 class SlackButtons:
@@ -176,12 +176,12 @@ class SlackButtons:
             said = [one["text"] for one in self._api.ephemeral[whispers:] if one["user"] == answer.person]
             return "closed" if any("does not wait any more" in one for one in said) else "again"
         values = {"justification": {"justification": {"value": answer.why}}}
-        told = await self._send(
+        response = await self._send(
             {"type": "view_submission", "view": {**form, "state": {"values": values}}}, answer
         )
-        if told is None or told.status_code != OK:
+        if response is None or response.status_code != OK:
             return "again"
-        title = told.json()["view"]["title"]["text"]
+        title = response.json()["view"]["title"]["text"]
         return "refused" if title == "It does not count" else "counts" if title in self._COUNTS else "again"
 
     async def _form(self, answer: PersonAnswer) -> dict[str, Any] | None:

@@ -128,7 +128,7 @@ class Participants:
 
     def counts(self) -> Counter[str]:
         """Answers by their channel."""
-        return Counter(one.channel for one in self.given.values())
+        return Counter(answer.channel for answer in self.given.values())
 
     async def _follow(self) -> None:
         async with open_reader(
@@ -171,15 +171,15 @@ class Participants:
             10: [("ann", "approve", late_s)],
             11: [("ann", "approve", 0.0), ("ben", "deny", 0.0)],
         }
-        for place, (person, decision, after_s) in enumerate(plans[way]):
-            channel = self.channels[(turn + place) % len(self.channels)]
+        for index, (person, decision, after_s) in enumerate(plans[way]):
+            channel = self.channels[(turn + index) % len(self.channels)]
             why = f"answer {len(self.given)} to action {number} by {channel.name}"
             may_count = person in (
                 ("vera", "victor") if opened["tier"] == "T4" else ("ann", "ben", "vera", "victor")
             )
-            given = SubmittedAnswer(PersonAnswer(opened, person, decision, why), channel.name, may_count)
-            self.given[why] = given
-            task = asyncio.create_task(self._give(channel, given, after_s))
+            answer = SubmittedAnswer(PersonAnswer(opened, person, decision, why), channel.name, may_count)
+            self.given[why] = answer
+            task = asyncio.create_task(self._give(channel, answer, after_s))
             self._tasks.add(task)
             task.add_done_callback(self._note_done)
 
@@ -187,18 +187,18 @@ class Participants:
         if not task.cancelled() and task.exception() is None:
             self._tasks.discard(task)
 
-    async def _give(self, channel: AnswerChannel, given: SubmittedAnswer, after_s: float) -> None:
+    async def _give(self, channel: AnswerChannel, answer: SubmittedAnswer, after_s: float) -> None:
         await asyncio.sleep(after_s)
         end = asyncio.get_running_loop().time() + PATIENCE_S
         while asyncio.get_running_loop().time() < end:
-            given.tries += 1
+            answer.tries += 1
             async with self._busy:
-                given.told = await channel.give(given.answer)
-            if given.told == "moved":
-                is_over = given.answer.opened["escalation_id"] in self._ended
-                given.told = "closed" if is_over else "again"
-            if given.told != "again":
-                given.told_ms = time.time_ns() // 1_000_000
+                answer.told = await channel.give(answer.answer)
+            if answer.told == "moved":
+                is_over = answer.answer.opened["escalation_id"] in self._ended
+                answer.told = "closed" if is_over else "again"
+            if answer.told != "again":
+                answer.told_ms = time.time_ns() // 1_000_000
                 return
             await asyncio.sleep(AGAIN_S)
-        raise RunFailed(f"{given.channel} answered nothing for {PATIENCE_S:.0f} s: {given.answer.why}")
+        raise RunFailed(f"{answer.channel} answered nothing for {PATIENCE_S:.0f} s: {answer.answer.why}")

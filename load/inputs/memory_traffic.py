@@ -100,7 +100,7 @@ class MemoryTraffic:
     def _list_placed(self, session: str) -> list[str]:
         """Ids of the session's last memories, as far as they are known."""
         last = self._published.get(session, [])[-LAST:]
-        return [one.memory_id for one in last if one.memory_id is not None]
+        return [memory.memory_id for memory in last if memory.memory_id is not None]
 
     def _exempt(self, session: str) -> TrafficRecord:
         fields = self._fields(session) | {"source": {"id": EXEMPT_SOURCE, "type": "external"}}
@@ -119,16 +119,16 @@ class MemoryTraffic:
         return self._first(self._fields(session) | {"agent_id": NOBODY})
 
     def _repeat(self, session: str) -> TrafficRecord:
-        known = self._published.get(session)
-        if not known:
+        memories = self._published.get(session)
+        if not memories:
             return self._honest(session)
-        return TrafficRecord(MEMORY_WRITES, session.encode(), self._rng.choice(known).value, "repeat")
+        return TrafficRecord(MEMORY_WRITES, session.encode(), self._rng.choice(memories).value, "repeat")
 
     def _conflict(self, session: str) -> TrafficRecord:
-        known = self._published.get(session)
-        if not known:
+        memories = self._published.get(session)
+        if not memories:
             return self._honest(session)
-        changed = {**self._rng.choice(known).fields, "content": f"changed {self._drawn}"}
+        changed = {**self._rng.choice(memories).fields, "content": f"changed {self._drawn}"}
         return TrafficRecord(MEMORY_WRITES, session.encode(), json.dumps(changed).encode(), "conflict")
 
     def _fields(self, session: str, mark: str = "") -> dict[str, Any]:

@@ -53,8 +53,8 @@ class PageForms:
 
     async def close(self) -> None:
         """Give up the connections."""
-        for one in self._browsers.values():
-            await one.aclose()
+        for browser in self._browsers.values():
+            await browser.aclose()
 
     async def _give(self, browser: httpx2.AsyncClient, answer: PersonAnswer) -> Told:
         path = f"{ROOT}/escalations/{answer.opened['escalation_id']}"
@@ -71,8 +71,8 @@ class PageForms:
         sent = await browser.post(path, data=fields)
         if sent.status_code != SEE_OTHER:
             return "again"
-        said = _SAID.search((await browser.get(sent.headers["location"])).text)
-        return "again" if said is None else _read_notice(said[1] == "good", said[2])
+        match = _SAID.search((await browser.get(sent.headers["location"])).text)
+        return "again" if match is None else _read_notice(match[1] == "good", match[2])
 
     async def _log_in(self, browser: httpx2.AsyncClient, person: str) -> None:
         token = _TOKEN.search((await browser.get(f"{ROOT}/login")).text)

@@ -259,7 +259,7 @@ class People:
 
     async def _all_ended(self) -> bool:
         """Nobody is still to answer, and all is answered."""
-        return all(one.done() for one in self._late) and await have_all_ended(
+        return all(task.done() for task in self._late) and await have_all_ended(
             self.installation, len(self._seen)
         )
 
@@ -271,9 +271,9 @@ async def have_all_ended(installation: TestInstallation, seen: int) -> bool:
     missed."""
     counts, named = Counter[str](), set[str]()
     for topic in (ACTIONS, REVIEWS, VERDICTS, ESCALATIONS, SESSION_EVENTS):
-        for one in await records_of(installation, topic):
-            if is_of_people(one.key):
-                body = json.loads(one.value or b"{}")
+        for record in await records_of(installation, topic):
+            if is_of_people(record.key):
+                body = json.loads(record.value or b"{}")
                 counts[body.get("schema", topic)] += 1
                 named |= {body["escalationId"]} if body.get("escalationId") else set()
     answered = counts[RESOLVED] + counts[COUNTED] + counts[REFUSED]

@@ -181,7 +181,7 @@ class PolicyPublisher:
     @property
     def due(self) -> int:
         """How many of the records so far the ledger must say to be refused."""
-        return sum(one.event.due is not None for one in self.placed)
+        return sum(change.event.due is not None for change in self.placed)
 
     async def finish(self) -> None:
         """End after the step that it is at. Raises KafkaError that ended it before."""

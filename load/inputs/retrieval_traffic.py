@@ -227,7 +227,7 @@ class RetrievalTraffic:
         if not known:
             return self.next(session)
         fields = self._rng.choice(known)[0]
-        items = [one["item_id"] for one in fields["items"]]
+        items = [field["item_id"] for field in fields["items"]]
         made: tuple[tuple[float, Callable[[], Fields]], ...] = (
             (0.55, dict),
             (0.15, lambda: {"items": [*items, f"never-proposed-{self._drawn}"]}),

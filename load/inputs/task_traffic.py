@@ -100,7 +100,7 @@ class TaskTraffic:
         self._drawn = 0
         self._began = 0
         self._tasks = [self._begin(lane) for lane in range(max(2, mix.sessions // SESSION_OF))]
-        self._by_name = {one.name: one for one in self._tasks}
+        self._by_name = {task.name: task for task in self._tasks}
         self._makers: tuple[tuple[float, Callable[[_Task, int], TrafficRecord]], ...] = (
             (0.12, self._issue),
             (0.10, self._read),
@@ -183,8 +183,8 @@ class TaskTraffic:
 
     def _find_above(self, task: _Task, lane: int) -> dict[str, Any] | None:
         """A mandate with none above it: of the same session, so that both share its counts, or of another."""
-        held = (task if self._rng.random() < 0.5 else self._tasks[lane - 1]).mandates
-        roots = [one for one, _ in held if "parent" not in one]
+        mandates = (task if self._rng.random() < 0.5 else self._tasks[lane - 1]).mandates
+        roots = [one for one, _ in mandates if "parent" not in one]
         return self._rng.choice(roots) if roots else None
 
     def _read(self, task: _Task, _: int) -> TrafficRecord:
@@ -250,7 +250,9 @@ class TaskTraffic:
 
     def _report(self, task: _Task, _: int) -> TrafficRecord:
         """An outcome of one of the last actions, or seldom of one from long before."""
-        open_ = [one for one in task.placed.values() if not one.reported]
+        open_ = [
+            published_action for published_action in task.placed.values() if not published_action.reported
+        ]
         if not open_:
             return self._pay(task)
         rng, draw = self._rng, self._rng.random()
@@ -281,7 +283,9 @@ class TaskTraffic:
         kind = "known" if tool == CONTACTS else "stranger"
         addresses = [f"{kind}-{self._rng.randrange(200)}@{kind}.example" for _ in range(3)]
         held += addresses
-        prints = [base64.b64encode(fingerprint(self._key, read_value(one))).decode() for one in addresses]
+        prints = [
+            base64.b64encode(fingerprint(self._key, read_value(address))).decode() for address in addresses
+        ]
         return {"fingerprints": list(dict.fromkeys(prints)), "truncated": cut}
 
     def _sign(self, outcome: dict[str, Any], key: SigningKey | None = None) -> dict[str, Any]:

@@ -18,8 +18,8 @@ def main() -> None:
     """Until standard input ends."""
     runner = CliRunner()
     for line in sys.stdin:
-        found = runner.invoke(cli, json.loads(line))
-        print(json.dumps({"code": found.exit_code, "said": found.output}), flush=True)
+        result = runner.invoke(cli, json.loads(line))
+        print(json.dumps({"code": result.exit_code, "said": result.output}), flush=True)
 
 
 if __name__ == "__main__":

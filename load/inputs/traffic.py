@@ -83,7 +83,7 @@ class Traffic:
             (topic, name, make) for topic, kinds in (malformed or {}).items() for name, make in kinds.items()
         ]
         self._sessions = [_TrafficSession(f"s-{salt}-{number}") for number in range(mix.sessions)]
-        self._by_name = {one.name: one for one in self._sessions}
+        self._by_name = {session.name: session for session in self._sessions}
         self._later: list[tuple[int, int, _TrafficSession, dict[str, Any]]] = []
         self._drawn = 0
 

@@ -169,7 +169,10 @@ async def wait_for_leaders(bootstrap_servers: str, wanted: Mapping[Place, int]) 
     """Return when every partition has this leader, and all its replicas are in sync. Raises TimeoutError."""
 
     def holds(now: Replicas) -> bool:
-        return all(now[place][0] == node and len(now[place][2]) == NODES for place, node in wanted.items())
+        return all(
+            now[coordinates][0] == node and len(now[coordinates][2]) == NODES
+            for coordinates, node in wanted.items()
+        )
 
     await _wait_until(bootstrap_servers, {topic for topic, _ in wanted}, holds)
 
@@ -196,7 +199,7 @@ async def rotate_leaders(bootstrap_servers: str, topics: Iterable[str]) -> dict[
     """Make the second replica of every partition the preferred one, which the controller then makes its
     leader. Returns the leaders that are to be. Raises KafkaError."""
     before = await read_replicas(bootstrap_servers, topics)
-    wanted = {place: [*replicas[1:], replicas[0]] for place, (_, replicas, _) in before.items()}
+    wanted = {coordinates: [*replicas[1:], replicas[0]] for coordinates, (_, replicas, _) in before.items()}
     by_topic: dict[str, list[Any]] = {}
     for (topic, partition), replicas in wanted.items():
         by_topic.setdefault(topic, []).append((partition, replicas, {}))
@@ -206,7 +209,7 @@ async def rotate_leaders(bootstrap_servers: str, topics: Iterable[str]) -> dict[
     codes = {answer.error_code, *(one[1] for _, partitions, _ in answer.responses for one in partitions)}
     if failed := [code for code in codes if code]:
         raise KafkaError(f"leaders could not be moved: {[for_code(code).__name__ for code in failed]}")
-    return {place: replicas[0] for place, replicas in wanted.items()}
+    return {coordinates: replicas[0] for coordinates, replicas in wanted.items()}
 
 
 async def find_group_coordinator(bootstrap_servers: str, group: str) -> int:

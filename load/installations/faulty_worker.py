@@ -147,14 +147,14 @@ def main() -> None:
     parser.add_argument("--hold", type=Path, required=True)
     parser.add_argument("--withhold", type=Path, required=True)
     parser.add_argument("--slow-s", type=float, required=True)
-    given = parser.parse_args()
+    options = parser.parse_args()
     tell_when_asked()
-    slow = SlowPort(given.slow_s, given.withhold, Gauge(given.gauge))
+    slow = SlowPort(options.slow_s, options.withhold, Gauge(options.gauge))
     own_analysis = {} if ANALYSIS_KEY in os.environ else {analysis.PORT: SlowAnalysis(slow)}
     additions = Additions(
         stages={SlowProbe.name: SlowProbe(), Poison.name: Poison()},
-        ports={PORT: slow, HELD: HeldStop(given.hold), **own_analysis},
-        before_commit=Trap(given.trap).spring,
+        ports={PORT: slow, HELD: HeldStop(options.hold), **own_analysis},
+        before_commit=Trap(options.trap).spring,
     )
     try:
         run(load_settings(), additions)

@@ -86,8 +86,10 @@ async def gather(installation: TestInstallation) -> Evidence:
         ledger = await _read(installation, installation.ledger)
         changelog = await _read(installation, [installation.changelog])
         produced = await _count_uncommitted(installation, [*installation.ledger, installation.changelog])
-        told = [await records_of(installation, topic) for topic in TOLD]
-    return Evidence(installation, inputs, ledger, changelog, produced - len(ledger) - len(changelog), *told)
+        records = [await records_of(installation, topic) for topic in TOLD]
+    return Evidence(
+        installation, inputs, ledger, changelog, produced - len(ledger) - len(changelog), *records
+    )
 
 
 async def records_of(installation: TestInstallation, base: str) -> list[StoredRecord]:
@@ -119,7 +121,7 @@ async def _count_uncommitted(installation: TestInstallation, topics: Sequence[st
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
         await consumer.seek_to_beginning(*partitions)
-        while any([await consumer.position(one) < ends[one] for one in partitions]):
+        while any([await consumer.position(partition) < ends[partition] for partition in partitions]):
             fetched = await consumer.getmany(timeout_ms=200)
             count += sum(map(len, fetched.values()))
     return count

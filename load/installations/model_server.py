@@ -150,9 +150,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--takes-ms", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: whoever started it ends it
-    asyncio.run(_run(given.port, given.takes_ms / 1000))
+    asyncio.run(_run(options.port, options.takes_ms / 1000))
 
 
 if __name__ == "__main__":

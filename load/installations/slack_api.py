@@ -70,9 +70,9 @@ class SlackApi:
     def list_messages(self, subject_id: str) -> list[dict[str, Any]]:
         """The messages of an escalation or a held memory, as they stand."""
         return [
-            one
-            for one in self.messages.values()
-            if one["metadata"]["event_payload"]["subject_id"] == subject_id
+            message
+            for message in self.messages.values()
+            if message["metadata"]["event_payload"]["subject_id"] == subject_id
         ]
 
     def answer(self, method: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -115,8 +115,8 @@ class SlackApi:
     def _history(self, given: dict[str, Any]) -> dict[str, Any]:
         oldest = float(given["oldest"])
         found = [
-            one
-            for (channel, ts), one in self.messages.items()
+            message
+            for (channel, ts), message in self.messages.items()
             if channel == given["channel"] and float(ts) > oldest
         ]
         kept = found if given.get("include_all_metadata") else [dict(one, metadata=None) for one in found]

@@ -56,15 +56,15 @@ FILES = tuple(
 def _choose(rng: random.Random, count: int) -> list[Mutant]:
     """As many of each file as there are, or its share of `count`."""
     share = -(-count // len(FILES))
-    found = []
+    mutants = []
     for file in FILES:
         known = places(file)
-        found += sorted(rng.sample(known, min(share, len(known))), key=lambda one: one.at)
-    return found[:count]
+        mutants += sorted(rng.sample(known, min(share, len(known))), key=lambda mutant: mutant.at)
+    return mutants[:count]
 
 
-def _describe(one: Mutant) -> str:
-    return f"{one.file}:{one.line} {one.function}: {one.was}  →  {one.now}"
+def _describe(mutant: Mutant) -> str:
+    return f"{mutant.file}:{mutant.line} {mutant.function}: {mutant.was}  →  {mutant.now}"
 
 
 def main() -> None:
@@ -73,33 +73,33 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mutants", type=int, default=200)
     parser.add_argument("--reach", type=Path, help="which test enters what, kept from one run for the next")
-    given = parser.parse_args()
+    options = parser.parse_args()
     get_ready()
-    mutants = _choose(random.Random(given.seed), given.mutants)
+    mutants = _choose(random.Random(options.seed), options.mutants)
     with tempfile.TemporaryDirectory() as folder:
-        known, result = given.reach or Path(folder) / "reach.json", Path(folder) / "result.json"
+        known, result = options.reach or Path(folder) / "reach.json", Path(folder) / "result.json"
         if not known.exists() and run_in_child(lambda: record_reach(FILES, known)) != 0:
             raise SystemExit("the tests fail on the unchanged code")
         reach: Reach = json.loads(known.read_bytes())
         run_in_child(lambda: try_all(mutants, reach, result))
         fates = json.loads(result.read_bytes())
     tried = [
-        try_anew(one, affordable(reach, one)) if fate == SURVIVED else fate
-        for one, fate in zip(mutants, fates, strict=True)
+        try_anew(mutant, affordable(reach, mutant)) if fate == SURVIVED else fate
+        for mutant, fate in zip(mutants, fates, strict=True)
     ]
     _report(mutants, tried, reach)
 
 
 def _report(mutants: Sequence[Mutant], fates: Sequence[str], reach: Reach) -> None:
     by_file: dict[str, Counter[str]] = defaultdict(Counter)
-    for one, fate in zip(mutants, fates, strict=True):
-        by_file[one.file][fate] += 1
+    for mutant, fate in zip(mutants, fates, strict=True):
+        by_file[mutant.file][fate] += 1
     for file, counted in by_file.items():
         print(f"{counted[KILLED]:4} of {counted.total():4} killed  {file}")
     print(f"{fates.count(KILLED):4} of {len(fates):4} killed")
-    for one, fate in zip(mutants, fates, strict=True):
+    for mutant, fate in zip(mutants, fates, strict=True):
         if fate == SURVIVED:
-            print(f"{_describe(one)}  ({len(find_entering(reach, one))} tests)")
+            print(f"{_describe(mutant)}  ({len(find_entering(reach, mutant))} tests)")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{used.ru_utime + used.ru_stime:.0f} s of processor time")
 

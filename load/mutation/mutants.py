@@ -78,18 +78,18 @@ class _Changing(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         if not self._in_function:
             self._scope.append(node.name)
-        node.body = [self.visit(one) for one in node.body]
+        node.body = [self.visit(statement) for statement in node.body]
         if not self._in_function:
             self._scope.pop()
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         if self._in_function:
-            node.body = [self.visit(one) for one in node.body]
+            node.body = [self.visit(statement) for statement in node.body]
             return node
         self._scope.append(node.name)
         self._in_function = True
-        node.body = [self.visit(one) for one in node.body]
+        node.body = [self.visit(statement) for statement in node.body]
         self._in_function = False
         self._scope.pop()
         return node
@@ -129,15 +129,15 @@ def places(file: str) -> list[Mutant]:
     return counting.seen
 
 
-def compile_mutant(one: Mutant) -> CodeType:
+def compile_mutant(mutant: Mutant) -> CodeType:
     """The module with the mutant in it."""
-    changing = _Changing(one.file, one.at)
-    tree = ast.fix_missing_locations(changing.visit(ast.parse((ROOT / one.file).read_bytes())))
-    return compile(tree, str(ROOT / one.file), "exec", dont_inherit=True)
+    changing = _Changing(mutant.file, mutant.at)
+    tree = ast.fix_missing_locations(changing.visit(ast.parse((ROOT / mutant.file).read_bytes())))
+    return compile(tree, str(ROOT / mutant.file), "exec", dont_inherit=True)
 
 
 def codes_in(code: CodeType) -> Iterator[CodeType]:
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield one
-            yield from codes_in(one)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from codes_in(constant)

@@ -70,8 +70,8 @@ def _caches(files: Sequence[str]) -> list[Any]:
     """The living caches of functions of imported files."""
     paths = {str(ROOT / file) for file in files}
     caches = [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]
-    return [one for one in caches if inspect.isfunction(one.__wrapped__) and
-            one.__wrapped__.__code__.co_filename in paths]  # fmt: skip
+    return [cache for cache in caches if inspect.isfunction(cache.__wrapped__) and
+            cache.__wrapped__.__code__.co_filename in paths]  # fmt: skip
 
 
 class _Runner:
@@ -104,8 +104,8 @@ class _Runner:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.current = nodeid
-        for one in self.caches:
-            one.cache_clear()
+        for cache in self.caches:
+            cache.cache_clear()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.took[report.nodeid] += report.duration
@@ -175,13 +175,13 @@ def record_reach(files: Sequence[str], out: Path) -> int:
         for file in files:
             codes = {(one.co_qualname, one.co_firstlineno): one for one in codes_in(_instrument(file))}
             for name, functions in _functions(file).items():
-                for one in functions:
-                    one.__globals__[SAID] = lambda key: reached[key].add(runner.current)
-                    one.__code__ = codes[name, one.__code__.co_firstlineno]
+                for function in functions:
+                    function.__globals__[SAID] = lambda key: reached[key].add(runner.current)
+                    function.__code__ = codes[name, function.__code__.co_firstlineno]
 
     runner = _Runner(before=instrument)
     status = _pytest(runner, *TESTS)
-    found = {key: {one: runner.took[one] for one in tests if one} for key, tests in reached.items()}
+    found = {key: {test: runner.took[test] for test in tests if test} for key, tests in reached.items()}
     out.write_text(json.dumps(found), encoding="utf-8")
     return status
 
@@ -205,24 +205,24 @@ def _say(file: str, scope: str, body: Sequence[ast.stmt]) -> None:
             node.body.insert(0, ast.Expr(ast.Call(ast.Name(SAID, ast.Load()), [key], [])))
 
 
-def find_entering(reach: Reach, one: Mutant) -> dict[str, float]:
+def find_entering(reach: Reach, mutant: Mutant) -> dict[str, float]:
     """The tests that enter a mutant's function.
 
     Where none does, because its answers are worked out when modules are imported: those that enter the file.
     """
-    return reach.get(f"{one.file}:{one.function}") or {
+    return reach.get(f"{mutant.file}:{mutant.function}") or {
         name: seconds
         for key, tests in reach.items()
-        if key.startswith(f"{one.file}:")
+        if key.startswith(f"{mutant.file}:")
         for name, seconds in tests.items()
     }
 
 
-def affordable(reach: Reach, one: Mutant) -> dict[str, float]:
+def affordable(reach: Reach, mutant: Mutant) -> dict[str, float]:
     """Of the tests that enter a mutant's function the quickest, for `BUDGET_S` of their time."""
     found: dict[str, float] = {}
     left = BUDGET_S
-    for name, seconds in sorted(find_entering(reach, one).items(), key=lambda item: item[1]):
+    for name, seconds in sorted(find_entering(reach, mutant).items(), key=lambda item: item[1]):
         left -= seconds
         if left < 0 and found:
             break
@@ -230,13 +230,13 @@ def affordable(reach: Reach, one: Mutant) -> dict[str, float]:
     return found
 
 
-def _try(one: Mutant, tests: dict[str, float]) -> int:
+def _try(mutant: Mutant, tests: dict[str, float]) -> int:
     """In a process that has imported everything: the function gets the mutant's code, and the tests run."""
-    code = next(each for each in codes_in(compile_mutant(one)) if each.co_qualname == one.function)
-    for function in _functions(one.file)[one.function]:
+    code = next(each for each in codes_in(compile_mutant(mutant)) if each.co_qualname == mutant.function)
+    for function in _functions(mutant.file)[mutant.function]:
         function.__code__ = code
     runner = _Runner(tests)
-    runner.caches = _caches([one.file])
+    runner.caches = _caches([mutant.file])
     return _pytest(runner, *sorted({name.partition("::")[0] for name in tests}))
 
 
@@ -249,17 +249,17 @@ def try_all(mutants: Sequence[Mutant], reach: Reach, out: Path) -> int:
     _pytest(_Runner(), "--collect-only", *TESTS)
     gc.unfreeze()
     found = []
-    for one in mutants:
-        found.append(_fate(one, affordable(reach, one), find_entering(reach, one)))
+    for mutant in mutants:
+        found.append(_fate(mutant, affordable(reach, mutant), find_entering(reach, mutant)))
         out.write_text(json.dumps(found), encoding="utf-8")
     return 0
 
 
-def _fate(one: Mutant, first: dict[str, float], all_: dict[str, float]) -> str:
+def _fate(mutant: Mutant, first: dict[str, float], all_: dict[str, float]) -> str:
     others = {name: took for name, took in all_.items() if name not in first}
     for tests, times in ((first, 1), (others, TIMES)):
         if tests:
-            status = run_in_child(partial(_try, one, tests), times * CPU_S, times * WALL_S)
+            status = run_in_child(partial(_try, mutant, tests), times * CPU_S, times * WALL_S)
             if status < 0 or status == _FAILED:
                 return KILLED
     return SURVIVED
@@ -268,8 +268,8 @@ def _fate(one: Mutant, first: dict[str, float], all_: dict[str, float]) -> str:
 class _Mutating(MetaPathFinder, Loader):
     """Imports one module with its mutant."""
 
-    def __init__(self, one: Mutant) -> None:
-        self._one = one
+    def __init__(self, mutant: Mutant) -> None:
+        self._one = mutant
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         return ModuleSpec(fullname, self) if fullname == _module(self._one.file) else None
@@ -278,14 +278,14 @@ class _Mutating(MetaPathFinder, Loader):
         exec(compile_mutant(self._one), module.__dict__)  # noqa: S102 - our own code
 
 
-def _try_anew(one: Mutant, tests: dict[str, float]) -> int:
+def _try_anew(mutant: Mutant, tests: dict[str, float]) -> int:
     """In a process that has imported nothing of ours."""
-    sys.meta_path.insert(0, _Mutating(one))
+    sys.meta_path.insert(0, _Mutating(mutant))
     return _pytest(_Runner(tests), *sorted({name.partition("::")[0] for name in tests}))
 
 
-def try_anew(one: Mutant, tests: dict[str, float]) -> str:
+def try_anew(mutant: Mutant, tests: dict[str, float]) -> str:
     """What becomes of a mutant whose module is imported after the change."""
     if not tests:
         return SURVIVED
-    return SURVIVED if run_in_child(lambda: _try_anew(one, tests), CPU_S, WALL_S) == 0 else KILLED
+    return SURVIVED if run_in_child(lambda: _try_anew(mutant, tests), CPU_S, WALL_S) == 0 else KILLED

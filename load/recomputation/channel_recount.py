@@ -56,12 +56,13 @@ def channel_figures(
         elif body["schema"] == REFUSED:
             refused[why[place]] += 1
     wrong = [
-        f"{name}: told {one.told} after {one.tries} tries, {counted[name]} counted, {refused[name]} refused"
-        for name, one in given.items()
-        if (one.told == "counts" and counted[name] != 1)
-        or (one.told == "refused" and not refused[name])
-        or (one.told == "closed" and ended[one.answer.opened["escalation_id"]] > one.told_ms)
-        or (one.told == "barred" and one.may_count)
+        f"{name}: told {answer.told} after {answer.tries} tries, {counted[name]} counted, "
+        f"{refused[name]} refused"
+        for name, answer in given.items()
+        if (answer.told == "counts" and counted[name] != 1)
+        or (answer.told == "refused" and not refused[name])
+        or (answer.told == "closed" and ended[answer.answer.opened["escalation_id"]] > answer.told_ms)
+        or (answer.told == "barred" and answer.may_count)
         or counted[name] > 1
     ]
     shown = _wrong_messages(evidence, messages)
@@ -70,8 +71,10 @@ def channel_figures(
     by = Counter(given[name].channel for name in counted)
     return [
         *(figures.some(f"counted_by_{name}", by[name], "answers") for name in channels),
-        figures.some("answered_again", sum(one.tries > 1 for one in given.values()), "answers"),
-        figures.some("told_that_it_ended", sum(one.told == "closed" for one in given.values()), "answers"),
+        figures.some("answered_again", sum(answer.tries > 1 for answer in given.values()), "answers"),
+        figures.some(
+            "told_that_it_ended", sum(answer.told == "closed" for answer in given.values()), "answers"
+        ),
         figures.none("wrongly_told", len(wrong), "answers"),
         figures.some("messages", len(messages), "messages"),
         figures.none("wrong_messages", len(shown), "escalations"),
@@ -92,9 +95,9 @@ def _wrong_messages(evidence: Evidence, messages: Messages) -> list[str]:
         elif body["schema"] in (OPENED, REROUTED):
             groups[name].append(f"C0{body['group'].upper()}")
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for (channel, _), one in messages.items():
-        name = one["metadata"]["event_payload"]["subject_id"]
-        found[name].append((channel, one["blocks"][0]["text"]["text"]))
+    for (channel, _), message in messages.items():
+        name = message["metadata"]["event_payload"]["subject_id"]
+        found[name].append((channel, message["blocks"][0]["text"]["text"]))
     return [
         f"{name}: shown {found[name]}, due {words[name]} in {channels}"
         for name, channels in groups.items()
@@ -105,7 +108,7 @@ def _wrong_messages(evidence: Evidence, messages: Messages) -> list[str]:
 
 def _reviews(evidence: Evidence) -> list[Any]:
     real = evidence.installation.real(REVIEWS)
-    return [one for one in evidence.inputs if one.topic == real and is_of_people(one.key)]
+    return [record for record in evidence.inputs if record.topic == real and is_of_people(record.key)]
 
 
 def _ledger(evidence: Evidence) -> list[dict[str, Any]]:
@@ -114,5 +117,5 @@ def _ledger(evidence: Evidence) -> list[dict[str, Any]]:
 
 def _read_times(evidence: Evidence) -> list[tuple[dict[str, Any], int]]:
     """The ledger's records with the broker's time, ms."""
-    mine = (one for one in evidence.ledger if is_of_people(one.key))
-    return [(json.loads(one.value or b"null"), one.timestamp_ms) for one in mine]
+    mine = (record for record in evidence.ledger if is_of_people(record.key))
+    return [(json.loads(record.value or b"null"), record.timestamp_ms) for record in mine]

@@ -101,7 +101,7 @@ class AnswerAccount:
 
     def count(self, what: str) -> int:
         """How many inputs are `lost`, `doubled`, `contradicted`, `unread` or `faulted`."""
-        return sum(_IS[what](one) for one in self.inputs.values())
+        return sum(_IS[what](answered) for answered in self.inputs.values())
 
 
 def is_of_others(key: bytes | None) -> bool:
@@ -115,9 +115,9 @@ def account(
     """Put ledger records to their inputs. `is_ours`: by their keys, of which sessions; else of those without
     a recount of their own."""
     base = len(evidence.installation.prefix)
-    ours = (one for one in evidence.inputs if is_ours(one.key))
+    ours = (record for record in evidence.inputs if is_ours(record.key))
     inputs = {(r.topic[base:], r.partition, r.offset): Answered(r, r.topic[base:]) for r in ours}
-    ledger = (one for one in evidence.ledger if is_ours(one.key))
+    ledger = (record for record in evidence.ledger if is_ours(record.key))
     bodies = [(record.topic[base:], json.loads(record.value or b"null")) for record in ledger]
     bodies.sort(key=lambda pair: (pair[1]["partition"], pair[1]["sequence"]))
     refused = [
@@ -140,16 +140,16 @@ def is_answer(body: dict[str, Any]) -> bool:
 
 
 def _attach(inputs: dict[Place, Answered], topic: str, body: dict[str, Any]) -> bool:
-    place = place_of(body)
-    if place is None:
+    coordinates = place_of(body)
+    if coordinates is None:
         return topic in OF_TIME or body["schema"] == EXPIRED
-    found = inputs.get(place)
-    if found is None or found.digest != body["input"]["digest"]:
+    answered = inputs.get(coordinates)
+    if answered is None or answered.digest != body["input"]["digest"]:
         return False
     if not is_answer(body):
-        found.companions.append(body)
+        answered.companions.append(body)
     else:
-        (found.letters if topic == DEAD_LETTERS else found.decisions).append(body)
+        (answered.letters if topic == DEAD_LETTERS else answered.decisions).append(body)
     return True
 
 
@@ -166,8 +166,10 @@ def _differ(bodies: list[dict[str, Any]]) -> bool:
     return any(body != kept[0] for body in kept[1:])
 
 
-def _has_fault(one: Answered) -> bool:
-    return any(dead_letter["code"] == INTERNAL_ERROR for dead_letter in one.letters) and not one.unread
+def _has_fault(answered: Answered) -> bool:
+    return (
+        any(dead_letter["code"] == INTERNAL_ERROR for dead_letter in answered.letters) and not answered.unread
+    )
 
 
 _IS = {

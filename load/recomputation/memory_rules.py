@@ -97,7 +97,9 @@ class MemorySession:
         if ATTACK in fields["content"]:
             return Due("reject", "finding: load.attack", remembered=True), "distrusted"
         parents = fields.get("derived_from", [])
-        return _derive([self.trust[one] if one in self.trust else elsewhere(one) for one in parents])
+        return _derive(
+            [self.trust[parent] if parent in self.trust else elsewhere(parent) for parent in parents]
+        )
 
 
 def _derive(trusts: list[Trust | None]) -> tuple[Due, Trust]:

@@ -31,8 +31,8 @@ def wrong_held(memories: Memories, changelog: Iterable[StoredRecord]) -> list[st
         if (record.key or b"").startswith(HELD_KEY):
             stored = json.loads(record.value) if record.value else None
             versions[(record.key or b"")[len(HELD_KEY) :].decode()].append(stored)
-    held = {name for one in memories.quarantines.values() for name in one.held}
-    gone = {name for one in memories.quarantines.values() for name in one.left}
+    held = {name for quarantine in memories.quarantines.values() for name in quarantine.held}
+    gone = {name for quarantine in memories.quarantines.values() for name in quarantine.left}
     problems = [
         f"{name}: {wrong}"
         for name, stored in versions.items()

@@ -34,8 +34,8 @@ async def execute_again(evidence: Evidence) -> list[RunFigure]:
     tally = RerunTally()
     began = time.monotonic()
     tally.take(await _reruns(evidence, decisions))
-    for one in tally.kept[:SHOWN]:
-        print(f"  rerun {one.id}: {one.status} {one.differences or one.missing}")
+    for rerun in tally.kept[:SHOWN]:
+        print(f"  rerun {rerun.id}: {rerun.status} {rerun.differences or rerun.missing}")
     return [
         figures.exactly("reruns", tally.total, min(decisions, MOST), "decisions"),
         figures.some("reruns_identical", tally.counts["identical"], "decisions"),
@@ -49,7 +49,7 @@ async def _reruns(evidence: Evidence, decisions: int) -> list[Rerun]:
     kafka = KafkaEvidence(installation.cluster, installation.prefix)
     if decisions > MOST:
         return await rerun_sample(kafka, read_decision_settings(installation), MOST, SEED)
-    return [one async for one in rerun_all(kafka, read_decision_settings(installation))]
+    return [rerun async for rerun in rerun_all(kafka, read_decision_settings(installation))]
 
 
 def read_decision_settings(installation: TestInstallation) -> DecisionSettings:

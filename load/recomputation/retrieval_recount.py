@@ -51,32 +51,32 @@ class Retrievals:
     tally: Counter[str] = field(default_factory=Counter)
     problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def check(self, one: Answered) -> None:
+    def check(self, answered: Answered) -> None:
         """Hold a readable retrieval's records against what is due."""
-        where, asked = place_of(one.decisions[0]), one.message
-        decisions = [body for body in one.decisions if body["schema"] == DECISION]
-        escalations = [body for body in one.decisions if body["schema"] == ESCALATION]
+        where, asked = place_of(answered.decisions[0]), answered.message
+        decisions = [body for body in answered.decisions if body["schema"] == DECISION]
+        escalations = [body for body in answered.decisions if body["schema"] == ESCALATION]
         if [body["place"] for body in decisions] != list(range(len(asked["items"]))):
             self._say("wrong_item_decisions", where, f"decided {[body['place'] for body in decisions]}")
             return
         if len({_policy_of(body) for body in decisions}) != 1 or decisions[0]["quality_bundle_id"] != BUNDLE:
             self._say("wrong_item_decisions", where, "was not decided under one policy")
-        due = [self._due(one, body) for body in decisions]
+        due = [self._due(answered, body) for body in decisions]
         for body, item in zip(decisions, due, strict=True):
-            self._compare(body, item, one)
+            self._compare(body, item, answered)
         pairs = zip(decisions, due, strict=True)
-        self._escalations(one, escalations, [body for body, item in pairs if item.escalates])
+        self._escalations(answered, escalations, [body for body, item in pairs if item.escalates])
         self._wants(asked["items"], decisions)
 
-    def _due(self, one: Answered, body: dict[str, Any]) -> DueItem:
-        asked = one.message
+    def _due(self, answered: Answered, body: dict[str, Any]) -> DueItem:
+        asked = answered.message
         item, agent = asked["items"][body["place"]], asked["agent_id"]
         label, tier = Label.read(item["item_id"]), tier_of(agent, asked.get("autonomy_tier"))
         lowest = _minima().get(body["quality_bundle_hash"])
         if lowest is None:
             self._say("wrong_item_decisions", place_of(body), "was judged under a bundle that nobody made")
         overridden = label.mark == "overridden" or (
-            label.mark == "expiring" and one.record.timestamp_ms < self.began_ms + EXPIRES_AFTER_MS
+            label.mark == "expiring" and answered.record.timestamp_ms < self.began_ms + EXPIRES_AFTER_MS
         )
         score = item.get("confidence_score")
         request = AskedRequest(agent, tier, asked.get("tool_category"), lowest or 1.0)
@@ -91,8 +91,8 @@ class Retrievals:
         self.tally["overridden"] += due.overridden
         self.tally["flag_only"] += due.would_have_been in {"downgrade", "deny"}
 
-    def _compare(self, body: dict[str, Any], due: DueItem, one: Answered) -> None:
-        item = one.message["items"][body["place"]]
+    def _compare(self, body: dict[str, Any], due: DueItem, answered: Answered) -> None:
+        item = answered.message["items"][body["place"]]
         expected = {
             "item_id": item["item_id"],
             "outcome": due.outcome,
@@ -102,7 +102,7 @@ class Retrievals:
             "would_have_been": due.would_have_been,
             "body_released": due.released,
             "provenance_hash_verified": bool(due.dimensions) and _is_verified(item["item_id"]),
-            "autonomy_tier": tier_of(body["agent_id"], one.message.get("autonomy_tier")),
+            "autonomy_tier": tier_of(body["agent_id"], answered.message.get("autonomy_tier")),
             "stages": [*due.stages],
             "dimensions": [*due.dimensions],
             "overridden": due.overridden,
@@ -115,16 +115,22 @@ class Retrievals:
         if wrong:
             self._say("wrong_item_decisions", f"{place_of(body)} {item['item_id']}", f"(is, due) {wrong}")
 
-    def _escalations(self, one: Answered, opened: list[dict[str, Any]], due: list[dict[str, Any]]) -> None:
+    def _escalations(
+        self, answered: Answered, opened: list[dict[str, Any]], due: list[dict[str, Any]]
+    ) -> None:
         """One for the request's items that wait for a person, if any do, and each of them names it."""
         self.tally["escalations"] += bool(due)
         named = [[each["ledger_event_id"] for each in body["items"]] for body in opened]
         expected = [[body["ledger_event_id"] for body in due]] if due else []
         ids = {body["escalation_id"] for body in opened}
-        said = {body["place"]: body["escalation_id"] for body in one.decisions if body["schema"] == DECISION}
+        said = {
+            body["place"]: body["escalation_id"] for body in answered.decisions if body["schema"] == DECISION
+        }
         pointing = {place: an_id for place, an_id in said.items() if an_id is not None}
         if named != expected or pointing != {body["place"]: next(iter(ids), None) for body in due}:
-            self._say("wrong_escalations", place_of(one.decisions[0]), f"{named} {pointing}, due {expected}")
+            self._say(
+                "wrong_escalations", place_of(answered.decisions[0]), f"{named} {pointing}, due {expected}"
+            )
 
     def _wants(self, items: list[dict[str, Any]], decisions: list[dict[str, Any]]) -> None:
         """Each reference of a request once, if nothing is recorded of it yet."""
@@ -142,9 +148,9 @@ class Retrievals:
 def retrievals(account: AnswerAccount, began_ms: int) -> Retrievals:
     """All readable retrievals of a run, each once; one without any record is lost, as another figure says."""
     found = Retrievals(began_ms)
-    for one in account.inputs.values():
-        if one.topic == RETRIEVALS and one.readable and one.decisions:
-            found.check(one)
+    for answered in account.inputs.values():
+        if answered.topic == RETRIEVALS and answered.readable and answered.decisions:
+            found.check(answered)
     return found
 
 
@@ -154,15 +160,15 @@ def along(
     """Readable retrievals at their first record, and reports at theirs, in the ledger's order."""
     seen: set[Any] = set()
     for body in account.ledger:
-        place = place_of(body)
-        one = None if place is None else account.inputs.get(place)
-        if one is None or place in seen or not one.readable:
+        coordinates = place_of(body)
+        answered = None if coordinates is None else account.inputs.get(coordinates)
+        if answered is None or coordinates in seen or not answered.readable:
             continue
-        if one.topic == RETRIEVALS:
-            retrieved(one)
-        elif one.topic == REPORTED:
-            reported(one, body)
-        seen.add(place)
+        if answered.topic == RETRIEVALS:
+            retrieved(answered)
+        elif answered.topic == REPORTED:
+            reported(answered, body)
+        seen.add(coordinates)
 
 
 def tenant_of(agent: str) -> str:

@@ -112,7 +112,7 @@ def check_dimensions(asked: AskedRequest, label: Label, score: object) -> tuple[
 
 
 def _judge(asked: AskedRequest, label: Label, holds: tuple[bool, bool, bool], *, overridden: bool) -> DueItem:
-    failed = [number for number, one in enumerate(holds) if not one]
+    failed = [number for number, hold in enumerate(holds) if not hold]
     real = max(
         (_choose_failing(asked.tier, label, number) for number in failed), key=MILD.index, default="pass"
     )

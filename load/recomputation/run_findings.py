@@ -48,15 +48,17 @@ MEMORY_TALLY = {
 """What must have happened in a run, by its name in the recount."""
 
 
-def memory_figures(evidence: Evidence, found: AnswerAccount, *, broker_away: bool = False) -> list[RunFigure]:
+def memory_figures(
+    evidence: Evidence, answers: AnswerAccount, *, broker_away: bool = False
+) -> list[RunFigure]:
     """What happened to memories, and goals of zero for all that must not. `broker_away`: for a while."""
     most = int(evidence.installation.settings["SLUICE_MEMORY__MAX_QUARANTINE_SIZE"])
-    recounted = memories(found, most)
+    recounted = memories(answers, most)
     refused = sum(count for name, count in recounted.tally.items() if name.startswith("refused "))
     while_away = figures.report if broker_away else figures.none
     for name in [] if broker_away else recounted.overtaken[:SHOWN_PROBLEMS]:
         print(f"  memories: time overtook the review of {name}")
-    held = sum(len(one.held) for one in recounted.quarantines.values())
+    held = sum(len(quarantine.held) for quarantine in recounted.quarantines.values())
     return [
         *(figures.some(name, recounted.tally[one], "memories") for name, one in MEMORY_TALLY.items()),
         figures.some("reviews_refused", refused, "reviews"),
@@ -66,20 +68,22 @@ def memory_figures(evidence: Evidence, found: AnswerAccount, *, broker_away: boo
         while_away("content_unavailable", recounted.tally[f"refused {UNAVAILABLE}"], "reviews"),
         figures.report("held_in_the_end", held, "memories"),
         figures.some("sources_learnt_of", len(evidence.feedback), "records"),
-        *(_none(name, problems) for name, problems in _memory_problems(evidence, found, recounted)),
+        *(_none(name, problems) for name, problems in _memory_problems(evidence, answers, recounted)),
     ]
 
 
 def _memory_problems(
-    evidence: Evidence, found: AnswerAccount, recounted: Memories
+    evidence: Evidence, answers: AnswerAccount, recounted: Memories
 ) -> Iterator[tuple[str, list[str]]]:
     histories = fold(evidence.feedback)
     sources = {
-        f"memory:{':'.join(map(str, place))}": one.message["source"]["id"]
-        for place, one in found.inputs.items()
-        if place[0] == MEMORY_WRITES and one.readable
+        f"memory:{':'.join(map(str, coordinates))}": answered.message["source"]["id"]
+        for coordinates, answered in answers.inputs.items()
+        if coordinates[0] == MEMORY_WRITES and answered.readable
     }
-    quarantines = [problem for one in recounted.quarantines.values() for problem in one.problems]
+    quarantines = [
+        problem for quarantine in recounted.quarantines.values() for problem in quarantine.problems
+    ]
     yield (
         "wrong_memory_decisions",
         [
@@ -95,7 +99,7 @@ def _memory_problems(
     yield "wrong_statistics", wrong_statistics(recounted, evidence.changelog)
     yield "wrong_feedback", wrong_feedback(recounted.feedback, evidence.feedback)
     yield "wrong_histories", wrong_histories(histories, evidence.histories, evidence.changelog)
-    yield "wrong_sights", wrong_sights(histories, found.ledger, sources)
+    yield "wrong_sights", wrong_sights(histories, answers.ledger, sources)
 
 
 def _none(name: str, problems: list[str]) -> RunFigure:
@@ -121,10 +125,10 @@ ITEM_TALLY = {
 """What must have happened in a run, by its name in the recount."""
 
 
-def retrieval_figures(evidence: Evidence, found: AnswerAccount) -> list[RunFigure]:
+def retrieval_figures(evidence: Evidence, answers: AnswerAccount) -> list[RunFigure]:
     """What happened to retrieved items, and goals of zero for all that must not."""
-    recounted, covering = retrievals(found, evidence.installation.began_ms), coverage(found)
-    alarmed = Counter(body["alarm_id"] for body in found.ledger if body["schema"] == ALARM)
+    recounted, covering = retrievals(answers, evidence.installation.began_ms), coverage(answers)
+    alarmed = Counter(body["alarm_id"] for body in answers.ledger if body["schema"] == ALARM)
     return [
         *(figures.some(name, recounted.tally[one], "items") for name, one in ITEM_TALLY.items()),
         figures.some("retrieval_reports", covering.reports, "reports"),
@@ -132,20 +136,20 @@ def retrieval_figures(evidence: Evidence, found: AnswerAccount) -> list[RunFigur
         figures.some("items_uncovered", covering.uncovered, "items"),
         figures.some("references_wanted", recounted.wanted.total(), "records"),
         figures.exactly("alarms", alarmed.total(), 1, "alarms"),
-        *(_none(name, problems) for name, problems in _item_problems(evidence, found, recounted, covering)),
+        *(_none(name, problems) for name, problems in _item_problems(evidence, answers, recounted, covering)),
     ]
 
 
 def _item_problems(
-    evidence: Evidence, found: AnswerAccount, recounted: Retrievals, covering: CoverageRecount
+    evidence: Evidence, answers: AnswerAccount, recounted: Retrievals, covering: CoverageRecount
 ) -> Iterator[tuple[str, list[str]]]:
     yield "wrong_item_decisions", recounted.problems["wrong_item_decisions"]
     yield "wrong_retrieval_escalations", recounted.problems["wrong_escalations"]
-    yield "wrong_served", [*wrong_served(found, recounted, evidence.served)]
+    yield "wrong_served", [*wrong_served(answers, recounted, evidence.served)]
     yield "wrong_wanted", wrong_wanted(recounted, evidence.wanted)
     yield "wrong_coverage", covering.problems
     yield "wrong_remembered", covering.wrong_states(evidence.changelog)
-    yield "wrong_alarms", [*_wrong_alarms(found.ledger)]
+    yield "wrong_alarms", [*_wrong_alarms(answers.ledger)]
 
 
 def _wrong_alarms(ledger: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -161,7 +165,7 @@ SHOWN = 5
 
 def integrity(
     evidence: Evidence,
-    found: AnswerAccount,
+    answers: AnswerAccount,
     *,
     denied_unread: int = 0,
     policy_refused: int = 0,
@@ -172,24 +176,24 @@ def integrity(
     `denied_unread`: how many inputs must be; `policy_refused`: how many control records the ledger must say
     to be refused; `broker_away`: it was, for a while.
     """
-    wrong = wrong_sessions(found, evidence.changelog)
+    wrong = wrong_sessions(answers, evidence.changelog)
     for session, problems in list(wrong.items())[:SHOWN]:
         print(f"  wrong session {session}: {problems[0]} ({len(problems)} in all)")
     return [
         figures.some("inputs", len(evidence.inputs), "records"),
         figures.some("outputs", len(evidence.ledger), "records"),
-        figures.some("policies_recorded", found.policies, "records"),
-        figures.none("lost", found.count("lost"), "inputs"),
-        figures.none("duplicated", found.count("doubled"), "inputs"),
-        figures.none("conflicting", found.count("contradicted"), "inputs"),
-        figures.none("answers_without_input", found.foreign, "records"),
+        figures.some("policies_recorded", answers.policies, "records"),
+        figures.none("lost", answers.count("lost"), "inputs"),
+        figures.none("duplicated", answers.count("doubled"), "inputs"),
+        figures.none("conflicting", answers.count("contradicted"), "inputs"),
+        figures.none("answers_without_input", answers.foreign, "records"),
         figures.none("wrong_sessions", len(wrong), "sessions"),
         chain_errors(evidence),
-        figures.none("internal_errors", found.count("faulted"), "inputs"),
-        figures.exactly("denied_unread", found.count("unread"), denied_unread, "inputs"),
-        figures.exactly("refused_by_ledger", len(found.refused), policy_refused, "records"),
-        *memory_figures(evidence, found, broker_away=broker_away),
-        *retrieval_figures(evidence, found),
+        figures.none("internal_errors", answers.count("faulted"), "inputs"),
+        figures.exactly("denied_unread", answers.count("unread"), denied_unread, "inputs"),
+        figures.exactly("refused_by_ledger", len(answers.refused), policy_refused, "records"),
+        *memory_figures(evidence, answers, broker_away=broker_away),
+        *retrieval_figures(evidence, answers),
         *approval_figures(evidence, broker_away=broker_away),
         *task_figures(evidence),
     ]
@@ -223,9 +227,9 @@ async def findings(
     tally: Tally, evidence: Evidence, required: Collection[str], *, broker_away: bool = False
 ) -> list[RunFigure]:
     """Both, and every decision executed again."""
-    found = account(evidence)
+    answers = account(evidence)
     return [
-        *integrity(evidence, found, broker_away=broker_away),
+        *integrity(evidence, answers, broker_away=broker_away),
         *bites(tally, evidence, required),
         *await execute_again(evidence),
     ]

@@ -94,14 +94,18 @@ def wrong_sessions(account: AnswerAccount, changelog: Iterable[StoredRecord]) ->
     """Sessions that are not as recounted, with what is wrong about each."""
     states = read_stored_sessions(changelog)
     by_session: dict[bytes, list[Answered]] = defaultdict(list)
-    for one in account.inputs.values():
-        by_session[one.record.key or b""].append(one)
-    folded = _fold_along_ledger(account)
+    for answered in account.inputs.values():
+        by_session[answered.record.key or b""].append(answered)
+    reduced = _fold_along_ledger(account)
     for key, inputs in by_session.items():
-        session = folded[key]
+        session = reduced[key]
         _compare_state(session, states.get(key, StoredSession()))
         _compare_sum(session, inputs)
-    return {key.decode(): one.problems for key, one in folded.items() if one.problems}
+    return {
+        key.decode(): recounted_session.problems
+        for key, recounted_session in reduced.items()
+        if recounted_session.problems
+    }
 
 
 def _fold_along_ledger(account: AnswerAccount) -> dict[bytes, RecountedSession]:
@@ -110,20 +114,20 @@ def _fold_along_ledger(account: AnswerAccount) -> dict[bytes, RecountedSession]:
     seen: set[tuple[str, int, int]] = set()
     repeated = _find_repeated_outcomes(account)
     for body in account.ledger:
-        place = place_of(body)
-        if place is None or place not in account.inputs or not is_answer(body):
+        coordinates = place_of(body)
+        if coordinates is None or coordinates not in account.inputs or not is_answer(body):
             continue
-        one = account.inputs[place]
-        key = one.record.key or b""
-        series = (key, place[0])
-        waited = body.get("early") or (place[0] == OUTCOMES and body["schema"] == REFUSED)
-        if not waited and place not in seen and place[2] < last.get(series, -1):
-            sessions[key].problems.append(f"{place} was decided after offset {last[series]}")
+        answered = account.inputs[coordinates]
+        key = answered.record.key or b""
+        series = (key, coordinates[0])
+        waited = body.get("early") or (coordinates[0] == OUTCOMES and body["schema"] == REFUSED)
+        if not waited and coordinates not in seen and coordinates[2] < last.get(series, -1):
+            sessions[key].problems.append(f"{coordinates} was decided after offset {last[series]}")
         if not waited:
-            last[series] = max(place[2], last.get(series, -1))
-        if place not in seen:
-            _fold(sessions[key], one, body, is_repeated=place in repeated)
-        seen.add(place)
+            last[series] = max(coordinates[2], last.get(series, -1))
+        if coordinates not in seen:
+            _fold(sessions[key], answered, body, is_repeated=coordinates in repeated)
+        seen.add(coordinates)
     return sessions
 
 
@@ -132,22 +136,23 @@ def _find_repeated_outcomes(account: AnswerAccount) -> set[tuple[str, int, int]]
     the first one waits for it, and the second is refused."""
     first: dict[tuple[bytes, str], int] = {}
     outcomes = sorted(
-        (place for place, one in account.inputs.items() if one.topic == OUTCOMES), key=itemgetter(2)
+        (coordinates for coordinates, answered in account.inputs.items() if answered.topic == OUTCOMES),
+        key=itemgetter(2),
     )
     repeated = set()
-    for place in outcomes:
-        one = account.inputs[place]
-        if first.setdefault((one.record.key or b"", one.digest), place[2]) != place[2]:
-            repeated.add(place)
+    for outcome in outcomes:
+        one = account.inputs[outcome]
+        if first.setdefault((one.record.key or b"", one.digest), outcome[2]) != outcome[2]:
+            repeated.add(outcome)
     return repeated
 
 
-def _fold(session: RecountedSession, one: Answered, body: dict[str, Any], *, is_repeated: bool) -> None:
-    if not one.readable or one.topic not in {ACTIONS, OUTCOMES}:
+def _fold(session: RecountedSession, answered: Answered, body: dict[str, Any], *, is_repeated: bool) -> None:
+    if not answered.readable or answered.topic not in {ACTIONS, OUTCOMES}:
         return
-    message = one.message
-    if one.topic == ACTIONS:
-        due = _due_verdict(session, one, message)
+    message = answered.message
+    if answered.topic == ACTIONS:
+        due = _due_verdict(session, answered, message)
     else:
         due = _due_settlement(session, message, is_repeated=is_repeated)
     found = {name: body.get(name) for name in due}
@@ -159,9 +164,9 @@ def _fold(session: RecountedSession, one: Answered, body: dict[str, Any], *, is_
         session.problems.append(f"{place_of(body)}: the ledger has {found}, recounted {due}")
 
 
-def _due_verdict(session: RecountedSession, one: Answered, action: dict[str, Any]) -> dict[str, Any]:
+def _due_verdict(session: RecountedSession, answered: Answered, action: dict[str, Any]) -> dict[str, Any]:
     before = session.totals()
-    outcome, repeats = session.propose(action, one.digest, one.record.offset)
+    outcome, repeats = session.propose(action, answered.digest, answered.record.offset)
     return {
         "action_id": action["action_id"],
         "outcome": outcome,
@@ -200,7 +205,9 @@ def _compare_state(session: RecountedSession, state: StoredSession) -> None:
 def _compare_sum(session: RecountedSession, inputs: list[Answered]) -> None:
     """The totals from the inputs alone: they do not depend on how the two topics interleave."""
     alone = RecountedSession()
-    readable = [one for one in inputs if one.readable and one.topic in {ACTIONS, OUTCOMES}]
+    readable = [
+        answered for answered in inputs if answered.readable and answered.topic in {ACTIONS, OUTCOMES}
+    ]
     for one in sorted(readable, key=lambda each: (each.topic != ACTIONS, each.record.offset)):
         if one.topic == ACTIONS:
             alone.propose(one.message, one.digest, one.record.offset)

@@ -42,7 +42,7 @@ def fold(feedback: Iterable[StoredRecord]) -> Histories:
     """Every source's, from the feedback topic."""
     homes: dict[bytes, set[int]] = defaultdict(set)
     revisions: dict[bytes, list[History]] = defaultdict(list)
-    for record in sorted(feedback, key=lambda one: (one.partition, one.offset)):
+    for record in sorted(feedback, key=lambda stored_record: (stored_record.partition, stored_record.offset)):
         key, body = record.key or b"", _body(record)
         homes[key].add(record.partition)
         known, positive, negative, revision = revisions[key][-1] if revisions[key] else UNSEEN
@@ -59,7 +59,9 @@ def wrong_histories(
 ) -> list[str]:
     """Sources whose published revisions, or whose state in the end, are not what was folded."""
     published: dict[bytes, list[History]] = defaultdict(list)
-    for record in sorted(published_records, key=lambda one: (one.partition, one.offset)):
+    for record in sorted(
+        published_records, key=lambda published_record: (published_record.partition, published_record.offset)
+    ):
         body = _body(record)
         published[record.key or b""].append(
             (body["type"], body["positive"], body["negative"], body["revision"])
@@ -88,9 +90,9 @@ def wrong_feedback(due: Counter[Feedback], records: Iterable[StoredRecord]) -> l
         source = (body["tenant_id"], body["source_id"])
         there[Feedback(source, body["verdict"], body["memory_id"])] += 1
     return [
-        f"{one} told {there.get(one, 0)} times, due {due.get(one, 0)}"
-        for one in due.keys() | there.keys()
-        if due.get(one, 0) != there.get(one, 0)
+        f"{feedback} told {there.get(feedback, 0)} times, due {due.get(feedback, 0)}"
+        for feedback in due.keys() | there.keys()
+        if due.get(feedback, 0) != there.get(feedback, 0)
     ]
 
 

@@ -47,23 +47,23 @@ class CoverageRecount:
     uncovered: int = 0
     problems: list[str] = field(default_factory=list)
 
-    def note_retrieval(self, one: Answered) -> None:
+    def note_retrieval(self, answered: Answered) -> None:
         """The session remembers what it decided on."""
-        asked = one.message
+        asked = answered.message
         if tenant_of(asked["agent_id"]) != TENANT:
             return
-        kept = self.remembered[one.record.key or b""][asked["agent_id"]]
+        kept = self.remembered[answered.record.key or b""][asked["agent_id"]]
         _, _, before = kept.pop(asked["request_id"], (0, "", set[str]()))
         while len(kept) >= MOST_RETRIEVALS:
             del kept[next(iter(kept))]
         tier = tier_of(asked["agent_id"], asked.get("autonomy_tier"))
         items = before | {item["item_id"] for item in asked["items"]}
-        kept[asked["request_id"]] = (one.record.offset, tier, items)
+        kept[asked["request_id"]] = (answered.record.offset, tier, items)
 
-    def note_report(self, one: Answered, body: dict[str, Any]) -> None:
+    def note_report(self, answered: Answered, body: dict[str, Any]) -> None:
         """A report is counted as is due."""
-        asked = one.message
-        known = self._find_known(one, asked)
+        asked = answered.message
+        known = self._find_known(answered, asked)
         decided: set[str] = set() if known is None else known[1]
         items = [*dict.fromkeys(asked["items"])]
         missing = [item for item in items if item not in decided]
@@ -85,12 +85,12 @@ class CoverageRecount:
         if found != due:
             self.problems.append(f"{place_of(body)}: {found}, due {due}")
 
-    def _find_known(self, one: Answered, asked: dict[str, Any]) -> tuple[str, set[str]] | None:
+    def _find_known(self, answered: Answered, asked: dict[str, Any]) -> tuple[str, set[str]] | None:
         """Tier of the last time and all items; all registered agents of these runs are of one tenant."""
         if tenant_of(asked["agent_id"]) != TENANT:
             return None
-        agents = self.remembered[one.record.key or b""].values()
-        found = [kept[asked["request_id"]] for kept in agents if asked["request_id"] in kept]
+        agents = self.remembered[answered.record.key or b""].values()
+        found = [agent[asked["request_id"]] for agent in agents if asked["request_id"] in agent]
         if not found:
             return None
         return max(found, key=lambda kept: kept[0])[1], set().union(*(items for _, _, items in found))
@@ -110,9 +110,9 @@ class CoverageRecount:
 
 def coverage(account: AnswerAccount) -> CoverageRecount:
     """Of a whole run."""
-    found = CoverageRecount()
-    along(account, found.note_retrieval, found.note_report)
-    return found
+    recount = CoverageRecount()
+    along(account, recount.note_retrieval, recount.note_report)
+    return recount
 
 
 ASKED_AGAIN_MS = 30_000
@@ -120,27 +120,29 @@ ASKED_AGAIN_MS = 30_000
 FLAGS = ("stale", "low_confidence", "provenance_missing", "provenance_unverified", "content_suspect")
 
 
-def wrong_served(account: AnswerAccount, found: Retrievals, served: Iterable[StoredRecord]) -> Iterator[str]:
+def wrong_served(
+    account: AnswerAccount, retrievals: Retrievals, served: Iterable[StoredRecord]
+) -> Iterator[str]:
     """Requests that were served twice, not at all, in another session, or otherwise than they are due."""
-    due = {place for place, _ in found.due}
+    due = {place for place, _ in retrievals.due}
     for record in served:
         body = json.loads(record.value or b"null")
-        place = _place(body["served_id"])
-        if place not in due:
+        coordinates = _place(body["served_id"])
+        if coordinates not in due:
             yield f"{body['served_id']} was served twice, or without being due"
             continue
-        due.remove(place)
-        one = account.inputs[place]
-        if (record.key, record.partition) != (one.record.key, one.record.partition):
+        due.remove(coordinates)
+        answered = account.inputs[coordinates]
+        if (record.key, record.partition) != (answered.record.key, answered.record.partition):
             yield f"{body['served_id']} was served to another session"
-        if body["input"] != _coordinates(place, one.record):
+        if body["input"] != _coordinates(coordinates, answered.record):
             yield f"{body['served_id']} names another input"
-        if (wrong := _wrong(one, found, body)) is not None:
+        if (wrong := _wrong(answered, retrievals, body)) is not None:
             yield f"{body['served_id']}: {wrong}"
     yield from (f"{place} was not served" for place in due)
 
 
-def wrong_wanted(found: Retrievals, wanted: Iterable[StoredRecord]) -> list[str]:
+def wrong_wanted(retrievals: Retrievals, wanted: Iterable[StoredRecord]) -> list[str]:
     """References that were asked for and are not due, or under another key; or that are due, and no record
     asks for them within this time.
 
@@ -157,23 +159,23 @@ def wrong_wanted(found: Retrievals, wanted: Iterable[StoredRecord]) -> list[str]
         if json.loads(record.key or b"null") != [body["tenant_id"], body["uri"]]:
             problems.append(f"{body} under the key {record.key!r}")
     problems += [
-        f"{one} was asked for {count} times too often" for one, count in (there - found.wanted).items()
+        f"{one} was asked for {count} times too often" for one, count in (there - retrievals.wanted).items()
     ]
     return problems + [
         f"{uri} was not asked for at {at}, nor near it"
-        for uri, at in found.wanted
+        for uri, at in retrievals.wanted
         if not any(abs(milliseconds(at) - one) < ASKED_AGAIN_MS for one in asked[uri])
     ]
 
 
-def _wrong(one: Answered, found: Retrievals, body: dict[str, Any]) -> str | None:
-    asked = one.message["items"]
-    decisions = [each for each in one.decisions if each["schema"] == DECISION]
-    place = _place(body["served_id"])
+def _wrong(answered: Answered, retrievals: Retrievals, body: dict[str, Any]) -> str | None:
+    asked = answered.message["items"]
+    decisions = [each for each in answered.decisions if each["schema"] == DECISION]
+    coordinates = _place(body["served_id"])
     let_through, withheld = [], []
     for decision in decisions:
         number = decision["place"]
-        due = found.due[place, number]
+        due = retrievals.due[coordinates, number]
         if due.outcome == "deny":
             withheld.append(_withheld(decision))
         else:
@@ -193,9 +195,9 @@ def _withheld(decision: dict[str, Any]) -> dict[str, Any]:
     return {name: decision[name] for name in ("item_id", "ledger_event_id", "reason_codes", "escalation_id")}
 
 
-def _coordinates(place: Place, record: StoredRecord) -> dict[str, Any]:
+def _coordinates(coordinates: Place, record: StoredRecord) -> dict[str, Any]:
     digest = "sha256:" + sha256(record.value or b"").hexdigest()
-    at = dict(zip(("topic", "partition", "offset"), place, strict=True))
+    at = dict(zip(("topic", "partition", "offset"), coordinates, strict=True))
     return {**at, "timestamp": record.timestamp_ms, "digest": digest}
 
 

@@ -33,37 +33,37 @@ class StoredSession:
 
     def names(self, tenant: str, agent: str, table: int) -> list[str]:
         """The names in one table of an agent, the oldest first."""
-        return [one[3] for one in self.entries if one[:3] == (tenant, agent, table)]
+        return [entry[3] for entry in self.entries if entry[:3] == (tenant, agent, table)]
 
     @property
     def early(self) -> int:
         """How many outcomes wait."""
-        return sum(one[2] == EARLY for one in self.entries)
+        return sum(entry[2] == EARLY for entry in self.entries)
 
 
 def read_stored_sessions(changelog: Iterable[StoredRecord]) -> dict[bytes, StoredSession]:
     """By session, of a changelog in its order."""
     heads: dict[bytes, bytes] = {}
     pages: dict[bytes, dict[int, bytes]] = {}
-    for one in changelog:
-        key = one.key or b""
+    for record in changelog:
+        key = record.key or b""
         if key.startswith(HEAD):
-            _take(heads, key[len(HEAD) :], one.value)
+            _take(heads, key[len(HEAD) :], record.value)
         elif key.startswith(PAGE):
             number, _, session = key[len(PAGE) :].partition(b":")
-            _take(pages.setdefault(session, {}), int(number), one.value)
+            _take(pages.setdefault(session, {}), int(number), record.value)
     return {name: _session(heads.get(name), pages.get(name, {})) for name in heads.keys() | pages.keys()}
 
 
 def list_sizes(changelog: Iterable[StoredRecord], session: bytes, table: int) -> Iterator[int]:
     """Bytes of a session's entries of one table, over all agents, after each transaction of a changelog."""
     pages: dict[bytes, int] = {}
-    for one in changelog:
-        key = one.key or b""
+    for record in changelog:
+        key = record.key or b""
         if key == PARTITION_KEY and pages:
             yield sum(pages.values())
         elif key.startswith((HEAD, PAGE)) and key.endswith(b":" + session):
-            stored = json.loads(one.value or b"null")
+            stored = json.loads(record.value or b"null")
             page = stored["p"] if stored is not None and key.startswith(HEAD) else stored
             sizes = Counter[tuple[str, str, int]]() if page is None else _measure_page(page)
             pages[key] = sum(size for (*_, number), size in sizes.items() if number == table)
@@ -73,9 +73,9 @@ def _measure_page(page: Any) -> Counter[tuple[str, str, int]]:
     """Bytes of a page's entries by tenant, agent and table."""
     agents, entries = page
     sizes = Counter[tuple[str, str, int]]()
-    for one in entries:
-        tenant, agent = agents[one[2]]
-        sizes[tenant, agent, one[3]] += len(json.dumps(one, separators=(",", ":")))
+    for entry in entries:
+        tenant, agent = agents[entry[2]]
+        sizes[tenant, agent, entry[3]] += len(json.dumps(entry, separators=(",", ":")))
     return sizes
 
 

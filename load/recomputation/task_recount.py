@@ -106,8 +106,8 @@ class _RecountedSession:
 class TaskRecount:
     """One run. `problems` by what is wrong, `tally` counts what happened."""
 
-    def __init__(self, found: AnswerAccount) -> None:
-        self._found = found
+    def __init__(self, answers: AnswerAccount) -> None:
+        self._found = answers
         self._key = derive_values_key()
         self._sessions: dict[str, _RecountedSession] = defaultdict(_RecountedSession)
         self._used: Counter[tuple[str, str]] = Counter()
@@ -126,16 +126,16 @@ class TaskRecount:
         for body in ledger:
             if body["schema"] == IN_FORCE:
                 self._note_policy(body)
-            place = place_of(body)
-            one = None if place is None else self._found.inputs.get(place)
-            if one is None or not one.readable:
+            coordinates = place_of(body)
+            answered = None if coordinates is None else self._found.inputs.get(coordinates)
+            if answered is None or not answered.readable:
                 continue
             if body["schema"] == RECORDED:
-                self._take_mandate(one.message)
+                self._take_mandate(answered.message)
             elif body["schema"] == SETTLED and not body["early"]:
-                self._take_outcome(one.message, body)
+                self._take_outcome(answered.message, body)
             elif body["schema"] == VERDICT:
-                self._take_verdict(one.message, body)
+                self._take_verdict(answered.message, body)
         self._check_limits()
 
     def _note_policy(self, body: dict[str, Any]) -> None:
@@ -315,14 +315,14 @@ class TaskRecount:
 
     def _measure(self, name: str, uses: list[_Use]) -> int:
         if name == DISTINCT_LIMIT:
-            return len({(one.partition, one.to) for one in uses} - self._happened)
+            return len({(use.partition, use.to) for use in uses} - self._happened)
         if name == COUNT_LIMIT:
             return len(uses)
-        return sum(one.rows if name == ROW_LIMIT else one.amount * THOUSANDTHS for one in uses)
+        return sum(use.rows if name == ROW_LIMIT else use.amount * THOUSANDTHS for use in uses)
 
     def check_learnt(self, evidence: Evidence) -> None:
         """What was learnt is what actions had to teach, once each, and counts are its sum."""
-        mine = [json.loads(one.value or b"null") for one in evidence.uses]
+        mine = [json.loads(use.value or b"null") for use in evidence.uses]
         told = Counter(
             (one["action_id"], fingerprint)
             for one in mine
@@ -384,13 +384,13 @@ def _list_index_bytes(evidence: Evidence) -> Iterator[int]:
 
 def task_figures(evidence: Evidence) -> list[RunFigure]:
     """What happened in these sessions, and goals of zero for all that must not."""
-    found = account(evidence, is_of_tasks)
-    recount = TaskRecount(found)
-    everything = [json.loads(one.value or b"null") for one in evidence.ledger]
+    answers = account(evidence, is_of_tasks)
+    recount = TaskRecount(answers)
+    everything = [json.loads(record.value or b"null") for record in evidence.ledger]
     recount.fold(sorted(everything, key=lambda body: (body["partition"], body["sequence"])))
     recount.check_learnt(evidence)
     answered = ("lost", "doubled", "contradicted", "unread", "faulted")
-    topics = Counter(topic for topic, _, _ in found.inputs)
+    topics = Counter(topic for topic, _, _ in answers.inputs)
     tally = recount.tally
     return [
         *(figures.some(f"task_{base.split('.')[-1]}", topics[base], "inputs") for base in _TOPICS),
@@ -403,8 +403,8 @@ def task_figures(evidence: Evidence) -> list[RunFigure]:
         *(figures.report(f"task_most_of_{one}", tally[f"most {one}"], "in a window") for one in LIMITS),
         *(figures.report(f"task_origin_{one}", tally[f"origin {one}"], "actions") for one in ORIGINS),
         figures.report("task_lessons", tally["lessons"], "actions"),
-        *(figures.none(f"task_{one}", found.count(one), "inputs") for one in answered),
-        figures.none("task_answers_without_input", found.foreign, "records"),
+        *(figures.none(f"task_{one}", answers.count(one), "inputs") for one in answered),
+        figures.none("task_answers_without_input", answers.foreign, "records"),
         *(_none(f"task_{one}", recount.problems[one]) for one in _GOALS),
         figures.require_at_most(
             "task_index_bytes", max(_list_index_bytes(evidence), default=0), MOST_INDEX_BYTES, "bytes"

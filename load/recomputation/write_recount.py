@@ -76,14 +76,19 @@ class Memories:
     _due_to_enter: dict[str, str] = field(default_factory=dict)
     _ever: set[tuple[str, Trust]] = field(default_factory=set)
 
-    def take(self, body: dict[str, Any], one: Answered | None) -> None:
+    def take(self, body: dict[str, Any], answered: Answered | None) -> None:
         """The next record of the ledger, with its input; None for what time alone did."""
-        if body["schema"] == DECISION and one is not None:
-            self._note_decision(body, one)
+        if body["schema"] == DECISION and answered is not None:
+            self._note_decision(body, answered)
         elif body["schema"] in LEAVING or body["schema"] == ENTERED:
-            self._event(body, one)
-        elif body["schema"] == REFUSED and one is not None and one.topic == REVIEWS and one.readable:
-            self._note_refusal(body, one)
+            self._event(body, answered)
+        elif (
+            body["schema"] == REFUSED
+            and answered is not None
+            and answered.topic == REVIEWS
+            and answered.readable
+        ):
+            self._note_refusal(body, answered)
 
     def quarantine(self, partition: int) -> Quarantine:
         """The partition's."""
@@ -97,22 +102,22 @@ class Memories:
         """Memories of other sessions that were trusted as they never were."""
         return [f"{memory} was never {trust}" for memory, trust in self.foreign_parents - self._ever]
 
-    def _note_decision(self, body: dict[str, Any], one: Answered) -> None:
-        if not one.readable:
+    def _note_decision(self, body: dict[str, Any], answered: Answered) -> None:
+        if not answered.readable:
             self._count(body)
             return
-        fields, session = one.message, self.sessions[(one.record.key or b"").decode()]
-        due = session.write(fields, one.digest, body["memory_id"], partial(self._elsewhere, body))
-        self._compare(body, one, due)
+        fields, session = answered.message, self.sessions[(answered.record.key or b"").decode()]
+        due = session.write(fields, answered.digest, body["memory_id"], partial(self._elsewhere, body))
+        self._compare(body, answered, due)
         self.tally["repeat" if due.first else due.action] += 1
         if due.first is not None:
             return
         if (trust := session.trust.get(body["memory_id"])) is not None:
             self._ever.add((body["memory_id"], trust))
         self._count(body)
-        self._writes[body["memory_id"]] = one
+        self._writes[body["memory_id"]] = answered
         if due.action == "allow":
-            self.released[body["memory_id"]] = ("allowed", one)
+            self.released[body["memory_id"]] = ("allowed", answered)
         if due.action == "quarantine":
             self._due_to_enter[body["memory_id"]] = body["reason"]
         if due.remembered and fields["agent_id"] == AGENT:
@@ -129,12 +134,12 @@ class Memories:
             self.foreign_parents.add((parent, trust))
         return trust
 
-    def _compare(self, body: dict[str, Any], one: Answered, due: Due) -> None:
+    def _compare(self, body: dict[str, Any], answered: Answered, due: Due) -> None:
         where = ":".join(map(str, place_of(body) or ()))
-        digest = "sha256:" + hashlib.sha256(one.message["content"].encode()).hexdigest()
+        digest = "sha256:" + hashlib.sha256(answered.message["content"].encode()).hexdigest()
         expected = {
             "memory_id": f"memory:{where}",
-            "write_id": one.message["write_id"],
+            "write_id": answered.message["write_id"],
             "action": due.action,
             "duplicate_of": due.first,
             "content_digest": digest,
@@ -151,7 +156,7 @@ class Memories:
         if new and seen["type"] is None:
             self.feedback[Feedback((TENANT, fields["source"]["id"]), "seen", body["memory_id"])] += 1
 
-    def _event(self, body: dict[str, Any], one: Answered | None) -> None:
+    def _event(self, body: dict[str, Any], answered: Answered | None) -> None:
         kind, name = body["schema"], body["memory_id"]
         self.tally[kind] += 1
         quarantine = self.quarantine(body["partition"])
@@ -159,29 +164,29 @@ class Memories:
         self._resize(body, 1 if kind == ENTERED else -1)
         if kind == ENTERED and self._due_to_enter.pop(name, None) != body["reason"]:
             self.decisions.append(f"{name} entered for {body['reason']}, which no decision says")
-        if kind in {EXPIRED, EVICTED} and one is not None:
+        if kind in {EXPIRED, EVICTED} and answered is not None:
             self._expired_by[place_of(body)] = name
-            self._note_cause(body, one)
+            self._note_cause(body, answered)
         if kind in {APPROVED, REJECTED}:
-            self._note_review(body, one, approved=kind == APPROVED)
+            self._note_review(body, answered, approved=kind == APPROVED)
 
-    def _note_cause(self, body: dict[str, Any], one: Answered) -> None:
+    def _note_cause(self, body: dict[str, Any], answered: Answered) -> None:
         """By a write that needed room or found it expired, or by a review that came too late."""
         allowed = {MEMORY_WRITES} if body["schema"] == EVICTED else {MEMORY_WRITES, REVIEWS}
-        if one.topic not in allowed:
-            self.reviews.append(f"{body['schema']} {body['memory_id']} by an input of {one.topic}")
+        if answered.topic not in allowed:
+            self.reviews.append(f"{body['schema']} {body['memory_id']} by an input of {answered.topic}")
 
-    def _note_review(self, body: dict[str, Any], one: Answered | None, *, approved: bool) -> None:
+    def _note_review(self, body: dict[str, Any], answered: Answered | None, *, approved: bool) -> None:
         name, verdict = body["memory_id"], "positive" if approved else "negative"
-        kind = "" if one is None else one.kind.removeprefix(KIND)
+        kind = "" if answered is None else answered.kind.removeprefix(KIND)
         self.feedback[Feedback((body["tenant_id"], body["source_id"]), verdict, name)] += 1
         self.sessions[body["session_id"]].note_review(name, approved=approved)
         self._ever.add((name, "trusted" if approved else "distrusted"))
         write = self._writes.get(name)
-        if one is None or write is None or one.topic != REVIEWS:
+        if answered is None or write is None or answered.topic != REVIEWS:
             self.reviews.append(f"{name} was reviewed by no review")
             return
-        asked = one.message
+        asked = answered.message
         if asked["subject_id"] != name or asked["decision"] != ("approve" if approved else "reject"):
             self.reviews.append(f"{name} was reviewed otherwise than {asked} says")
         if (why := due_refusal(kind, held=True, expired=False)) is not None:
@@ -189,19 +194,19 @@ class Memories:
         if approved:
             self.released[name] = ("approved", write)
 
-    def _note_refusal(self, body: dict[str, Any], one: Answered) -> None:
-        asked = one.message
+    def _note_refusal(self, body: dict[str, Any], answered: Answered) -> None:
+        asked = answered.message
         quarantine = self.quarantine(body["partition"])
         expired = self._expired_by.get(place_of(body)) == asked["subject_id"]
         held = asked["subject_id"] in quarantine.held
-        due = due_refusal(one.kind.removeprefix(KIND), held=held, expired=expired)
+        due = due_refusal(answered.kind.removeprefix(KIND), held=held, expired=expired)
         self.tally[f"refused {body['reason']}"] += 1
         if due is None and asked["decision"] == "approve" and body["reason"] == UNAVAILABLE:
             return
         if due != body["reason"]:
             self.reviews.append(f"{place_of(body)} was refused as {body['reason']}, due {due}")
         gone = quarantine.left.get(asked["subject_id"])
-        if gone is not None and due == "unknown_subject" and _is_in_time(gone, one):
+        if gone is not None and due == "unknown_subject" and _is_in_time(gone, answered):
             self.overtaken.append(asked["subject_id"])
 
     def _count(self, body: dict[str, Any]) -> None:
@@ -220,12 +225,14 @@ def memories(account: AnswerAccount, most: int) -> Memories:
     """Fold a whole run; `most` memories find room in a partition's quarantine."""
     folded = Memories(most)
     for body in account.ledger:
-        place = place_of(body)
-        folded.take(body, None if place is None else account.inputs.get(place))
+        coordinates = place_of(body)
+        folded.take(body, None if coordinates is None else account.inputs.get(coordinates))
     return folded
 
 
-def _is_in_time(gone: dict[str, Any], one: Answered) -> bool:
+def _is_in_time(gone: dict[str, Any], answered: Answered) -> bool:
     """Whether time took a memory for which a good review had come before its end."""
-    good = one.kind.removeprefix(KIND) in {"approve", "reject"}
-    return good and gone["schema"] == EXPIRED and one.record.timestamp_ms < milliseconds(gone["expires_at"])
+    good = answered.kind.removeprefix(KIND) in {"approve", "reject"}
+    return (
+        good and gone["schema"] == EXPIRED and answered.record.timestamp_ms < milliseconds(gone["expires_at"])
+    )

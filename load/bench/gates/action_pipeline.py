@@ -73,11 +73,13 @@ class Bare:
     ) -> None:
         """Measure each part on a chunk and on the records that the pipeline made of it."""
         messages: list[ProposedAction] = clock.take(
-            "read", lambda: [yardsticks.read(one.value or b"") for one in input_records]
+            "read", lambda: [yardsticks.read(record.value or b"") for record in input_records]
         )
-        values = [self._rules.values(one) for one in messages]
+        values = [self._rules.values(message) for message in messages]
         clock.take("rules", lambda: [self._rules.evaluate(one) for one in values])
-        texts = [text for one in messages for text in texts_of(one.tool_name, kind, one.parameters)]
+        texts = [
+            text for message in messages for text in texts_of(message.tool_name, kind, message.parameters)
+        ]
         clock.take("parsers", lambda: self._parsers.parse(texts))
         written = clock.take("canonical", lambda: list(map(yardsticks.canonicalize, bodies)))
         clock.take("hash", lambda: [yardsticks.hash_record(one) for one in written])
@@ -160,9 +162,9 @@ def compare(count: int) -> Figures:
     clock = CpuClock()
     measurement.settle()
     clock.take(
-        "peer", lambda: [_is_denied(engine, one.action.tool_name, one.action.parameters) for one in rows]
+        "peer", lambda: [_is_denied(engine, row.action.tool_name, row.action.parameters) for row in rows]
     )
-    clock.take("gate1", lambda: [stage.evaluate(one) for one in rows])
+    clock.take("gate1", lambda: [stage.evaluate(row) for row in rows])
     clock.take("pipeline", lambda: [pipeline.take(chunk) for chunk in chunks])
     found = {name: count / clock.seconds[who] for who, name in RATES.items()}
     peer = compute_macro(compute_scores(_peer_judged(engine, panel()), ActionScore).values())

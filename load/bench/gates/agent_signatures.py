@@ -93,11 +93,11 @@ def measure(count: int, seed: int) -> Figures:
 
 def _verify(input_records: list[InputRecord]) -> None:
     public = KEY.public_key()
-    for one in input_records:
-        said = read_signature(one.signature_header or b"")
-        if said is not None:
-            signed = SignedInput(ACTIONS, one.key or b"", *said[:3], one.value or b"")
-            public.verify(said.signature, signed.message(UNNAMED))
+    for record in input_records:
+        signature = read_signature(record.signature_header or b"")
+        if signature is not None:
+            signed = SignedInput(ACTIONS, record.key or b"", *signature[:3], record.value or b"")
+            public.verify(signature.signature, signed.message(UNNAMED))
 
 
 def figures(extent: Extent) -> list[Measurement]:

@@ -135,8 +135,8 @@ async def _cheaper(
     asked: AskingGate, encoder: SentenceEncoder, similarity: SimilaritySettings, contents: Sequence[str]
 ) -> float:
     """Of the port alone; the same texts come again as other objects."""
-    new = [request_similarity(one, similarity).payload for one in contents]
-    again = [request_similarity(one.encode().decode(), similarity).payload for one in contents]
+    new = [request_similarity(content, similarity).payload for content in contents]
+    again = [request_similarity(content.encode().decode(), similarity).payload for content in contents]
     began = asked.cpu_s()
     await asyncio.gather(*map(encoder.ask, new))
     first = asked.cpu_s() - began

@@ -95,7 +95,7 @@ def _nest(text: str) -> dict[str, Any]:
     """Chains of maps as deep as a record may have them, as many as fit."""
     chains = [text[n * 1100 : n * 1100 + 600] for n in range(60)]
     for depth in range(50):
-        chains = [{f"k{depth}": one} for one in chains]  # type: ignore[misc]
+        chains = [{f"k{depth}": chain} for chain in chains]  # type: ignore[misc]
     return {"value": chains}
 
 
@@ -155,7 +155,7 @@ def measure(panel_count: int, fuzzed_count: int) -> Figures:
             times[one.shape] += milliseconds(stage, [_action(parts, one.tool, one.parameters)])
     found |= {f"64 KB: {shape}": compute_percentile(every, 0.5) for shape, every in times.items()}
     inputs = list(fuzz(fuzzed_count))
-    over_fuzzed = milliseconds(stage, [_action(parts, one.tool, one.parameters) for one in inputs])
+    over_fuzzed = milliseconds(stage, [_action(parts, fuzzed.tool, fuzzed.parameters) for fuzzed in inputs])
     worst = inputs[over_fuzzed.index(max(over_fuzzed))]
     print(f"worst: {worst.tool} {worst.parameters}"[:SHOWN], file=sys.stderr)
     return found | percentiles("fuzzed inputs", over_fuzzed)

@@ -81,15 +81,15 @@ async def _measure_stored(port: PromptedPort, redis: RedisServer, questions: int
     """With no room in the process itself, so that each answer comes from Redis."""
     await port.ask(payload(0))  # the SDK imports half of itself at its first question
     store = SharedAnswers(redis.url, "bench.", Seal(lambda: (KEY.encode(),), "model answer"), 600)
-    kept = CachedAnswers(port, 0, store)
+    answers = CachedAnswers(port, 0, store)
     for start in range(0, questions, AT_ONCE):
-        await asyncio.gather(*(kept.ask(payload(one)) for one in range(start, start + AT_ONCE)))
+        await asyncio.gather(*(answers.ask(payload(one)) for one in range(start, start + AT_ONCE)))
     await store.close()
     before = port.usage.calls
     took = []
     for number in range(questions):
         began = time.perf_counter()
-        await kept.ask(payload(number))
+        await answers.ask(payload(number))
         took.append((time.perf_counter() - began) * 1000)
     await store.close()
     took.sort()

@@ -91,7 +91,7 @@ async def _measure(count: int) -> Figures:
             windows += len(cut)
             clock.take("bare", partial(bare.encode, cut))
             clock.take("bare, few", partial(bare.encode, cut, settings.together))
-        again = [one.encode().decode() for one in texts[-CHUNK:]]
+        again = [text.encode().decode() for text in texts[-CHUNK:]]
         began = time.process_time()
         for _ in range(TURNS):
             await ask(again)

@@ -98,8 +98,8 @@ def measure(count: int, seed: int) -> Figures:
 
 
 def _bare(inputs: Sequence[InputRecord], bodies: Sequence[dict[str, Any]]) -> None:
-    for one in inputs:
-        json.loads(one.value or b"")
+    for record in inputs:
+        json.loads(record.value or b"")
     for body in bodies:
         sha256(rfc8785.dumps(body)).hexdigest()
 
@@ -128,21 +128,21 @@ def measure_long(count: int, salt: int) -> Figures:
     inspect = under.default.inspector.inspect
     contents = {length: list(texts("benign", count, chance, of)) for length, of in LENGTHS.items()}
     measurement.settle()
-    found: Figures = {}
+    large: Figures = {}
     for length, new in contents.items():
         # A repeated write is another object, whose hash is computed anew.
         copies = [one.encode().decode() for one in new]
         took = [_thread_ns(partial(_each, inspect, every)) for every in (new, copies)]
-        found[f"a new text / a repeated one, {length}"] = took[0] / took[1]
+        large[f"a new text / a repeated one, {length}"] = took[0] / took[1]
     gate = TimedGate()
     for shape in SHAPES:
-        found[f"1 MB: {shape}"] = gate.us(long_text(shape, salt), judged=True) / 1e3
-    return found
+        large[f"1 MB: {shape}"] = gate.us(long_text(shape, salt), judged=True) / 1e3
+    return large
 
 
 def _each(step: Callable[[str], object], contents: Sequence[str]) -> None:
-    for one in contents:
-        step(one)
+    for content in contents:
+        step(content)
 
 
 def _thread_ns(step: Callable[[], object]) -> int:

@@ -91,7 +91,7 @@ class _Profile:
     def finish(self) -> PathLength:
         """Return the length of the input's way."""
         self._there |= self._carriers
-        types = {type(one) for one in self._carriers.values()}
+        types = {type(carrier) for carrier in self._carriers.values()}
         return PathLength(len(self._files), self._switches, self._calls, len(types))
 
 
@@ -121,7 +121,7 @@ def _plain(offset: int, key: bytes, value: bytes) -> InputRecord:
 def _median(point: DecisionPoint, input_records: list[InputRecord]) -> PathLength:
     number = home_of(input_records[0].key or b"", _PARTITIONS)
     owner = Partition(number, WorkerContext(point, Ports({}), _SETTINGS, {}), {}, {}, _fail)
-    at_home = [replace(one, partition=number) for one in input_records]
+    at_home = [replace(record, partition=number) for record in input_records]
     for input_record in at_home:
         owner.intakes[input_record.topic].admit(input_record.offset)
     there: dict[int, Any] = {}

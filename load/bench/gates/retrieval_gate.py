@@ -138,9 +138,9 @@ def _rates(point: DecisionPoint, count: int, seed: int, shape: Shape) -> dict[st
     for start in range(0, len(inputs) - 2 * size + 1, 2 * size):
         first, second = inputs[start : start + size], inputs[start + size : start + 2 * size]
         read = [
-            (one, message)
-            for one in first
-            if isinstance(message := read_input_message(one), ProposedRetrieval)
+            (record, message)
+            for record in first
+            if isinstance(message := read_input_message(record), ProposedRetrieval)
         ]
         bodies = clock.take("gate", partial(gate.take, read))
         clock.take("whole", partial(pipeline.take, second))
@@ -150,8 +150,8 @@ def _rates(point: DecisionPoint, count: int, seed: int, shape: Shape) -> dict[st
 
 
 def _bare(requests: Sequence[InputRecord], bodies: Sequence[dict[str, Any]]) -> None:
-    for one in requests:
-        orjson.loads(one.value or b"")
+    for request in requests:
+        orjson.loads(request.value or b"")
     for body in bodies:
         yardsticks.hash_record(yardsticks.canonicalize(body))
 
@@ -217,7 +217,7 @@ def _decisions() -> list[dict[str, Any]]:
     for day in range(DAYS):
         at_ms = AT_MS + day * DAY_MS
         read = input_records(REQUESTS, REQUESTS, day, Shape(OF_ITEMS, bodies, at_ms))
-        found += pipeline.take([replace(one, timestamp_ms=at_ms) for one in read])
+        found += pipeline.take([replace(record, timestamp_ms=at_ms) for record in read])
     return [body for body in found if body.get("schema") == DECISION]
 
 

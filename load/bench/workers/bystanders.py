@@ -89,12 +89,12 @@ async def actions_with_large_session(round_: Round, seed: int) -> tuple[Beside, 
 def _count_written(changelog: Iterable[StoredRecord], session: bytes) -> Iterator[int]:
     """What each transaction wrote of a session: its head, and the pages before it."""
     size = 0
-    for one in changelog:
-        key = one.key or b""
+    for record in changelog:
+        key = record.key or b""
         if key.startswith(PAGE_PREFIX) and key.endswith(b":" + session):
-            size += len(one.value or b"")
+            size += len(record.value or b"")
         elif key == KEY_PREFIX + session:
-            yield size + len(one.value or b"")
+            yield size + len(record.value or b"")
             size = 0
 
 
@@ -145,9 +145,9 @@ async def _await_decisions(round_: Round, count: int) -> list[Any]:
     """The decisions on all writes, or on those that came in time: the encoder may lag behind."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        found = await bench_env.read_committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
-        if len(found) >= count or time.monotonic() > deadline:
-            return found
+        committed = await bench_env.read_committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
+        if len(committed) >= count or time.monotonic() > deadline:
+            return committed
         await asyncio.sleep(1)
 
 

@@ -48,7 +48,7 @@ async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
         await asyncio.sleep(3)
         probe = Probe(round_.bootstrap, inputs, f"{name}-out")
         events = action_events.events(RATE * SECONDS, SESSIONS, seed)
-        await probe.run(RATE, [Message(inputs, *one) for one in events])
+        await probe.run(RATE, [Message(inputs, *event) for event in events])
     return probe.result(WARM_UP_S)
 
 

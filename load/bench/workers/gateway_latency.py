@@ -88,12 +88,12 @@ async def worker_latency(round_: Round, seed: int) -> tuple[Latency, Path]:
     with bench_env.worker(round_) as child:
         await bench_env.wait_until_ready(round_, child)
         async with gateway(round_) as (client, _):
-            found = await _measure_route(client, seed)
+            route = await _measure_route(client, seed)
     (record, *_) = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
     template = round_.work / f"{round_.name}.verdict.json"
     headers = [[name, value.decode("latin-1")] for name, value in record.headers]
     template.write_text(json.dumps({"body": json.loads(record.value), "headers": headers}))
-    return found, template
+    return route, template
 
 
 async def bare_latency(round_: Round, sizes: Sizes, template: Path, seed: int) -> Latency:
@@ -152,11 +152,11 @@ async def measure_polling_kb(round_: Round, polls: int, seed: int) -> float:
                 for number in range(polls)
             ]
             await asyncio.sleep(SETTLE_S)
-            if any(one.done() for one in waiting):
+            if any(task.done() for task in waiting):
                 raise RuntimeError("a poll did not wait")
             resident = bench_env.resident_kb_of(child.pid)
             answers = await asyncio.gather(*waiting)
-    refused = [one.status_code for one in answers if one.status_code != httpx2.codes.ACCEPTED]
+    refused = [answer.status_code for answer in answers if answer.status_code != httpx2.codes.ACCEPTED]
     if refused:
         raise RuntimeError(f"{len(refused)} of {polls} polls were refused, the first with {refused[0]}")
     return float(resident)
@@ -179,10 +179,10 @@ async def measure_beside_pollers(round_: Round, verdicts: int, seed: int) -> tup
                 await asyncio.sleep(WARM_UP_S)
                 beside = await _post_in_turn(client, bodies)
             finally:
-                for one in pollers:
-                    one.cancel()
+                for poller in pollers:
+                    poller.cancel()
                 ends = await asyncio.gather(*pollers, return_exceptions=True)
-    faults = [one for one in ends if not isinstance(one, asyncio.CancelledError)]
+    faults = [end for end in ends if not isinstance(end, asyncio.CancelledError)]
     if faults:
         raise RuntimeError(f"{len(faults)} pollers ended, the first with {faults[0]!r}")
     return alone, beside
@@ -206,8 +206,10 @@ async def _poll(client: httpx2.AsyncClient) -> None:
 async def _escalations(client: httpx2.AsyncClient, seed: int) -> list[str]:
     """Ids of escalations that wait for a person. Raises RuntimeError if there are none."""
     bodies = [{**one, "mode": "high_stakes"} for one in _bodies(seed, 400)]
-    answers = await asyncio.gather(*(client.post("/v1/evaluate", json=one) for one in bodies))
-    found = [one.json()["escalationId"] for one in answers if one.status_code == httpx2.codes.ACCEPTED]
+    answers = await asyncio.gather(*(client.post("/v1/evaluate", json=body) for body in bodies))
+    found = [
+        answer.json()["escalationId"] for answer in answers if answer.status_code == httpx2.codes.ACCEPTED
+    ]
     if not found:
         raise RuntimeError("none of the actions was escalated")
     return found

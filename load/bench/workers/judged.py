@@ -55,13 +55,14 @@ async def worker_rate(round_: Round, count: int, *, asks: bool) -> JudgedRate:
     """Of actions on a preloaded topic, each in a session of its own and unlike the others."""
     await round_.create_topics(grader=True)
     messages = [
-        (one.key, one.value) for one in (_make_message("", number, asks=asks) for number in range(count))
+        (message.key, message.value)
+        for message in (_make_message("", number, asks=asks) for number in range(count))
     ]
     await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
     with ModelServer(TAKES_MS) as server, bench_env.worker(round_, **server.environment, **ROOM) as child:
         await bench_env.wait_until_ready(round_, child)
         verdicts = await _verdicts(round_, count)
-    judged = sum(_was_judged(one.value) for one in verdicts)
+    judged = sum(_was_judged(verdict.value) for verdict in verdicts)
     rate = (await bench_env.read_written(round_.bootstrap, round_.topic(VERDICTS))).rate()
     return JudgedRate(rate, judged / count)
 
@@ -79,7 +80,7 @@ async def actions_beside_judged(round_: Round, seed: int) -> tuple[Beside, float
         await bench_env.wait_until_ready(round_, child)
         beside = await measure_by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
         verdicts = await _verdicts(round_, (2 * TURNS + 1) * RATE * TURN_S)
-    judged = sum(_was_judged(one.value) for one in verdicts)
+    judged = sum(_was_judged(verdict.value) for verdict in verdicts)
     return beside, judged / ((TURNS + 1) * RATE * TURN_S // ONE_IN)
 
 
@@ -87,9 +88,9 @@ async def _verdicts(round_: Round, count: int) -> list[Any]:
     """All of them. Offsets do not tell: each of the many small transactions takes one for its marker."""
     await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), count)
     while True:
-        found = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
-        if len(found) >= count:
-            return found
+        committed = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
+        if len(committed) >= count:
+            return committed
         await asyncio.sleep(LOOK_S)
 
 
@@ -117,7 +118,7 @@ def _make_message(topic: str, number: int, *, asks: bool) -> Message:
 
 def _was_judged(verdict: bytes) -> bool:
     outputs = orjson.loads(verdict)["model_outputs"]
-    return any(one["gate"] == Grader.name and one["status"] == "answered" for one in outputs)
+    return any(output["gate"] == Grader.name and output["status"] == "answered" for output in outputs)
 
 
 async def measure_judging(bench: Bench) -> list[Measurement]:
@@ -131,10 +132,10 @@ async def measure_judging(bench: Bench) -> list[Measurement]:
         asked.append(await worker_rate(bench.round("judged"), count, asks=True))
         beside.append(await actions_beside_judged(bench.round("beside"), number))
     of_bound = [b.rate / min(compute_bound(), a.rate) for a, b in zip(own, asked, strict=True)]
-    shares = [one.judged for one in asked] + [share for _, share in beside]
+    shares = [rate.judged for rate in asked] + [share for _, share in beside]
     return [
-        report("worker, the same actions, no model", [one.rate for one in own], "events/s", "yardstick"),
-        report("worker, a model of 300 ms", [one.rate for one in asked], "events/s", "see the ratio"),
+        report("worker, the same actions, no model", [rate.rate for rate in own], "events/s", "yardstick"),
+        report("worker, a model of 300 ms", [rate.rate for rate in asked], "events/s", "see the ratio"),
         require_at_least("rate / min(32 / .3 s, the worker's own)", of_bound, OF_BOUND),
         require_at_least("actions judged by the model", shares, 1, "share"),
         *compare_beside([one for one, _ in beside], f"others at {RATE}/s", "judged", UNDISTURBED),

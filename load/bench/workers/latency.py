@@ -98,12 +98,12 @@ class Probe:
         pending: list[Any] = []
         try:
             start = time.perf_counter()
-            for number, one in enumerate(messages):
+            for number, message in enumerate(messages):
                 if (wait := start + number / rate - time.perf_counter()) > 0:
                     await asyncio.sleep(wait)
-                if one.topic == self._inputs:
-                    self._sent.setdefault(one.key, []).extend([time.perf_counter()] * one.outputs)
-                pending.append(await producer.send(one.topic, one.value, key=one.key))
+                if message.topic == self._inputs:
+                    self._sent.setdefault(message.key, []).extend([time.perf_counter()] * message.outputs)
+                pending.append(await producer.send(message.topic, message.value, key=message.key))
             await asyncio.gather(*pending)
         finally:
             await producer.stop()
@@ -148,14 +148,22 @@ async def measure_by_turns(
 
 def compare_beside(every: Sequence[Beside], who: str, more: str, most: float) -> list[Measurement]:
     """The p99 beside others that cost more against the one beside others that cost little."""
-    ratios = [one.more.p99 / one.little.p99 for one in every]
+    ratios = [beside.more.p99 / beside.little.p99 for beside in every]
     return [
-        report(f"{who}, p50, none {more}", [one.little.p50 for one in every], "ms", "yardstick"),
-        report(f"{who}, p50, one in {ONE_IN} beside them {more}", [one.more.p50 for one in every], "ms"),
-        report(f"{who}, p99, none {more}", [one.little.p99 for one in every], "ms", "yardstick"),
-        report(f"{who}, p99, one in {ONE_IN} beside them {more}", [one.more.p99 for one in every], "ms"),
+        report(f"{who}, p50, none {more}", [beside.little.p50 for beside in every], "ms", "yardstick"),
+        report(
+            f"{who}, p50, one in {ONE_IN} beside them {more}", [beside.more.p50 for beside in every], "ms"
+        ),
+        report(f"{who}, p99, none {more}", [beside.little.p99 for beside in every], "ms", "yardstick"),
+        report(
+            f"{who}, p99, one in {ONE_IN} beside them {more}", [beside.more.p99 for beside in every], "ms"
+        ),
         require_at_most(f"{who}, p99, beside {more} ones / without", ratios, most),
-        none("missing verdicts", [float(one.little.missing + one.more.missing) for one in every], "actions"),
+        none(
+            "missing verdicts",
+            [float(beside.little.missing + beside.more.missing) for beside in every],
+            "actions",
+        ),
     ]
 
 
@@ -181,10 +189,10 @@ async def bare_latencies(round_: Round, sizes: Sizes, seed: int) -> dict[int, La
 async def _measure(round_: Round, outputs: str, seed: int) -> dict[int, Latency]:
     inputs = round_.topic(ACTIONS)
     found = {}
-    for place, rate in enumerate(RATES):
+    for index, rate in enumerate(RATES):
         probe = Probe(round_.bootstrap, inputs, outputs)
-        events = action_events.events(rate * SECONDS, SESSIONS, seed * len(RATES) + place)
-        await probe.run(rate, [Message(inputs, *one) for one in events])
+        events = action_events.events(rate * SECONDS, SESSIONS, seed * len(RATES) + index)
+        await probe.run(rate, [Message(inputs, *event) for event in events])
         found[rate] = probe.result(WARM_UP_S)
     return found
 

@@ -49,8 +49,8 @@ async def rates(round_: Round, count: int, seed: int) -> LikenedRates:
             await bench_env.wait_until_written(round_.bootstrap, outputs, count * lot)
             while len(verdicts) < count * lot:  # a transaction's end is in the log too
                 verdicts = await bench_env.read_committed(round_.bootstrap, outputs)
-    compared = sum(_is_compared(orjson.loads(one.value)) for one in verdicts)
-    times = sorted(one.timestamp for one in verdicts)
+    compared = sum(_is_compared(orjson.loads(verdict.value)) for verdict in verdicts)
+    times = sorted(verdict.timestamp for verdict in verdicts)
     return LikenedRates(_rate(times[:count]), _rate(times[count:]), compared / len(verdicts))
 
 
@@ -82,7 +82,7 @@ async def bystanders(round_: Round, seed: int) -> tuple[Beside, float]:
         orjson.loads(one.value)
         for one in await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
     ]
-    others = [one for one in verdicts if one["agent_id"] == LIKENED]
+    others = [verdict for verdict in verdicts if verdict["agent_id"] == LIKENED]
     return beside, sum(map(_is_compared, others)) / len(others)
 
 
@@ -99,7 +99,7 @@ def _mix(inputs: str, seed: int, *, compared: bool) -> Iterator[Message]:
 
 def _is_compared(verdict: dict[str, Any]) -> bool:
     details = [one["detail"] for one in verdict["gateResults"] if one["gate"] == "similarity"]
-    return any("probability" in one for one in details)
+    return any("probability" in detail for detail in details)
 
 
 def _rate(times_ms: list[int]) -> float:

@@ -104,7 +104,7 @@ def _report_cores(who: str, uses: list[Use]) -> list[Measurement]:
 def _list_workers(pid: int) -> list[int]:
     """The workers of a supervisor, or the one worker itself."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return [int(one) for one in children if b"worker" in _read_command(int(one))] or [pid]
+    return [int(child) for child in children if b"worker" in _read_command(int(child))] or [pid]
 
 
 def _read_command(pid: int) -> bytes:
@@ -116,9 +116,9 @@ def _read_command(pid: int) -> bytes:
 
 def _list_brokers(work: Path) -> list[int]:
     """The brokers whose files lie under this folder."""
-    running = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
+    running = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     commands = {pid: _read_command(pid) for pid in running}
-    return [pid for pid, one in commands.items() if BROKER in one and os.fsencode(work) in one]
+    return [pid for pid, command in commands.items() if BROKER in command and os.fsencode(work) in command]
 
 
 def _read_use(workers: list[int], brokers: list[int]) -> tuple[float, float, float, float]:

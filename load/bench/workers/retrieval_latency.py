@@ -50,7 +50,7 @@ async def bare_latency(round_: Round, sizes: Sizes, seed: int) -> Latency:
 
 async def sizes_of(round_: Round, count: int = 1_000) -> Sizes:
     """What the worker writes for an item: the decision, its headers, and a session's state."""
-    messages = [(one.key, one.value) for one in _messages(round_, 1, 9)][:count]
+    messages = [(message.key, message.value) for message in _messages(round_, 1, 9)][:count]
     await round_.create_topics()
     await bench_env.publish(round_.bootstrap, round_.topic(RETRIEVALS), messages)
     with bench_env.worker(round_) as child:
@@ -69,15 +69,17 @@ async def sizes_of(round_: Round, count: int = 1_000) -> Sizes:
 async def items_with_server(round_: Round, seed: int, *, stalling: bool) -> tuple[Latency, int]:
     """Requests of which a tenth lead to a server that takes every connection and says nothing, or of which
     none leads anywhere but to what is recorded. And how many connections the server held."""
-    async with _server() as held:
-        messages = list(_messages(round_, 1, seed, f"http://{STALLING}:{held.port}" if stalling else ""))
+    async with _server() as connections:
+        messages = list(
+            _messages(round_, 1, seed, f"http://{STALLING}:{connections.port}" if stalling else "")
+        )
         asking = {
             "SLUICE_PROVENANCE__ALLOWED_HOSTS": json.dumps([STALLING]),
-            "SLUICE_PROVENANCE__ALLOWED_PORTS": json.dumps([held.port]),
+            "SLUICE_PROVENANCE__ALLOWED_PORTS": json.dumps([connections.port]),
             "SLUICE_PROVENANCE__ALLOW_LOOPBACK": "true",
             "SLUICE_PROVENANCE__PINNED": json.dumps({STALLING: "127.0.0.1"}),
         }
-        return await _measure(round_, 1, messages, **asking), held.connections
+        return await _measure(round_, 1, messages, **asking), connections.connections
 
 
 class _OpenConnections:
@@ -107,14 +109,14 @@ class _OpenConnections:
 
 @asynccontextmanager
 async def _server() -> AsyncIterator[_OpenConnections]:
-    held = _OpenConnections()
-    server = await asyncio.start_server(held.hold, "127.0.0.1", 0)
-    held.port = server.sockets[0].getsockname()[1]
+    connections = _OpenConnections()
+    server = await asyncio.start_server(connections.hold, "127.0.0.1", 0)
+    connections.port = server.sockets[0].getsockname()[1]
     try:
-        yield held
+        yield connections
     finally:
         server.close()
-        await held.end()
+        await connections.end()
 
 
 async def _measure(round_: Round, size: int, messages: list[Message], **more: str) -> Latency:
@@ -152,9 +154,9 @@ async def latencies(bench: Bench) -> list[Measurement]:
         for size in SIZES:
             round_ = bench.round("items")
             found[size].append(await worker_latency(round_, size, number))
-    bare_p99 = [one.p99 for one in bares]
+    bare_p99 = [bare.p99 for bare in bares]
     measurements = [
-        report(f"bare loop p50 at {RATE}/s, 10 ms linger", [one.p50 for one in bares], "ms", "yardstick"),
+        report(f"bare loop p50 at {RATE}/s, 10 ms linger", [bare.p50 for bare in bares], "ms", "yardstick"),
         report(f"bare loop p99 at {RATE}/s, 10 ms linger", bare_p99, "ms", "yardstick"),
     ]
     for size, own in found.items():
@@ -163,12 +165,12 @@ async def latencies(bench: Bench) -> list[Measurement]:
 
 
 def _compare(name: str, own: Sequence[Latency], bare_p99: Sequence[float]) -> list[Measurement]:
-    ratios = [one.p99 / bare for one, bare in zip(own, bare_p99, strict=True)]
+    ratios = [latency.p99 / bare for latency, bare in zip(own, bare_p99, strict=True)]
     return [
-        report(f"worker p50, {name}", [one.p50 for one in own], "ms"),
-        report(f"worker p99, {name}", [one.p99 for one in own], "ms", "see the ratio"),
+        report(f"worker p50, {name}", [latency.p50 for latency in own], "ms"),
+        report(f"worker p99, {name}", [latency.p99 for latency in own], "ms", "see the ratio"),
         require_at_most(f"worker p99 / bare loop p99, {name}", ratios, TIMES),
-        none(f"missing decisions, {name}", [float(one.missing) for one in own], "items"),
+        none(f"missing decisions, {name}", [float(latency.missing) for latency in own], "items"),
     ]
 
 
@@ -181,11 +183,11 @@ async def measure_unhindered(bench: Bench) -> list[Measurement]:
         round_ = bench.round("stalling")
         stalled.append(await items_with_server(round_, number, stalling=True))
     ratios = [b.p99 / a.p99 for (a, _), (b, _) in zip(alone, stalled, strict=True)]
-    every = [one for one, _ in (*alone, *stalled)]
+    every = [latency for latency, _ in (*alone, *stalled)]
     return [
-        report("items p99, nothing to resolve", [one.p99 for one, _ in alone], "ms", "yardstick"),
-        report("items p99, a server that stalls", [one.p99 for one, _ in stalled], "ms"),
+        report("items p99, nothing to resolve", [latency.p99 for latency, _ in alone], "ms", "yardstick"),
+        report("items p99, a server that stalls", [latency.p99 for latency, _ in stalled], "ms"),
         report("connections that it held", [float(held) for _, held in stalled], "connections"),
         require_at_most("items p99, stalling server / nothing to resolve", ratios, UNDISTURBED),
-        none("missing decisions", [float(one.missing) for one in every], "items"),
+        none("missing decisions", [float(latency.missing) for latency in every], "items"),
     ]

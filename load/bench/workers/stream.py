@@ -73,14 +73,14 @@ async def likenesses(bench: Bench) -> list[Measurement]:
     plain = [await likened.plain_rate(bench.round("plain"), count, number) for number in rounds]
     return [
         report("worker, no action compared", plain, "events/s", "yardstick"),
-        report("worker, fresh texts compared", [one.fresh for one in every], "events/s"),
-        report("worker, repeated texts compared", [one.repeated for one in every], "events/s"),
+        report("worker, fresh texts compared", [rates.fresh for rates in every], "events/s"),
+        report("worker, repeated texts compared", [rates.repeated for rates in every], "events/s"),
         report(
             "repeated texts compared / none compared",
-            [one.repeated / other for one, other in zip(every, plain, strict=True)],
+            [rates.repeated / other for rates, other in zip(every, plain, strict=True)],
             "ratio",
         ),
-        report("share of actions that were compared", [one.compared for one in every], "share"),
+        report("share of actions that were compared", [rates.compared for rates in every], "share"),
     ]
 
 
@@ -89,7 +89,7 @@ async def measure_unlikened(bench: Bench) -> list[Measurement]:
     every = [await likened.bystanders(bench.round("unlikened"), number) for number in bench.rounds]
     who = f"others at {bystanders.RATE}/s"
     return [
-        *latency.compare_beside([one for one, _ in every], who, "compared", UNDISTURBED),
+        *latency.compare_beside([beside for beside, _ in every], who, "compared", UNDISTURBED),
         report("share of those beside them that were compared", [share for _, share in every], "share"),
     ]
 
@@ -123,20 +123,20 @@ async def latencies(bench: Bench) -> list[Measurement]:
     for number in bench.rounds:
         workers.append(await latency.worker_latencies(bench.round("latency"), number))
         bares.append(await latency.bare_latencies(bench.round("latency"), sizes, number))
-    return [one for rate in latency.RATES for one in _latency_at(rate, workers, bares)]
+    return [measurement for rate in latency.RATES for measurement in _latency_at(rate, workers, bares)]
 
 
 def _latency_at(
     rate: int, workers: Sequence[Mapping[int, Latency]], bares: Sequence[Mapping[int, Latency]]
 ) -> list[Measurement]:
-    ours, bare = [one[rate] for one in workers], [one[rate] for one in bares]
+    ours, bare = [worker[rate] for worker in workers], [one[rate] for one in bares]
     p50s = [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)]
     p99s = [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)]
     return [
         report(f"bare loop p50 at {rate}/s, 10 ms linger", [one.p50 for one in bare], "ms", "yardstick"),
         report(f"bare loop p99 at {rate}/s, 10 ms linger", [one.p99 for one in bare], "ms", "yardstick"),
-        report(f"worker p50 at {rate}/s", [one.p50 for one in ours], "ms", "see the ratio"),
-        report(f"worker p99 at {rate}/s", [one.p99 for one in ours], "ms", "see the ratio"),
+        report(f"worker p50 at {rate}/s", [measured.p50 for measured in ours], "ms", "see the ratio"),
+        report(f"worker p99 at {rate}/s", [measured.p99 for measured in ours], "ms", "see the ratio"),
         report(f"worker p50 / bare loop p50 at {rate}/s", p50s, "", "see p99"),
         require_at_most(f"worker p99 / bare loop p99 at {rate}/s", p99s, 3),
         none(f"missing outputs at {rate}/s", [float(one.missing) for one in (*ours, *bare)], "events"),
@@ -153,14 +153,26 @@ async def measure_undisturbed(bench: Bench) -> list[Measurement]:
     every = (*without, *asking)
     rate = f"{bystanders.RATE}/s, 5 % writes"
     return [
-        report(f"actions p50 at {rate}, no encoder", [one.actions.p50 for one in without], "ms", "yardstick"),
-        report(f"actions p99 at {rate}, no encoder", [one.actions.p99 for one in without], "ms", "yardstick"),
-        report(f"actions p50 at {rate}, encoder", [one.actions.p50 for one in asking], "ms"),
-        report(f"actions p99 at {rate}, encoder", [one.actions.p99 for one in asking], "ms"),
+        report(
+            f"actions p50 at {rate}, no encoder",
+            [figures.actions.p50 for figures in without],
+            "ms",
+            "yardstick",
+        ),
+        report(
+            f"actions p99 at {rate}, no encoder",
+            [figures.actions.p99 for figures in without],
+            "ms",
+            "yardstick",
+        ),
+        report(f"actions p50 at {rate}, encoder", [figures.actions.p50 for figures in asking], "ms"),
+        report(f"actions p99 at {rate}, encoder", [figures.actions.p99 for figures in asking], "ms"),
         require_at_most("actions p99, encoder / no encoder", ratios, UNDISTURBED),
-        require_at_least("writes measured by the encoder", [one.measured for one in asking], 0.9, "share"),
-        require_at_least("writes decided", [one.decided for one in every], 1, "share"),
-        none("missing verdicts", [float(one.actions.missing) for one in every], "actions"),
+        require_at_least(
+            "writes measured by the encoder", [figures.measured for figures in asking], 0.9, "share"
+        ),
+        require_at_least("writes decided", [figures.decided for figures in every], 1, "share"),
+        none("missing verdicts", [float(figures.actions.missing) for figures in every], "actions"),
     ]
 
 
@@ -169,9 +181,9 @@ async def large(bench: Bench) -> list[Measurement]:
     every = [
         await bystanders.actions_with_large_session(bench.round("large"), number) for number in bench.rounds
     ]
-    found = [one for one, _ in every]
-    ratios = [one.more.p50 / one.little.p50 for one in found]
-    missing = [float(one.little.missing + one.more.missing) for one in found]
+    pairs = [beside for beside, _ in every]
+    ratios = [beside.more.p50 / beside.little.p50 for beside in pairs]
+    missing = [float(beside.little.missing + beside.more.missing) for beside in pairs]
     rate = f"{bystanders.BYSTANDER_RATE}/s"
     return [
         report(
@@ -179,10 +191,14 @@ async def large(bench: Bench) -> list[Measurement]:
             [float(size) for _, size in every],
             "bytes",
         ),
-        report(f"others' p50 at {rate}, a small one", [one.little.p50 for one in found], "ms", "yardstick"),
-        report(f"others' p50 at {rate}, a large one", [one.more.p50 for one in found], "ms"),
-        report(f"others' p99 at {rate}, a small one", [one.little.p99 for one in found], "ms", "yardstick"),
-        report(f"others' p99 at {rate}, a large one", [one.more.p99 for one in found], "ms"),
+        report(
+            f"others' p50 at {rate}, a small one", [beside.little.p50 for beside in pairs], "ms", "yardstick"
+        ),
+        report(f"others' p50 at {rate}, a large one", [beside.more.p50 for beside in pairs], "ms"),
+        report(
+            f"others' p99 at {rate}, a small one", [beside.little.p99 for beside in pairs], "ms", "yardstick"
+        ),
+        report(f"others' p99 at {rate}, a large one", [beside.more.p99 for beside in pairs], "ms"),
         require_at_most("others' p50, large / small", ratios, LARGE_SESSION_RATIO),
         none("missing verdicts", missing, "actions"),
     ]
@@ -250,8 +266,8 @@ async def clients(bench: Bench) -> list[Measurement]:
     return [
         report(f"bare produce, loop, consume p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
         report(f"bare produce, loop, consume p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
-        report(f"client, propose to verdict p50 {at}", [one.p50 for one in ours], "ms"),
-        report(f"client, propose to verdict p99 {at}", [one.p99 for one in ours], "ms"),
+        report(f"client, propose to verdict p50 {at}", [measured.p50 for measured in ours], "ms"),
+        report(f"client, propose to verdict p99 {at}", [measured.p99 for measured in ours], "ms"),
         require_at_most(
             f"client p50 / bare p50 {at}", [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)], 1.5
         ),
@@ -281,8 +297,8 @@ async def gateways(bench: Bench) -> list[Measurement]:
     return [
         report(f"route, bare loop behind it, p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
         report(f"route, bare loop behind it, p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
-        report(f"route, worker behind it, p50 {at}", [one.p50 for one in ours], "ms"),
-        report(f"route, worker behind it, p99 {at}", [one.p99 for one in ours], "ms"),
+        report(f"route, worker behind it, p50 {at}", [measured.p50 for measured in ours], "ms"),
+        report(f"route, worker behind it, p99 {at}", [measured.p99 for measured in ours], "ms"),
         require_at_most(f"route p50, worker / loop {at}", p50s, 1.5),
         require_at_most(f"route p99, worker / loop {at}", p99s, 3),
         require_at_most(f"a gateway with {count} long polls", polling, 300, "MiB"),
