@@ -38,10 +38,12 @@ def prepare() -> None:
         import_module(module)
 
 
-def start_command(words: Sequence[str], environment: Mapping[str, str], log: Path) -> ForkedProcess:
-    """`sluice` with these words; its output is added to the log."""
+def start_command(
+    words: Sequence[str], environment: Mapping[str, str], log: Path, module: str = __name__
+) -> ForkedProcess:
+    """`sluice` with these words; its output is added to the log. `module`: whose `main` it is."""
     with log.open("ab") as file:
-        return ForkedProcess(__name__, words, environment, file.fileno())
+        return ForkedProcess(module, words, environment, file.fileno())
 
 
 class CommandProcess:

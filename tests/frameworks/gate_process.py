@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import sys
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ def make_installation(servers: str, folder: Path) -> TestInstallation:
 
     `read_slowly` is decided when the slow port answers (`withhold`)."""
     stages = (*neutral_policy.STAGES[:-1], "rules", neutral_policy.STAGES[-1])
-    made = installation_on(servers, folder, f"frameworks-{os.getpid()}", stages)
+    made = installation_on(servers, folder, f"frameworks-{uuid.uuid4().hex[:8]}", stages)
     own = {"id": BUNDLE, "escalation_ttl_ms": WAIT_MS, "rules": [FORBIDDEN]}
     agent = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": BUNDLE}
     entries = [
@@ -69,10 +70,10 @@ def make_installation(servers: str, folder: Path) -> TestInstallation:
 
 
 class GateCommands:
-    """What the commands do; `worker` None: none runs."""
+    """What the commands do. `broker` None: another's, which is not restarted."""
 
-    def __init__(self, installation: TestInstallation, broker: Broker) -> None:
-        self._installation = installation
+    def __init__(self, installation: TestInstallation, broker: Broker | None = None) -> None:
+        self.installation = installation
         self._broker = broker
         self._started = 0
         self._answered: set[str] = set()
@@ -80,7 +81,7 @@ class GateCommands:
 
     def describe(self) -> dict[str, Any]:
         """What a client needs."""
-        made = self._installation
+        made = self.installation
         proved = {"content_class": "price", "confidence_score": 0.99}
         proved |= {"provenance_uri": quality_policy.RECORDED_URI}
         proved |= {"provenance_hash": quality_policy.RECORDED_HASH}
@@ -108,6 +109,7 @@ class GateCommands:
 
     def restart(self) -> None:
         """The worker and the broker."""
+        assert self._broker is not None
         self.stop()
         self._broker.stop()
         self._broker.start()
@@ -127,19 +129,19 @@ class GateCommands:
         opened = [one for one in every if one["schema"] == "sluice/escalation_opened/v1"]
         waiting = [one for one in opened if one["escalation_id"] not in self._answered]
         decision = "approve" if approve else "deny"
-        audience = self._installation.audience
+        audience = self.installation.audience
         signed = [answer_signed_by(KEY, one, APPROVER, decision, audience=audience) for one in waiting]
-        publish(self._installation, signed, REVIEWS)
+        publish(self.installation, signed, REVIEWS)
         self._answered.update(one["escalation_id"] for one in waiting)
         return len(waiting)
 
     def read(self, topic: str) -> list[dict[str, Any]]:
         """All records of a topic."""
-        return [json.loads(one.value or b"null") for one in read_stored(self._installation, topic)]
+        return [json.loads(one.value or b"null") for one in read_stored(self.installation, topic)]
 
     def _begin(self) -> WorkerProcess:
         self._started += 1
-        worker = WorkerProcess(self._installation, f"worker-{self._started}", 0.0)
+        worker = WorkerProcess(self.installation, f"worker-{self._started}", 0.0)
         wait_until(lambda: bool(worker.partitions()), worker)
         return worker
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sluice.client import AsyncGateClient
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Agent = Callable[[AsyncGateClient, "PlannedCall"], Awaitable[Any]]
 
+Client = TypeVar("Client")
 ACTIONS, VERDICTS, OUTCOMES = "gate.actions.proposed", "gate.verdicts", "gate.outcomes"
 PATIENT_S, HASTY_S = 60.0, 2.5
 """How long a decision may take where the gate is there, and where it is slow or away."""
@@ -41,6 +42,13 @@ COUNTS = {
 RUN, NOT_RUN = ("allowed", "approved", "slow"), ("denied", "refused", "too_slow", "away", "cancelled")
 """Kinds whose tools must all run, and those of which none may. A call during which the worker is killed may
 end either way."""
+
+
+class CommandedGate(Protocol):
+    """A gate that is told what to do: a name and arguments of tests/frameworks/gate_process.py."""
+
+    def do(self, name: str, **arguments: Any) -> Any:
+        """Have it done, and return what it answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +117,31 @@ def plan_calls() -> dict[str, list[PlannedCall]]:
 
 
 async def run_calls(gate: RemoteGate, agent: Agent, folder: Path) -> dict[int, Any]:
+    """Make the 200 calls behind clients of this gate, as `make_calls`."""
+    patient = AsyncGateClient(gate.servers, gate.agent, gate.make_options(folder / "patient.db", PATIENT_S))
+    hasty = AsyncGateClient(gate.servers, gate.agent, gate.make_options(folder / "hasty.db", HASTY_S))
+    async with patient, hasty:
+        return await make_calls(gate, agent, patient, hasty)
+
+
+async def make_calls(
+    gate: CommandedGate,
+    agent: Callable[[Client, PlannedCall], Awaitable[Any]],
+    patient: Client,
+    hasty: Client,
+) -> dict[int, Any]:
     """Make the 200 calls; what each returned, or the error with which it ended, by number.
 
     `agent` runs the framework's agent, behind the client that it gets, with a model that makes the call, to
-    the end: where an escalation parks, it resumes until there is an answer."""
+    the end: where an escalation parks, it resumes until there is an answer. `patient` and `hasty` wait
+    PATIENT_S and HASTY_S for a decision."""
     planned = plan_calls()
     ended: dict[int, Any] = {}
-    patient = AsyncGateClient(gate.servers, gate.agent, gate.make_options(folder / "patient.db", PATIENT_S))
-    hasty = AsyncGateClient(gate.servers, gate.agent, gate.make_options(folder / "hasty.db", HASTY_S))
 
     async def do(name: str, **arguments: Any) -> Any:
         return await asyncio.to_thread(gate.do, name, **arguments)
 
-    def begin(client: AsyncGateClient, kind: str) -> list[asyncio.Task[Any]]:
+    def begin(client: Client, kind: str) -> list[asyncio.Task[Any]]:
         free = asyncio.Semaphore(AT_ONCE)
 
         async def make(call: PlannedCall) -> Any:
@@ -134,40 +154,39 @@ async def run_calls(gate: RemoteGate, agent: Agent, folder: Path) -> dict[int, A
         found = await asyncio.gather(*tasks, return_exceptions=True)
         ended.update(zip((call.number for call in planned[kind]), found, strict=True))
 
-    async with patient, hasty:
-        for kind in ("allowed", "denied"):
-            await end(kind, begin(patient, kind))
-        for kind in ("approved", "refused"):
-            tasks = begin(patient, kind)
-            while not all(task.done() for task in tasks):
-                await do("answer_escalations", approve=kind == "approved")
-                await asyncio.wait(tasks, timeout=LOOK_S)
-            await end(kind, tasks)
-        await do("withhold")
-        tasks = begin(patient, "slow")
-        await asyncio.sleep(1)
-        await do("release")
-        await end("slow", tasks)
-        await do("withhold")
-        await end("too_slow", begin(hasty, "too_slow"))
-        tasks = begin(patient, "cancelled")
-        await asyncio.sleep(1)
-        for task in tasks:
-            task.cancel()
-        await end("cancelled", tasks)
-        tasks = begin(patient, "killed")
-        await asyncio.sleep(1)
-        await do("kill")
-        await do("release")
-        await do("start")
-        await end("killed", tasks)
-        await do("stop")
-        await end("away", begin(hasty, "away"))
-        await do("start")
+    for kind in ("allowed", "denied"):
+        await end(kind, begin(patient, kind))
+    for kind in ("approved", "refused"):
+        tasks = begin(patient, kind)
+        while not all(task.done() for task in tasks):
+            await do("answer_escalations", approve=kind == "approved")
+            await asyncio.wait(tasks, timeout=LOOK_S)
+        await end(kind, tasks)
+    await do("withhold")
+    tasks = begin(patient, "slow")
+    await asyncio.sleep(1)
+    await do("release")
+    await end("slow", tasks)
+    await do("withhold")
+    await end("too_slow", begin(hasty, "too_slow"))
+    tasks = begin(patient, "cancelled")
+    await asyncio.sleep(1)
+    for task in tasks:
+        task.cancel()
+    await end("cancelled", tasks)
+    tasks = begin(patient, "killed")
+    await asyncio.sleep(1)
+    await do("kill")
+    await do("release")
+    await do("start")
+    await end("killed", tasks)
+    await do("stop")
+    await end("away", begin(hasty, "away"))
+    await do("start")
     return ended
 
 
-def recount(gate: RemoteGate, tools: RecordedTools) -> Counter[str]:
+def recount(gate: CommandedGate, tools: RecordedTools) -> Counter[str]:
     """How many calls ran of each kind, once nothing is wrong: no tool ran that was not allowed, none twice,
     each with exactly what was judged, and everything ran that should."""
     kinds = {call.number: call.kind for calls in plan_calls().values() for call in calls}
@@ -183,7 +202,7 @@ def recount(gate: RemoteGate, tools: RecordedTools) -> Counter[str]:
     return counts
 
 
-def list_allowed(gate: RemoteGate) -> set[tuple[str, str]]:
+def list_allowed(gate: CommandedGate) -> set[tuple[str, str]]:
     """Tool and parameters of every action that a verdict, a first or a resolved one, allows."""
     verdicts: Iterable[dict[str, Any]] = gate.do("read", topic=VERDICTS)
     allowed = {(one["session_id"], one["action_id"]) for one in verdicts if one["verdict"] == "allowed"}

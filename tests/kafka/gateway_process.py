@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from load.installations import neutral_policy
+from load.installations import command_process, neutral_policy
 from load.installations.command_process import start_command
 from sluice.gateway.http.api_keys import ApiKeyFile, make_key, read_keys, write_keys
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
@@ -101,11 +102,21 @@ def redis_keys(installation: TestInstallation) -> Path:
     return path
 
 
-def start(installation: TestInstallation, name: str, **settings: Any) -> Gateway:
-    """A gateway that is ready; all of an installation have the same keys. `settings`: of its group."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def find_port() -> int:
+    """A free port that the system gives no connection of another process until the gateway listens."""
+    while True:
+        port = secrets.randbelow(10_000) + 20_000
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+
+
+def start(
+    installation: TestInstallation, name: str, module: str = command_process.__name__, **settings: Any
+) -> Gateway:
+    """A gateway that is ready; all of an installation have the same keys. `module`: whose `main` it runs;
+    `settings`: of its group."""
+    port = find_port()
     keys, log = installation.folder / "api_keys.json", installation.folder / f"{name}.log"
     own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
     given = {"port": port, "api_keys": keys, "requests_per_s": 10_000, "burst": 10_000, **settings}
@@ -116,7 +127,7 @@ def start(installation: TestInstallation, name: str, **settings: Any) -> Gateway
     environment["SLUICE_GATEWAY__API_KEYS"] = str(keys)
     if "redis_url" in settings:
         environment["SLUICE_REDIS__KEY_FILE"] = str(redis_keys(installation))
-    process = start_command(["gateway"], {**own, **installation.settings, **environment}, log)
+    process = start_command(["gateway"], {**own, **installation.settings, **environment}, log, module)
     gateway = Gateway(f"http://127.0.0.1:{port}", keys, process, log)
     _await_ready(gateway)
     return gateway

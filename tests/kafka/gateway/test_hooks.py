@@ -16,6 +16,7 @@ import pytest
 
 from load.installations import neutral_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.cli.policy.key_files import make_private_key
 from sluice_topics.catalog import ACTIONS, SESSION_EVENTS
 from tests.kafka.gateway.test_gateway_reviews import open_escalation, sign
 from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, run_gateway
@@ -23,6 +24,7 @@ from tests.kafka.installation import read_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import httpx2
 
@@ -274,6 +276,46 @@ def test_the_command_answers_for_the_gateway(gateway: Gateway, client: httpx2.Cl
     after = {**said, "hook_event_name": "PostToolUse", "tool_response": "x" * 2_000_000}
     done = call(gateway, json.dumps(after).encode(), "--dialect=claude-code", SLUICE_API_KEY=key)
     assert (done.returncode, done.stdout.strip()) == (0, b"{}")
+
+
+def test_a_prompt_is_the_task_of_the_calls_after_it(
+    kafka: str, installation: TestInstallation, gateway: Gateway, client: httpx2.Client, tmp_path: Path
+) -> None:
+    key, file = make_private_key(tmp_path / "desk.pem"), tmp_path / "desk.json"
+    common, tools = {"tenant_id": neutral_policy.TENANT}, [{"tool": neutral_policy.READ_TOOL}]
+    desk = {**common, "keys": [{"public_key": key.public.text}], "agents": [neutral_policy.AGENT]}
+    entries = {
+        ("issuer", "desk"): {**desk, "tasks": ["coding"]},
+        ("task", "coding"): {**common, "task": "What the person says", "tools": tools},
+    }
+    made = [{"kind": kind, "id": one, "revision": 1, "spec": spec} for (kind, one), spec in entries.items()]
+    asyncio.run(publish_policy(kafka, installation.prefix, installation.trust.sign_entries(made)))
+    audience = installation.audience
+    said = {"issuer": "desk", "key": str(tmp_path / "desk.pem"), "task": "coding"}
+    said |= {"agent": neutral_policy.AGENT, "topic_prefix": audience.topic_prefix}
+    file.write_text(json.dumps({**said, "installation": audience.installation}))
+    session, own = new_session(), {"SLUICE_API_KEY": client.headers["X-Mnemom-Api-Key"]}
+    opened = {"session_id": session, "hook_event_name": "SessionStart", "source": "startup"}
+    prompt = {"session_id": session, "hook_event_name": "UserPromptSubmit", "prompt": "Read the orders"}
+    until = time.monotonic() + 30
+    for event_said in (opened, prompt):
+        while True:  # the worker may not have read the issuer yet
+            words = "--dialect=claude-code", f"--issuer={file}"
+            done = call(gateway, json.dumps(event_said).encode(), *words, **own)
+            if done.returncode == 0 or time.monotonic() > until:
+                break
+        assert (done.returncode, done.stdout.strip()) == (0, b"{}"), done.stderr
+        assert ask(client, event(session))[0] == "allow"
+    ledger = list_records(installation, SESSION_EVENTS, session)
+    recorded = [one for one in ledger if "mandate_event_id" in one]
+    assert [one["mandate"]["task"] for one in recorded] == ["What the person says", "Read the orders"]
+    assert all(one["mandate"]["scopes"][0]["tools"] == tools for one in recorded)
+    named = [one["mandate_digest"] for one in list_records(installation, ACTIONS, session)]
+    assert named == [one["mandate"]["digest"] for one in recorded]
+    assert b"Read the orders" not in (installation.folder / "gateway.log").read_bytes()
+    file.write_text(file.read_text().replace('"coding"', '"other"'))
+    done = call(gateway, json.dumps(prompt).encode(), *words, **own)
+    assert (done.returncode, b"unknown_task" in done.stderr) == (2, True), done.stderr
 
 
 def test_the_command_blocks_where_the_key_counts_for_nothing(gateway: Gateway) -> None:
