@@ -56,10 +56,10 @@ class Upstream:
         return CallToolResult(content=[TextContent(type="text", text="done")])
 
     def serve(self, version: str) -> Any:
-        return self.server if version == NEW else _HandshakeOnly(self.server)
+        return self.server if version == NEW else HandshakeOnly(self.server)
 
 
-class _HandshakeOnly:
+class HandshakeOnly:
     """A transport to a server that has never heard of 2026-07-28."""
 
     def __init__(self, server: Server[Any]) -> None:
@@ -102,7 +102,7 @@ async def behind_proxy(
     async with proxy.stand() as server, anyio.create_task_group() as tasks:
         reached: Any = server
         if version == OLD:
-            reached = _HandshakeOnly(server)
+            reached = HandshakeOnly(server)
         async with Client(reached, cache=None, **client) as agent:
             assert agent.protocol_version == version
             yield agent

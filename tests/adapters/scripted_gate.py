@@ -16,6 +16,7 @@ class ScriptedGate:
     def __init__(self, **verdicts: str) -> None:
         self.verdicts = {name.replace("__", "."): one for name, one in verdicts.items()}
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.sessions: set[str] = set()
         self.traces: list[str | None] = []
         self.finished: list[tuple[str, str | None, Any]] = []
 
@@ -23,6 +24,7 @@ class ScriptedGate:
         self, tool_name: str, parameters: dict[str, Any], *, session_id: str, action_id: str, **_: Any
     ) -> Permit:
         self.asked.append((tool_name, parameters))
+        self.sessions.add(session_id)
         self.traces.append(find_current_traceparent())
         said: Any = self.verdicts.get(tool_name, "allowed")
         if said == "away":

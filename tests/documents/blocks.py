@@ -31,6 +31,8 @@ NOT_RUN = {
         "docs/mcp.md",
         "agent = ",
     ): "a file of options; tests/adapters/test_mcp_server_requests.py reads it",
+    ("docs/mcp.md", "umask 077"): "serves until it is stopped; tests/kafka/test_mcp.py serves so",
+    ("docs/mcp.md", "[listen]"): "a file of options; tests/adapters/test_mcp_listening.py reads it",
     (
         "docs/signing-agents.md",
         "grant = ",

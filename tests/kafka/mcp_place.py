@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,7 +24,7 @@ from tests.documents.blocks import ROOT
 from tests.kafka.installation import installation_on
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
     from load.installations.installation import TestInstallation
@@ -38,14 +38,16 @@ APPROVER = SigningKey(Ed25519PrivateKey.generate())
 
 
 def make_installation(kafka: str, folder: Path, prefix: str) -> TestInstallation:
-    """An installation in which `load.refund` needs a person."""
+    """An installation in which `load.refund` needs a person, and the server `load` may ask the user."""
     installation = installation_on(kafka, folder, prefix.rstrip("."), ORDER_OF_OLD)
     refund = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
     entry = {"kind": "tool", "id": "load.refund", "revision": 1, "spec": refund}
+    asks = {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True}
+    asking = {"kind": "tool", "id": "load.elicitation/create", "revision": 1, "spec": asks}
     spec = {"public_key": APPROVER.public.text, "roles": ["approver"]}
     approver = {"kind": "approver", "id": "ann", "revision": 1, "spec": spec}
     signed = sign(PAYLOAD_TYPES[REGISTRY], json.dumps(approver).encode(), [installation.trust.root]).encode()
-    policy = [(REGISTRY, b"approver/ann@1", signed), *installation.trust.sign_entries([entry])]
+    policy = [(REGISTRY, b"approver/ann@1", signed), *installation.trust.sign_entries([entry, asking])]
     asyncio.run(publish_policy(kafka, installation.prefix, policy))
     return installation
 
@@ -90,15 +92,33 @@ class Place:
 
     @asynccontextmanager
     async def agent(
-        self, *more: Any, command: list[Any] | None = None, mode: str = "auto"
+        self, *more: Any, command: list[Any] | None = None, mode: str = "auto", **client: Any
     ) -> AsyncIterator[Client]:
         """An MCP client behind the proxy, as an agent's host has it. `mode`: "legacy" speaks the version
         before 2026-07-28."""
-        server = ["--", *SERVER, self.file] if command is None else command
-        words = [str(one) for one in (*SLUICE[1:], "mcp", *self.options, *more, *server)]
+        words = self._list_words(more, command)
         upstream = StdioServerParameters(command=SLUICE[0], args=words, env=self.environment, cwd=ROOT)
-        async with Client(upstream, cache=None, mode=mode) as client:
-            yield client
+        async with Client(upstream, cache=None, mode=mode, **client) as agent:
+            yield agent
+
+    @contextmanager
+    def listening(self, *more: Any) -> Iterator[tuple[subprocess.Popen[str], str]]:
+        """The proxy behind a port, as a process, and its address."""
+        words = [SLUICE[0], *self._list_words(("--listen", "127.0.0.1:0", *more), None)]
+        process = subprocess.Popen(
+            words, env=self.environment, cwd=ROOT, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+        )
+        try:
+            assert process.stderr is not None
+            line = next(one for one in process.stderr if "listening on" in one)
+            yield process, f"http://{line.rpartition(' ')[2].strip()}"
+        finally:
+            process.kill()
+            process.communicate()
+
+    def _list_words(self, more: Iterable[Any], command: list[Any] | None) -> list[str]:
+        server = ["--", *SERVER, self.file] if command is None else command
+        return [str(one) for one in (*SLUICE[1:], "mcp", *self.options, *more, *server)]
 
     def sluice(self, *words: Any) -> subprocess.CompletedProcess[str]:
         return self.run("mcp", *words)

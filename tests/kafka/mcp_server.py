@@ -18,7 +18,15 @@ from typing import Any
 import uvicorn
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
-from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
+from mcp_types import (
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
+    ListToolsResult,
+    TextContent,
+    Tool,
+)
 
 FILE = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
 ANNOTATIONS = {
@@ -45,11 +53,21 @@ async def list_tools(_: Any, __: Any) -> ListToolsResult:
     )
 
 
-async def call_tool(ctx: Any, params: Any) -> CallToolResult:
+def ask_for_name() -> ElicitRequest:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    return ElicitRequest(params=ElicitRequestFormParams(message="Who?", requested_schema=schema))
+
+
+async def call_tool(ctx: Any, params: Any) -> CallToolResult | InputRequiredResult:
     with FILE.with_suffix(".calls").open("a") as calls:
         calls.write(json.dumps([params.name, params.arguments]) + "\n")
     await ctx.session.report_progress(1, 2, "half of it")
     given = params.arguments or {}
+    if given.get("text") == "ask" and not params.input_responses:
+        return InputRequiredResult(input_requests={"name": ask_for_name()})
+    if given.get("text") == "ask":
+        (answer,) = params.input_responses.values()
+        return CallToolResult(content=[TextContent(type="text", text=answer.model_dump_json())])
     if given.get("text") == "die":
         os._exit(1)
     if given.get("text") == "sleep":

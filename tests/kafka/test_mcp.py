@@ -9,8 +9,11 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
-from mcp import MCPError
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
 
 from load.installations import neutral_policy, quality_policy
 from sluice.cli.demo.throwaway_trust import publish_policy
@@ -26,8 +29,6 @@ from tests.unit.cli.policy.policy_files import make
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from mcp import Client
 
     from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
@@ -327,3 +328,54 @@ async def test_with_a_public_key_only_what_the_operator_signed_is_shown(place: P
     )
     assert forged.returncode == 2
     assert "not signed with this key" in forged.stderr
+
+
+async def test_what_a_server_asks_of_the_user_stands_in_the_ledger_with_what_became_of_it(
+    place: Place, worker: WorkerProcess
+) -> None:
+    asked: list[str] = []
+
+    async def fill_in(_: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"name": "ada"})
+
+    config = place.folder / "mcp.toml"
+    config.write_text('server_requests = ["elicitation"]\n')
+    for mode in ("auto", "legacy"):
+        async with place.agent("--config", config, mode=mode, elicitation_callback=fill_in) as client:
+            answered = await client.call_tool("read", {"text": "ask"})
+        assert json.loads(text_of(answered))["content"] == {"name": "ada"}
+    assert asked == ["Who?", "Who?"]
+    proposed = await asyncio.to_thread(wait_for, place.installation, ACTIONS, place.session, 4, worker)
+    assert [one["toolName"] for one in proposed] == ["load.read", "load.elicitation/create"] * 2
+    assert proposed[1]["parameters"]["message"] == "Who?"
+    assert proposed[1]["action_id"] == f"{proposed[0]['action_id']}-request-1"
+    told = await asyncio.to_thread(wait_for, place.installation, OUTCOMES, place.session, 4, worker)
+    assert [one["action_id"] for one in told] == [proposed[place]["action_id"] for place in (1, 0, 3, 2)]
+
+
+async def test_a_proxy_behind_a_port_serves_who_has_the_token_and_ends_in_good_order(
+    place: Place, worker: WorkerProcess
+) -> None:
+    token = place.folder / "token"
+    token.write_text("t" * 32)
+    token.chmod(0o600)
+    with place.listening("--token-file", token) as (process, address):
+        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {'t' * 32}"}) as http:
+            async with Client(streamable_http_client(address, http_client=http), cache=None) as client:
+                assert text_of(await client.call_tool("read", {"text": "a"})) == "a"
+                assert (await client.call_tool("unknown", {})).is_error
+            refused = await http.post(address, json={}, headers={"authorization": "Bearer other"})
+        assert refused.status_code == 401
+        port = address.removesuffix("/mcp").rpartition(":")[2]
+        taken = place.sluice(
+            *place.options, "--listen", f"127.0.0.1:{port}", "--token-file", token, "--", *SERVER, place.file
+        )
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, 30) == 0
+    assert taken.returncode == 2
+    assert "Address already in use" in taken.stderr
+    assert "Traceback" not in taken.stderr
+    assert place.calls == [["read", {"text": "a"}]]
+    verdicts = await asyncio.to_thread(wait_for, place.installation, VERDICTS, place.session, 2, worker)
+    assert [one["verdict"] for one in verdicts] == ["allowed", "denied"]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.server import NotificationOptions, Server
@@ -26,6 +27,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp_types import ListToolsResult, TextContent, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from sluice.adapters.mcp.listening import listen
 from sluice.adapters.mcp.parking import StateRefusedError, make_boundary, park, read_state
 from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, compute_digest, name_key
 from sluice.adapters.mcp.proxy_file import Passed
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         Tool,
     )
 
+    from sluice.adapters.mcp.listening import Door
     from sluice.adapters.mcp.proxy_file import ProxyOptions
     from sluice.client import AsyncGateClient, Permit
 
@@ -76,18 +79,26 @@ _CALL_AGAIN = "Call it again with the same arguments later: then the wait goes o
 
 
 async def serve(
-    gate: AsyncGateClient, upstream: StdioServerParameters | str, pins: Pins, options: ProxyOptions
+    gate: AsyncGateClient,
+    upstream: StdioServerParameters | str,
+    pins: Pins,
+    options: ProxyOptions,
+    door: Door | None = None,
 ) -> None:
-    """Serve on standard input and output until the input ends. `upstream`: a command, or a URL.
+    """Serve on standard input and output until the input ends, or behind a door until a signal. `upstream`:
+    a command, or a URL.
 
-    Raises KafkaError if the broker is not there, PinsError, MCPError if the server does not answer, and
-    ClientError with the gate's reason if it refuses the mandate.
+    Raises KafkaError if the broker is not there, PinsError, MCPError if the server does not answer, OSError
+    if the door's address is taken, and ClientError with the gate's reason if it refuses the mandate.
     """
     proxy = Proxy(gate, upstream, pins, options)
     async with gate:
         if options.mandate is not None:
             await gate.mandate(options.mandate)
         async with proxy.stand() as server:
+            if door is not None:
+                await listen(server, door)
+                return
             ready = server.create_initialization_options(NotificationOptions(tools_changed=True))
             async with stdio_server() as (read, write):
                 await server.run(read, write, ready)
@@ -102,7 +113,7 @@ class ToolListing:
 
 
 class Proxy:
-    """One agent's session with one MCP server."""
+    """One agent's session with one MCP server; its clients all act as this agent, in this session."""
 
     def __init__(
         self,
@@ -124,7 +135,7 @@ class Proxy:
             if options.results is None
             else ResultJudge(gate, options.session_id, options.results, options.passed)
         )
-        self._downstream: Any = None
+        self._downstream: dict[str | None, Any] = {}
         self._changes = InMemorySubscriptionBus()
         self._warned: frozenset[str] = frozenset()
         self._unanswered: dict[str, str] = {}
@@ -189,7 +200,7 @@ class Proxy:
     async def list_tools(self, ctx: Any, _: PaginatedRequestParams | None) -> ListToolsResult:
         """The tools that the agent may see."""
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            self._downstream = ctx.session
+            self._remember(ctx)
         return ListToolsResult(tools=list((await self.look()).tools.values()))
 
     async def call_tool(
@@ -340,8 +351,19 @@ class Proxy:
         if not isinstance(message, ToolListChangedNotification):
             return
         await self._changes.publish(ToolsListChanged())
-        if self._downstream is not None:
-            await self._downstream.send_tool_list_changed()
+        for name, session in list(self._downstream.items()):
+            try:
+                await session.send_tool_list_changed()
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self._downstream.pop(name, None)
+
+    def _remember(self, ctx: Any) -> None:
+        """Keep the connection of a client of an older version, to tell it that the tools changed."""
+        name = None if ctx.request is None else ctx.request.headers.get("mcp-session-id")
+        self._downstream.pop(name, None)
+        self._downstream[name] = ctx.session
+        if len(self._downstream) > MOST_LISTENERS:
+            del self._downstream[next(iter(self._downstream))]
 
     async def _listen(self) -> None:
         """Ask a server of 2026-07-28 to say when its tools change; `_hear` gets what it says. Without an

@@ -53,6 +53,17 @@ class ProxyFileError(Exception):
     """The file cannot be used; the message names it and says why."""
 
 
+class Listening(StrictModel):
+    """How clients reach the proxy by HTTP. `address`: HOST:PORT. The token is in a file or in a variable of
+    the environment. `hosts`, `origins`: values of these headers that count beside the loopback's."""
+
+    address: Name | None = None
+    token_file: str | None = None
+    token_env: Name | None = None
+    hosts: list[Name] = Field(default_factory=list)
+    origins: list[Name] = Field(default_factory=list)
+
+
 class ProxyFile(StrictModel):
     """The file's fields; an option of the command overrides the file.
 
@@ -64,6 +75,7 @@ class ProxyFile(StrictModel):
     with the mandate under which all calls act. `parking_key`: the file with the key that seals the states of
     parked calls, made if it is not there; `parked_s`: how long such a call waits at most. `server_requests`:
     what the server may ask of the agent's client; `answer_s`: how long the client may take to answer.
+    `listen`: serve by Streamable HTTP.
     """
 
     agent: Name | None = None
@@ -85,6 +97,7 @@ class ProxyFile(StrictModel):
     parked_s: float = Field(default=24 * 3600.0, gt=0, le=LONGEST_PARKED_S)
     server_requests: list[Annotated[ServerRequest, Strict(False)]] = Field(default_factory=list)
     answer_s: float = Field(default=DEFAULT_ANSWER_S, gt=0, le=LONGEST_ANSWER_S)
+    listen: Listening = Field(default_factory=Listening)
 
 
 def read_proxy_file(file: Path) -> ProxyFile:

@@ -105,6 +105,12 @@ def run(  # noqa: PLR0913 - the command's options
     passed: Annotated[
         list[Passed] | None, typer.Option("--pass", help="What is then not dropped; may be repeated.")
     ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve by streamable HTTP, with a token.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="The token that clients of --listen must send.")
+    ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Give the server this variable of the environment; repeatable."),
@@ -113,8 +119,9 @@ def run(  # noqa: PLR0913 - the command's options
     """Serve MCP on standard input and output, and call a tool only if the gate allows it.
 
     A denied call is a tool error that says which gate, why and what to do.
+    With --listen it serves at http://HOST:PORT/mcp until it is stopped.
 
-    Exit codes: 0 the input ended, 2 could not do it.
+    Exit codes: 0 the input ended or stopped, 2 could not do it.
 
     Example: sluice mcp --agent my-agent --server files -- npx some-mcp-server /srv
     """
@@ -135,6 +142,7 @@ def run(  # noqa: PLR0913 - the command's options
     try:
         from mcp import StdioServerParameters  # noqa: PLC0415 - an extra
 
+        from sluice.adapters.mcp.listening import read_door  # noqa: PLC0415 - only to serve
         from sluice.adapters.mcp.proxy import serve  # noqa: PLC0415 - only to serve
     except ImportError:
         stop(_MISSING)
@@ -153,16 +161,27 @@ def run(  # noqa: PLR0913 - the command's options
         file_options.answer_s,
     )
     gate_options = _build_gate_options(settings, file_options, agent_key, verdict_key or ())
+    given, address = file_options.listen, listen or file_options.listen.address
+    try:
+        door = (
+            None
+            if address is None
+            else read_door(address, given, token_file or _resolve_file(given.token_file))
+        )
+    except ProxyFileError as error:
+        stop(str(error))
     target: Any = url
     if command:
         target = StdioServerParameters(
-            command=command[0], args=command[1:], env=_select_environment(env or file_options.env)
+            command=command[0],
+            args=command[1:],
+            env=_select_environment(env or file_options.env, given.token_env),
         )
     accepted = require_pins(pins, server, pins_key)
 
     async def serve_proxy() -> None:
         gate = AsyncGateClient(settings.kafka.connection, agent, gate_options)
-        await serve(gate, target, accepted, options)
+        await serve(gate, target, accepted, options, door)
 
     _run_or_stop(serve_proxy())
 
@@ -251,13 +270,15 @@ def _read_values_key(file: Path | None) -> bytes | None:
         stop(str(error))
 
 
-def _select_environment(names: Iterable[str]) -> dict[str, str]:
+def _select_environment(names: Iterable[str], token: str | None) -> dict[str, str]:
     """Select the server's environment: the variables that are named, and the language. The SDK adds HOME,
     LOGNAME, PATH, SHELL, TERM, USER."""
     found = {name: os.environ[name] for name in _LANGUAGE if name in os.environ}
     for name in names:
         if name.upper().startswith(_OURS):
             stop(f"--env {name}: Sluice's own settings, which may hold keys, are not given to a server")
+        if name == token:
+            stop(f"--env {name}: the token of the proxy's clients is not given to a server")
         if name not in os.environ:
             stop(f"--env {name}: it is not set")
         found[name] = os.environ[name]

@@ -1,0 +1,183 @@
+"""The proxy behind a port, by Streamable HTTP: for clients that do not start it themselves.
+
+Every request must bring the token, which stands for the one agent of the proxy; the SDK checks Host and
+Origin, so that no page in a browser reaches it by a name of its own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import stat
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import uvicorn
+from mcp.server import NotificationOptions
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import JSONResponse
+
+from sluice.adapters.mcp.proxy_file import ProxyFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from mcp.server import Server
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from sluice.adapters.mcp.proxy_file import Listening
+
+log = logging.getLogger(__name__)
+PATH = "/mcp"
+FEWEST_TOKEN_CHARACTERS = 32
+MOST_TOKEN_BYTES = 1024
+MOST_BODY_BYTES = 4 * 1024 * 1024
+MOST_SESSIONS, MOST_REQUESTS_AT_ONCE = 64, 256
+STOP_S = 5
+"""How long calls that run may take after the proxy was asked to stop; then they are cancelled."""
+_NOT_OWNERS = 0o077
+_LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the proxy listens, and who may come in. `hosts` and `origins`: values of these headers that
+    count; without a header Origin, as no browser sends it, a request may come in."""
+
+    host: str
+    port: int
+    token: str
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+
+
+def read_door(address: str, listening: Listening, token_file: Path | None) -> Door:
+    """Raises ProxyFileError if the address, the token or the names cannot be used."""
+    try:
+        parts = urlsplit(f"//{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if host is None or port is None or parts.netloc != address or "@" in address:
+        raise ProxyFileError(f"listen: {address}: give HOST:PORT, such as 127.0.0.1:8765")
+    if not _is_loopback(host) and not listening.hosts:
+        raise ProxyFileError(
+            f"listen: {address} is not of this machine alone: give the names under which clients reach it, "
+            f"`hosts`, and have a proxy with TLS in front, because the token is sent as it is"
+        )
+    token = _read_token(token_file, listening.token_env)
+    return Door(host, port, token, tuple(listening.hosts), tuple(listening.origins))
+
+
+def bind(door: Door) -> socket.socket:
+    """The socket of a door. Raises OSError."""
+    family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
+    return socket.create_server((door.host, door.port), family=family)
+
+
+async def listen(server: Server[Any], door: Door) -> None:
+    """Serve until a signal stops the process. Raises OSError if the address is taken."""
+    with bind(door) as bound, _leave_signals_to_the_server():
+        host = f"[{door.host}]" if ":" in door.host else door.host
+        log.warning("listening on %s:%s%s", host, bound.getsockname()[1], PATH)
+        await make_http_server(server, door, bound).serve(sockets=[bound])
+
+
+def make_http_server(server: Server[Any], door: Door, bound: socket.socket) -> uvicorn.Server:
+    """What serves an MCP server behind a door."""
+    telling = NotificationOptions(tools_changed=True)
+    server.create_initialization_options = partial(server.create_initialization_options, telling)
+    port = bound.getsockname()[1]
+    hosts = [f"{name}:{port}" for name in _LOOPBACK_NAMES] if _is_loopback(door.host) else []
+    application = server.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=MOST_BODY_BYTES,
+        max_sessions=MOST_SESSIONS,
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=[*hosts, *door.hosts], allowed_origins=list(door.origins)
+        ),
+    )
+    config = uvicorn.Config(
+        _TokenCheck(application, door.token),
+        lifespan="on",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MOST_REQUESTS_AT_ONCE,
+        timeout_graceful_shutdown=STOP_S,
+    )
+    return uvicorn.Server(config)
+
+
+class _TokenCheck:
+    """Lets in what brings the token, and answers everything else 401."""
+
+    def __init__(self, application: ASGIApp, token: str) -> None:
+        self._application = application
+        self._wanted = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or self._has_token(scope):
+            await self._application(scope, receive, send)
+            return
+        body = {"error": "unauthorized", "message": "Send the proxy's token: Authorization: Bearer TOKEN"}
+        headers = {"www-authenticate": "Bearer", "connection": "close"}
+        await JSONResponse(body, 401, headers)(scope, receive, send)
+
+    def _has_token(self, scope: Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(given) == 1 and compare_digest(given[0], self._wanted)
+
+
+def _read_token(file: Path | None, variable: str | None) -> str:
+    if (file is None) == (variable is None):
+        raise ProxyFileError("listen needs a token: `token_file`, or the variable's name in `token_env`")
+    place = str(file or variable)
+    if file is not None:
+        try:
+            with file.open("rb") as opened:
+                mode, read = stat.S_IMODE(os.fstat(opened.fileno()).st_mode), opened.read(MOST_TOKEN_BYTES)
+        except OSError as error:
+            raise ProxyFileError(f"cannot read {file}: {error.strerror}") from None
+        if mode & _NOT_OWNERS:
+            raise ProxyFileError(f"{file}: mode {mode:04o}, others can use it: chmod 600 {file}")
+        token = read.decode("latin-1").strip()
+    else:
+        token = os.environ.get(variable or "", "")
+    if len(token) < FEWEST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
+        raise ProxyFileError(
+            f"{place} holds no token of at least {FEWEST_TOKEN_CHARACTERS} characters: `openssl rand -hex 32`"
+        )
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextmanager
+def _leave_signals_to_the_server() -> Iterator[None]:
+    """Uvicorn takes these signals, stops, and raises them again: by then nothing more is to be done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
