@@ -42,6 +42,7 @@ class HookEvent:
     gives a call no id. `same`: what is equal in the events before and after a call without an id.
     `sub_agent`: the type of the sub-agent that calls; None: the agent itself. `starts`: the type of the
     sub-agent that the call starts. `error`: the class of the call's error, after it.
+    `where`: the folder in which it is made; empty: the event does not say.
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class HookEvent:
         "starts",
         "sub_agent",
         "tool",
+        "where",
     )
 
     def __init__(self, name: str, kind: str) -> None:
@@ -63,6 +65,7 @@ class HookEvent:
         self.kind = kind
         self.session = ""
         self.prompt: str | None = None
+        self.where = ""
         self.tool = ""
         self.arguments: Mapping[str, Any] = {}
         self.same: tuple[str, Any] = ("", None)
@@ -100,6 +103,8 @@ class Dialect:
         if event.kind != OTHER:
             event.session = read_text(document, self.session)
         if event.kind in (BEFORE, AFTER):
+            where = document.get("cwd")
+            event.where = where if isinstance(where, str) else ""
             self._read_call(document, event)
         elif event.kind == PROMPTED:
             said = document.get(PROMPT_FIELD)
@@ -267,11 +272,14 @@ class Cursor(Dialect):
 
 def _read_server(document: Mapping[str, Any]) -> str:
     """Of an MCP call: the address of its server without what may be a secret, or its command. Raises
-    HookUnreadable."""
+    HookUnreadable, also for an address in which a product may see another host: a backslash ends the host as
+    a slash does, and white space and control characters are left out."""
     address = document.get("url")
     if not isinstance(address, str) or not address:
         return read_text(document, "command")
-    scheme, _, rest = address.partition("://")
+    scheme, colon, rest = address.partition("://")
+    if not (colon and address.isprintable()) or "\\" in address or " " in address:
+        raise HookUnreadable("url", "the address of a server")
     place = rest.partition("?")[0].partition("#")[0]
     host, slash, path = place.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

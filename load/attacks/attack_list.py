@@ -38,6 +38,7 @@ from load.attacks import (
 from load.attacks.attempt import Attack
 
 _OF_GATES = known_ways.ROOT / "tests" / "unit" / "core" / "actions"
+_OF_HOOKS = known_ways.ROOT / "tests" / "unit" / "gateway"
 ATTACKS: tuple[Attack, ...] = (
     Attack(
         1,
@@ -116,6 +117,12 @@ ATTACKS: tuple[Attack, ...] = (
         "past_limits",
         "more within a window than a limit above the session says, without a person",
         partial(known_ways.run_tests, _OF_GATES / "test_limits_attacked.py"),
+    ),
+    Attack.run_test_file(
+        36,
+        "past_hooks",
+        "a coding agent's call that runs by another call's verdict or approval, or under another's name",
+        partial(known_ways.run_tests, _OF_HOOKS / "test_hooks_attacked.py"),
     ),
     Attack(
         8,

@@ -73,6 +73,8 @@ NO_ROOM = "mandate_without_room"
 """Why a mandate is refused of which an agent has enough in the session."""
 OTHER_ARGUMENTS = "other_arguments"
 """The error of an outcome whose tool ran with other arguments than were judged: another hook changed them."""
+ENDED = "ended"
+"""Of what is kept of a call with an id: its outcome was reported."""
 HookWait = Annotated[float, Query(ge=0, le=3600, description="seconds to wait for a person's answer")]
 Waiting = Annotated[
     Literal["deny", "ask", "defer"], Query(description="the answer to a call that waits for a person")
@@ -92,8 +94,8 @@ class HookAnswer(NamedTuple):
 
 class AskedCall(NamedTuple):
     """A call that a hook asks about. `agent`: the registered one that calls; `name`: of this request of the
-    call, the same if the hook asks twice; `alike`: of all calls like it in the session; `runs`: under which
-    the outcome finds the action; `digest`: of tool and arguments."""
+    call, the same if the hook asks twice; `alike`: of all calls like it in the session and folder; `runs`:
+    under which the outcome finds the action; `digest`: of tool and arguments."""
 
     event: HookEvent
     context: RequestContext
@@ -218,6 +220,11 @@ class HookRoutes:
 
     async def _decide(self, call: AskedCall, wait_s: float, escalated: str) -> HookAnswer:
         require_agent(call.agent, call.context.caller, self.registry)
+        if await self._has_ended(call):
+            told = (
+                "a call of this id has ended, and a further one needs an id of its own. The tool did not run"
+            )
+            return HookAnswer(DENY, f"ran_before: {told}")
         until = time.monotonic() + wait_s
         parked = await self._find_parked(call)
         answered = None if parked is None else await self._follow(call, parked, until, escalated)
@@ -236,6 +243,12 @@ class HookRoutes:
             run["digest"] = call.digest
             await self.idempotent.store.put(call.runs, write_body(run).encode(), call.context.caller.name)
         return answered
+
+    async def _has_ended(self, call: AskedCall) -> bool:
+        """Whether the outcome of a call of this id was reported: some models write the ids themselves, and
+        one verdict must not do for a call that is made again and again."""
+        kept = None if call.event.call_id is None else await self.idempotent.store.get(call.runs)
+        return kept is not None and ENDED in json.loads(kept)
 
     def _is_frozen(self, call: AskedCall) -> bool:
         """Whether the session, the agent that calls, or the one that it is a part of, is frozen now."""
@@ -353,6 +366,9 @@ class HookRoutes:
         if kept is None:
             raise HttpError(404, "not_judged", f"this call of {call.event.tool[:64]} was not judged here")
         run = json.loads(kept)
+        if call.event.call_id is not None:
+            ended = write_body({**run, ENDED: True}).encode()
+            await self.idempotent.store.put(call.runs, ended, call.context.caller.name)
         error = call.event.error
         if error is None and call.event.call_id is not None and run["digest"] != call.digest:
             error = OTHER_ARGUMENTS
@@ -394,7 +410,7 @@ def _ask(
         root,
         mandate or prompted,
         compute_fingerprint(b"hook call", *session, call_id.encode()),
-        compute_fingerprint(b"hook parked", *session, alike.encode(), digest),
+        compute_fingerprint(b"hook parked", *session, alike.encode(), digest, event.where.encode()),
         compute_fingerprint(b"hook runs", *session, same),
         compute_fingerprint(digest),
     )
