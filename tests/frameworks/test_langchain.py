@@ -24,6 +24,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
+from pydantic import BaseModel, ConfigDict, Field
 
 from sluice.client import AsyncGateClient, GateClient, in_session
 from sluice.client.frameworks.langchain import GateMiddleware
@@ -149,6 +150,33 @@ async def test_what_runs_is_coerced_and_completed_before_it_is_judged(
     assert "The tool did not run" in ended["messages"][-2].content
     sent = [one["parameters"] for one in gate.do("read", topic=ACTIONS) if one["session_id"] == "coerced"]
     assert sent == [{"table": "orders", "number": 2001, "part": 3}]
+
+
+async def test_no_argument_runs_as_a_default_because_its_tool_reads_it_under_another_name(
+    gate: RemoteGate,
+) -> None:
+    class Written(BaseModel):
+        dry_run: bool = Field(False, alias="dryRun")
+
+    class WrittenByName(Written):
+        model_config = ConfigDict(validate_by_name=True)
+
+    ran = []
+
+    def read_records(dry_run: bool = False) -> str:
+        ran.append(dry_run)
+        return "read"
+
+    async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        for number, schema in enumerate((Written, WrittenByName)):
+            tool = StructuredTool.from_function(
+                read_records, description="Read the records.", args_schema=schema
+            )
+            model = script("read_records", f"aliased-{number}", {"dry_run": True})
+            agent = create_agent(model, [tool], middleware=[GateMiddleware(client)])
+            with in_session("aliased"):
+                await agent.ainvoke({"messages": [HumanMessage("read")]})
+    assert ran == [True], "what was judged as a dry run ran as none, or the honest tool did not run"
 
 
 def test_the_same_without_an_event_loop_and_a_warning_of_hosted_tools(

@@ -146,6 +146,9 @@ def _warn(request: Any) -> None:
 
 def _complete(request: ToolCallRequest) -> dict[str, Any]:
     given = request.tool_call["args"]
+    if aliased := _list_aliased(request.tool):
+        told = f"{request.tool_call['name']}: the tool reads {', '.join(aliased)} under another name"
+        raise ClientError(told, "Give its schema `validate_by_name`, or no alias")
     schema = None if request.tool is None else request.tool.tool_call_schema
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
         return dict(given)
@@ -153,6 +156,18 @@ def _complete(request: ToolCallRequest) -> dict[str, Any]:
         return schema.model_validate(given).model_dump(mode="json")
     except ValidationError as error:
         raise ClientError(f"{request.tool_call['name']}: {error}", "Call it with what it takes") from None
+
+
+def _list_aliased(tool: Any) -> list[str]:
+    """The arguments that the tool does not read under their own names: it would take their defaults in place
+    of what was judged."""
+    schema = getattr(tool, "args_schema", None)
+    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+        return []
+    config = schema.model_config
+    if config.get("populate_by_name") or config.get("validate_by_name"):
+        return []
+    return [name for name, one in schema.model_fields.items() if one.validation_alias not in (None, name)]
 
 
 def _make_request(request: ToolCallRequest, permit: Permit) -> ToolCallRequest:

@@ -113,7 +113,8 @@ def _replace_writes(
             replaced.append(op)
         elif answers[n].action == "allow":
             beside = describe_now(writes[n]) | {"memory_id": answers[n].memory_id}
-            replaced.append(op._replace(value={**op.value, BESIDE: beside}))
+            judged = json.loads(writes[n]["content"])  # the caller's own value may have changed since
+            replaced.append(op._replace(value={**judged, BESIDE: beside}))
         else:
             replaced.append(SearchOp(op.namespace, limit=0))
     return replaced
