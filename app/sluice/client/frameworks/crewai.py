@@ -170,9 +170,9 @@ def _guard_tool(tool: Any) -> Any:
     if original is None:
         raise ClientError("CrewAI does not say which tool it is", "Give each tool a name of its own")
     name = "func" if hasattr(original, "func") else "_run"
-    if not hasattr(getattr(original, name), _GUARDED):
-        guarded = _guard_function(getattr(original, name), original)
-        object.__setattr__(original, name, guarded)  # a model of pydantic has no such field
+    function = getattr(original, name)  # read once: another thread may guard it now
+    if not hasattr(function, _GUARDED):
+        object.__setattr__(original, name, _guard_function(function, original))  # no field of the model
     if original is not tool and name == "_run":
         tool.func = original._run  # noqa: SLF001 - the copy has the method from before
     return original
