@@ -50,6 +50,7 @@ class ScriptedCall(NamedTuple):
     call_id: str
     kind: str
     arguments: dict[str, Any]
+    tool: str = TOOL
 
 
 class ToolFailed(Exception):

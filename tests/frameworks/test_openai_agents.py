@@ -5,35 +5,52 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 from dataclasses import replace
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from agents import Agent, RunConfig, Runner, RunState, UserError, WebSearchTool, function_tool, handoff
+from agents import (
+    Agent,
+    Runner,
+    RunState,
+    UserError,
+    WebSearchTool,
+    function_tool,
+    handoff,
+    set_tracing_disabled,
+)
 from agents.testing import ScriptedModel
+from agents.tool_context import ToolContext
 from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseOutputMessage,
     ResponseOutputText,
 )
 
-from sluice.client import AsyncGateClient, ClientError
+from sluice.client import ClientError
 from sluice.client.frameworks.openai_agents import guard_agent, settle_interruptions
 from sluice.client.frameworks.tool_calls import ToolCallGate
-from tests.frameworks.scenario import PlannedCall, RecordedTools, recount, run_calls
-from tests.frameworks.scripted_gate import RUNS, TOOL, Scenario, ScriptedCall, ScriptedClient, raise_fault
+from tests.frameworks.framework_checks import (
+    InstantClient,
+    answer_soon,
+    check_200_calls,
+    check_overhead,
+    check_restart,
+    check_two_hours,
+)
+from tests.frameworks.scenario import PlannedCall, RecordedTools
+from tests.frameworks.scripted_gate import TOOL, Scenario, ScriptedCall, ScriptedClient, raise_fault
+from tests.frameworks.snippets import run_snippet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.frameworks.gate import RemoteGate
 
-QUIET = RunConfig(tracing_disabled=True)
+set_tracing_disabled(True)
 
 
-def say(call: ScriptedCall | None, name: str = TOOL) -> list[Any]:
+def say(call: Any, name: str = TOOL) -> list[Any]:
     """What the model answers: a call, or that it is done."""
     if call is None:
         text = ResponseOutputText(text="done", type="output_text", annotations=[])
@@ -49,32 +66,10 @@ def say(call: ScriptedCall | None, name: str = TOOL) -> list[Any]:
     ]
 
 
-def make_agent(scenario: Scenario, call: ScriptedCall) -> Agent[Any]:
-    tool = function_tool(scenario.move_records)
-    return Agent("mover", model=ScriptedModel([say(call), say(None)]), tools=[tool])
-
-
-async def run_call(scenario: Scenario, call: ScriptedCall) -> Any:
-    guarded = guard_agent(make_agent(scenario, call), scenario.gate)
-    running = asyncio.ensure_future(Runner.run(guarded, "go", run_config=QUIET))
-    if call.kind == "cancelled":
-        await asyncio.sleep(0.02)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        return None
-    return await running
-
-
-async def resume(scenario: Scenario, call: ScriptedCall, kept: str) -> Any:
-    """In a process that knows nothing but the text of the state."""
-    agent = Agent("mover", model=ScriptedModel([say(None)]), tools=[function_tool(scenario.move_records)])
-    guarded = guard_agent(agent, scenario.gate)
-    state = await RunState.from_string(guarded, kept)
-    first = await Runner.run(guarded, state, run_config=QUIET)  # nobody has settled it: it is held again
-    assert first.interruptions
-    settled = await settle_interruptions(first, scenario.gate)
-    return await Runner.run(guarded, settled, run_config=QUIET)
+def make_agent(call: Any, *tools: Any) -> Agent[Any]:
+    """`call` None: the model goes on after one."""
+    script = [say(None)] if call is None else [say(call, call.tool), say(None)]
+    return Agent("mover", model=ScriptedModel(script), tools=[function_tool(one) for one in tools])
 
 
 def read_output(result: Any) -> str:
@@ -82,70 +77,84 @@ def read_output(result: Any) -> str:
     return str(output)
 
 
+class OpenAIAgents:
+    """Runs that are kept as the text of their state."""
+
+    package = "openai-agents"
+
+    async def begin(self, gate: ToolCallGate, call: Any, tools: Any) -> Any:
+        return await Runner.run(guard_agent(make_agent(call, *tools), gate), "go")
+
+    def read(self, result: Any) -> str:
+        return read_output(result)
+
+    def keep(self, result: Any) -> Any:
+        return result.to_state().to_string() if result.interruptions else None
+
+    async def resume(self, gate: ToolCallGate, call: Any, tools: Any, kept: str) -> Any:
+        guarded = guard_agent(make_agent(None, *tools), gate)
+        first = await Runner.run(guarded, await RunState.from_string(guarded, kept))
+        assert first.interruptions  # nobody has settled it: it is held again
+        return await Runner.run(guarded, await settle_interruptions(first, gate))
+
+
 async def test_200_calls_run_what_is_allowed_once_and_as_it_was_judged(
     gate: RemoteGate, tmp_path: Path
 ) -> None:
+    await check_200_calls(OpenAIAgents(), gate, tmp_path, parks=True)
+
+
+async def test_a_restarted_process_resumes_held_calls_and_repeats_none(tmp_path: Path) -> None:
+    await check_restart(OpenAIAgents(), tmp_path, parks=True)
+
+
+async def test_an_approval_of_two_hours_and_a_restart_of_everything_resumes(
+    gate: RemoteGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await check_two_hours(OpenAIAgents(), gate, tmp_path, monkeypatch, parks=True)
+
+
+async def test_the_adapter_costs_less_than_a_millisecond_over_the_client(tmp_path: Path) -> None:
+    bare = function_tool(RecordedTools(tmp_path).count)
+    (guarded,) = guard_agent(Agent("a", tools=[bare]), ToolCallGate(InstantClient(), "fast")).tools
+    text = json.dumps({"number": 1})
+
+    def make_context(call_id: str) -> Any:
+        return ToolContext(None, tool_name="count", tool_call_id=call_id, tool_arguments=text)
+
+    async def run(call_id: str) -> None:
+        context = make_context(call_id)
+        assert not await guarded.needs_approval(context, {"number": 1}, call_id)
+        assert await guarded.on_invoke_tool(context, text) == 1
+
+    async def run_bare(call_id: str) -> None:
+        await bare.on_invoke_tool(make_context(call_id), text)
+
+    await check_overhead("openai-agents", run, run_bare)
+
+
+async def test_the_guide_s_program_guards_an_agent_and_settles_what_is_held(
+    gate: RemoteGate, tmp_path: Path
+) -> None:
     tools = RecordedTools(tmp_path)
-    parked = set()
-
-    async def run(client: AsyncGateClient, call: PlannedCall) -> str:
-        calls = ToolCallGate(client, call.session)
-        model = ScriptedModel(
-            [say(ScriptedCall(call.call_id, call.kind, call.arguments), call.tool), say(None)]
-        )
-        offered = [function_tool(one) for one in (tools.read_records, tools.read_slowly, tools.pay)]
-        agent = guard_agent(Agent("reader", model=model, tools=offered), calls)
-        ended = await Runner.run(agent, "go on", run_config=QUIET)
-        while ended.interruptions:
-            parked.add(call.number)
-            ended = await Runner.run(agent, await settle_interruptions(ended, calls), run_config=QUIET)
-        return read_output(ended)
-
-    ended = await run_calls(gate, run, tmp_path)
-    print("openai-agents", version("openai-agents"), dict(recount(gate, tools)), file=sys.stderr)
-    assert len(parked) == 25
-    assert ended[0] == "read_records has run"
-    assert ended[95].startswith("denied by rules: rule_failed: no-payroll")
-
-
-def test_a_restarted_process_resumes_held_calls_and_repeats_none(tmp_path: Path) -> None:
-    asyncio.run(_run_all(Scenario(tmp_path)))
-
-
-async def _run_all(scenario: Scenario) -> None:
-    kept = {}
-    for call in scenario.calls:
-        result = await run_call(scenario, call)
-        held = call.kind in {"approved", "refused", "waiting"}
-        if result is not None:
-            assert bool(result.interruptions) == held, call
-            if held:
-                kept[call.call_id] = result.to_state().to_string()
-            elif call.kind not in RUNS:
-                assert "The tool did not run" in read_output(result)
-    scenario.check(RUNS - {"approved"})
-    scenario.answer_as_people()
-    await scenario.restart()
-    for call in [one for one in scenario.calls if one.call_id in kept]:
-        result = await resume(scenario, call, kept[call.call_id])
-        assert bool(result.interruptions) == (call.kind == "waiting")
-    scenario.check()
-    for call in scenario.calls:
-        if call.kind not in {"cancelled", "waiting"}:
-            await run_call(scenario, call)
-    scenario.check(RUNS | {"killed"})
-    await scenario.client.close()
+    call = PlannedCall(1002, "approved", "pay", {"customer": "ada", "amount": 2, "number": 1002})
+    answered = asyncio.create_task(answer_soon(gate))
+    names = {"servers": gate.servers, "options": gate.make_options(), "agent": make_agent(call, tools.pay)}
+    left = await run_snippet("OpenAI Agents", **names)
+    await answered
+    assert read_output(left["said"]) == "pay has run"
+    assert len(tools.list_runs()) == 1
 
 
 def test_an_approval_of_the_program_alone_runs_nothing(tmp_path: Path) -> None:
     async def run() -> None:
         scenario = Scenario(tmp_path)
         call = next(one for one in scenario.calls if one.kind == "waiting")
-        guarded = guard_agent(make_agent(scenario, call), scenario.gate)
-        state = (await Runner.run(guarded, "go", run_config=QUIET)).to_state()
+        guarded = guard_agent(make_agent(call, scenario.move_records), scenario.gate)
+        state = (await Runner.run(guarded, "go")).to_state()
         for item in state.get_interruptions():
             state.approve(item)
-        result = await Runner.run(guarded, state, run_config=QUIET)
+        result = await Runner.run(guarded, state)
         assert "a person must agree first" in read_output(result)
         assert scenario.ran == []
 
@@ -156,7 +165,7 @@ def test_an_agent_that_takes_over_is_guarded_and_acts_as_its_own_registered_agen
     async def run() -> None:
         scenario = Scenario(tmp_path)
         call = scenario.calls[0]
-        second = make_agent(scenario, call)
+        second = make_agent(call, scenario.move_records)
         second.handoff_description = "moves"
         first = Agent(
             "front",
@@ -174,7 +183,7 @@ def test_an_agent_that_takes_over_is_guarded_and_acts_as_its_own_registered_agen
 
         scenario.exchange.ask = note  # type: ignore[assignment, method-assign]
         gate = replace(scenario.gate, delegates={"mover": delegate})
-        await Runner.run(guard_agent(first, gate), "go", run_config=QUIET)
+        await Runner.run(guard_agent(first, gate), "go")
         assert [one["place"] for one in scenario.ran] == [call.arguments["place"]]
         assert [one["agent_id"] for one in asked] == ["scripted-mover"]
         assert asked[0]["governanceContext"]["parentAgentId"] == "scripted-agent"
@@ -200,9 +209,9 @@ def test_an_error_of_the_adapters_own_fails_the_call(tmp_path: Path) -> None:
     async def run() -> None:
         scenario = Scenario(tmp_path)
         gate = replace(scenario.gate, describe=raise_fault)
-        guarded = guard_agent(make_agent(scenario, scenario.calls[0]), gate)
+        guarded = guard_agent(make_agent(scenario.calls[0], scenario.move_records), gate)
         with pytest.raises(UserError):
-            await Runner.run(guarded, "go", run_config=QUIET)
+            await Runner.run(guarded, "go")
         assert scenario.ran == []
 
     asyncio.run(run())

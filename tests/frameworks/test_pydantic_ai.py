@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-import sys
-from contextlib import nullcontext
 from dataclasses import replace
-from importlib.metadata import version
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -25,24 +22,21 @@ from pydantic_ai.models.function import FunctionModel
 
 from sluice.client.frameworks.pydantic_ai import GateCapability
 from sluice.client.frameworks.tool_calls import ToolCallGate
-from tests.frameworks.scenario import PlannedCall, RecordedTools, recount, run_calls
-from tests.frameworks.scripted_gate import (
-    RUNS,
-    TOOL,
-    AdapterFault,
-    Scenario,
-    ScriptedCall,
-    ToolFailed,
-    raise_fault,
+from tests.frameworks.framework_checks import (
+    InstantClient,
+    check_200_calls,
+    check_overhead,
+    check_restart,
+    check_two_hours,
 )
+from tests.frameworks.scenario import RecordedTools
+from tests.frameworks.scripted_gate import TOOL, AdapterFault, Scenario, raise_fault
+from tests.frameworks.snippets import run_snippet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sluice.client import AsyncGateClient
     from tests.frameworks.gate import RemoteGate
-
-HELD = {"approved", "refused", "waiting"}
 
 
 def script(name: str, call_id: str, arguments: dict[str, Any]) -> FunctionModel:
@@ -62,94 +56,80 @@ def make_agent(model: FunctionModel, gate: ToolCallGate, *tools: Any) -> Any:
     )
 
 
-def make_mover(scenario: Scenario, call: ScriptedCall) -> Any:
-    model = script(TOOL, call.call_id, call.arguments)
-    return make_agent(model, scenario.gate, scenario.move_records)
-
-
-async def run_call(scenario: Scenario, call: ScriptedCall) -> Any:
-    running = asyncio.ensure_future(make_mover(scenario, call).run("go"))
-    if call.kind == "cancelled":
-        await asyncio.sleep(0.02)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        return None
-    if call.kind == "fails":
-        with nullcontext() if scenario.exchange.people_answer else pytest.raises(ToolFailed):
-            await running
-        return None
-    return await running
-
-
-async def resume(scenario: Scenario, call: ScriptedCall, kept: bytes) -> Any:
-    """In a process that knows nothing but the text of the messages."""
-    return await make_mover(scenario, call).run(
-        message_history=ModelMessagesTypeAdapter.validate_json(kept),
-        deferred_tool_results=DeferredToolResults(approvals={call.call_id: True}),
-    )
-
-
 def read_output(result: Any) -> str:
     (part,) = [one for each in result.all_messages() for one in each.parts if isinstance(one, ToolReturnPart)]
     return str(part.content)
 
 
+class PydanticAI:
+    """Runs that are kept as the text of their messages."""
+
+    package = "pydantic-ai-slim"
+
+    async def begin(self, gate: ToolCallGate, call: Any, tools: Any) -> Any:
+        return await self._make_agent(gate, call, tools).run("go")
+
+    def read(self, result: Any) -> str:
+        return read_output(result)
+
+    def keep(self, result: Any) -> Any:
+        if not isinstance(result.output, DeferredToolRequests):
+            return None
+        ((_, metadata),) = result.output.metadata.items()
+        assert metadata["escalation_id"]
+        return result.all_messages_json()
+
+    async def resume(self, gate: ToolCallGate, call: Any, tools: Any, kept: bytes) -> Any:
+        return await self._make_agent(gate, call, tools).run(
+            message_history=ModelMessagesTypeAdapter.validate_json(kept),
+            deferred_tool_results=DeferredToolResults(approvals={call.call_id: True}),
+        )
+
+    @staticmethod
+    def _make_agent(gate: ToolCallGate, call: Any, tools: Any) -> Any:
+        return make_agent(script(call.tool, call.call_id, call.arguments), gate, *tools)
+
+
 async def test_200_calls_run_what_is_allowed_once_and_as_it_was_judged(
     gate: RemoteGate, tmp_path: Path
 ) -> None:
+    await check_200_calls(PydanticAI(), gate, tmp_path, parks=True)
+
+
+async def test_a_restarted_process_resumes_held_calls_and_repeats_none(tmp_path: Path) -> None:
+    await check_restart(PydanticAI(), tmp_path, parks=True)
+
+
+async def test_an_approval_of_two_hours_and_a_restart_of_everything_resumes(
+    gate: RemoteGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await check_two_hours(PydanticAI(), gate, tmp_path, monkeypatch, parks=True)
+
+
+async def test_the_adapter_costs_less_than_a_millisecond_over_the_client() -> None:
+    capability = GateCapability(ToolCallGate(InstantClient(), "fast"))
+    context: Any = SimpleNamespace(tool_call_approved=False, agent=None)
+    tool: Any = SimpleNamespace(name="count")
+
+    async def run(call_id: str) -> None:
+        call = ToolCallPart("count", {"number": 1}, call_id)
+        args = await capability.before_tool_execute(context, call=call, tool_def=tool, args={"number": 1})
+        await capability.after_tool_execute(context, call=call, tool_def=tool, args=args, result=1)
+
+    await check_overhead("pydantic-ai", run)
+
+
+async def test_the_guide_s_program_guards_an_agent(gate: RemoteGate, tmp_path: Path) -> None:
     tools = RecordedTools(tmp_path)
-    parked = set()
-
-    async def run(client: AsyncGateClient, call: PlannedCall) -> str:
-        model = script(call.tool, call.call_id, call.arguments)
-        calls = ToolCallGate(client, call.session)
-        agent = make_agent(model, calls, tools.read_records, tools.read_slowly, tools.pay)
-        ended = await agent.run("go on")
-        while isinstance(ended.output, DeferredToolRequests):
-            parked.add(call.number)
-            results = DeferredToolResults(approvals={call.call_id: True})
-            ended = await agent.run(message_history=ended.all_messages(), deferred_tool_results=results)
-        return read_output(ended)
-
-    ended = await run_calls(gate, run, tmp_path)
-    print("pydantic-ai", version("pydantic-ai-slim"), dict(recount(gate, tools)), file=sys.stderr)
-    assert len(parked) == 25
-    assert ended[0] == "read_records has run"
-    assert ended[95].startswith("denied by rules: rule_failed: no-payroll")
-
-
-def test_a_restarted_process_resumes_held_calls_and_repeats_none(tmp_path: Path) -> None:
-    asyncio.run(_run_all(Scenario(tmp_path)))
-
-
-async def _run_all(scenario: Scenario) -> None:
-    kept = {}
-    for call in scenario.calls:
-        result = await run_call(scenario, call)
-        if result is not None:
-            assert isinstance(result.output, DeferredToolRequests) == (call.kind in HELD), call
-            if call.kind in HELD:
-                assert result.output.metadata[call.call_id]["escalation_id"]
-                kept[call.call_id] = result.all_messages_json()
-            elif call.kind not in RUNS:
-                assert "The tool did not run" in read_output(result)
-    scenario.check(RUNS - {"approved"})
-    held = [one for one in scenario.calls if one.call_id in kept]
-    await scenario.restart()
-    for call in held:  # the program alone approves, and the gate does not
-        assert isinstance((await resume(scenario, call, kept[call.call_id])).output, DeferredToolRequests)
-    scenario.check(RUNS - {"approved"})
-    scenario.answer_as_people()
-    for call in held:
-        result = await resume(scenario, call, kept[call.call_id])
-        assert isinstance(result.output, DeferredToolRequests) == (call.kind == "waiting")
-    scenario.check()
-    for call in scenario.calls:
-        if call.kind != "cancelled":
-            await run_call(scenario, call)
-    scenario.check(RUNS | {"killed"})
-    await scenario.client.close()
+    left = await run_snippet(
+        "Pydantic AI",
+        servers=gate.servers,
+        options=gate.make_options(),
+        model=script("read_records", "call-1003", {"table": "payroll", "number": 1003}),
+        tools=[tools.read_records],
+    )
+    assert read_output(left["said"]).startswith("denied by rules")
+    assert tools.list_runs() == []
 
 
 def test_a_retry_of_the_tools_own_is_reported_and_a_date_runs_as_it_was_judged(tmp_path: Path) -> None:
