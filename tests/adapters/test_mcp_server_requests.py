@@ -396,7 +396,7 @@ async def test_a_server_that_asks_while_no_call_runs_is_refused(tmp_path: Path) 
 
 
 def test_the_file_of_the_guide_names_what_it_says(tmp_path: Path) -> None:
-    (text,) = [one.text for one in blocks("docs/mcp.md") if "server_requests" in one.text]
+    (text,) = [one.text for one in blocks("docs/mcp-server-requests.md") if "server_requests" in one.text]
     (tmp_path / "mcp.toml").write_text(text)
     file = read_proxy_file(tmp_path / "mcp.toml")
     assert (file.server_requests, file.answer_s) == ([ServerRequest.ELICITATION], 300)

@@ -28,7 +28,7 @@ NOT_RUN = {
         "public ",
     ): "bytes that are signed; tests/unit/client/test_client_parts.py checks them",
     (
-        "docs/mcp.md",
+        "docs/mcp-server-requests.md",
         "agent = ",
     ): "a file of options; tests/adapters/test_mcp_server_requests.py reads it",
     ("docs/mcp.md", "umask 077"): "serves until it is stopped; tests/kafka/test_mcp.py serves so",
@@ -53,6 +53,10 @@ NOT_RUN = {
     ("docs/mandates.md", "sluice mandate"): "needs an issuer's key; tests/kafka/test_mandates.py runs it",
     ("docs/hooks.md", "{"): "a product's settings; tests/unit/cli/machine/test_hook.py reads them",
     ("docs/hooks.md", "[[hooks"): "as above",
+    (
+        "docs/mcp-server-requests.md",
+        "{",
+    ): "a rule; tests/adapters/test_mcp_server_requests.py judges by it",
     ("docs/mcp.md", "{"): "the configuration of an agent's host; tests/kafka/test_mcp.py starts it so",
     (
         "docs/approvals.md",
