@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sluice.client import AsyncGateClient
 from sluice.client.frameworks.tool_calls import ToolCallGate
+from tests.frameworks.gate import pass_two_hours
 from tests.frameworks.scenario import LOOK_S, PlannedCall, RecordedTools, recount, run_calls
 from tests.frameworks.scripted_gate import RUNS, Scenario, ScriptedCall, ToolFailed
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 HELD = frozenset(("approved", "refused", "waiting"))
 MUST_AGREE = "a person must agree first"
 NOT_RUN = "The tool did not run"
-TWO_HOURS_S = 7200
 PAYMENT = {"customer": "bob", "amount": 3, "number": 1001}
 MOST_OVERHEAD_MS = 1.0
 MEASURED = 300
@@ -156,7 +156,9 @@ async def check_two_hours(
         kept = _keep(framework, result)
         assert parks == (kept is not None)
         assert parks or MUST_AGREE in framework.read(result)
-    pass_two_hours(gate, monkeypatch)
+    gate.do("restart")
+    assert gate.do("answer_escalations", approve=True) == 1
+    pass_two_hours(monkeypatch)
     async with connect() as calls:
         if parks:
             result = await _resume(framework, calls, call, [tools.pay], kept)
@@ -164,15 +166,6 @@ async def check_two_hours(
             result = await framework.begin(calls, call, [tools.pay])
     assert "pay has run" in framework.read(result)
     assert tools.list_runs() == [{"tool": "pay", "parameters": PAYMENT}]
-
-
-def pass_two_hours(gate: RemoteGate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Restart the worker and the broker, have the payment approved, and move this process's clock."""
-    gate.do("restart")
-    assert gate.do("answer_escalations", approve=True) == 1
-    now, now_ns = time.time, time.time_ns
-    monkeypatch.setattr(time, "time", lambda: now() + TWO_HOURS_S)
-    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + TWO_HOURS_S * 10**9)
 
 
 async def answer_soon(gate: RemoteGate) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,11 @@ from sluice.client import ClientOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 END_S = 60.0
+TWO_HOURS_S = 7200
 
 
 class RemoteGate:
@@ -68,3 +72,10 @@ def open_gate(folder: Path) -> Iterator[RemoteGate]:
         assert process.stdin
         process.stdin.close()
         process.wait(END_S)
+
+
+def pass_two_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Move this process's clock, until the test ends."""
+    now, now_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: now() + TWO_HOURS_S)
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + TWO_HOURS_S * 10**9)

@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sluice.client import AsyncGateClient, GateClient, in_session
 from sluice.client.frameworks.langchain import GateMiddleware
+from tests.frameworks.gate import pass_two_hours
 from tests.frameworks.scenario import ACTIONS, OUTCOMES, RecordedTools, recount, run_calls
 from tests.frameworks.snippets import run_snippet
 
@@ -122,9 +123,7 @@ async def test_an_approval_of_two_hours_and_a_restart_of_everything_resumes(
     assert still["__interrupt__"][0].value["escalation_id"] == told["escalation_id"]
     gate.do("restart")
     assert gate.do("answer_escalations", approve=True) == 1
-    two_hours_s, now, now_ns = 7200, time.time, time.time_ns
-    monkeypatch.setattr(time, "time", lambda: now() + two_hours_s)
-    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + two_hours_s * 10**9)
+    pass_two_hours(monkeypatch)
     ended = await go_on(Command(resume="denied"))
     assert ended["messages"][-2].content == "pay has run"
     assert tools.list_runs() == [{"tool": "pay", "parameters": arguments}]

@@ -17,7 +17,7 @@ from mcp_types import CallToolResult, InputRequiredResult, ListToolsResult, Text
 from sluice.adapters.mcp.proxy_file import Parking, ProxyOptions
 from sluice.client import AsyncGateClient
 from tests.adapters.mcp_in_memory import NEW, OLD, HandshakeOnly, behind_proxy
-from tests.frameworks.gate import RemoteGate, open_gate
+from tests.frameworks.gate import RemoteGate, open_gate, pass_two_hours
 from tests.frameworks.scenario import PlannedCall, RecordedTools, recount, run_calls
 
 if TYPE_CHECKING:
@@ -139,9 +139,7 @@ async def test_an_approval_of_two_hours_and_a_restart_of_everything_resumes(
     gate.do("stop")
     gate.do("start")
     assert gate.do("answer_escalations", approve=True) == 1
-    two_hours_s, now, now_ns = 7200, time.time, time.time_ns
-    monkeypatch.setattr(time, "time", lambda: now() + two_hours_s)
-    monkeypatch.setattr(time, "time_ns", lambda: now_ns() + two_hours_s * 10**9)
+    pass_two_hours(monkeypatch)
     other = replace(PARKING, agent_id="other")
     for state, parking in ((still.request_state, other), (short.request_state, PARKING)):
         async with again(parking) as client:

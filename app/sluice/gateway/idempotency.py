@@ -93,19 +93,19 @@ return 1
 """
 )
 """In place of the entry whose SHA-1 is ARGV[5]; empty: of any, or none."""
-TABLES = """
+TABLES = f"""
 CREATE TABLE IF NOT EXISTS kept (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TRIGGER IF NOT EXISTS added AFTER INSERT ON answers BEGIN
-  INSERT INTO kept VALUES (new.owner, length(new.entry) + 128)
+  INSERT INTO kept VALUES (new.owner, length(new.entry) + {OWN_BYTES})
   ON CONFLICT (owner) DO UPDATE SET bytes = bytes + excluded.bytes;
 END;
 CREATE TRIGGER IF NOT EXISTS removed AFTER DELETE ON answers BEGIN
-  UPDATE kept SET bytes = bytes - length(old.entry) - 128 WHERE owner = old.owner;
+  UPDATE kept SET bytes = bytes - length(old.entry) - {OWN_BYTES} WHERE owner = old.owner;
 END;
 CREATE TRIGGER IF NOT EXISTS replaced AFTER UPDATE ON answers BEGIN
   UPDATE kept SET bytes = bytes - length(old.entry) + length(new.entry) WHERE owner = old.owner;
 END;
-"""
+"""  # noqa: S608 - a number of ours
 """What each owner's entries take, OWN_BYTES included."""
 SWEEP_EVERY = 1000
 """Requests between two deletions of what is older than KEPT_S."""

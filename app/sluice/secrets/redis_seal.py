@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import binascii
 import logging
-import os
 import secrets
-import stat
 import struct
 import time
 from base64 import b64decode, b64encode
@@ -27,7 +25,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sluice.secrets.secret_files import read_state, replace_secret
+from sluice.secrets.secret_files import SecretFileError, read_secret, read_state, replace_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +44,6 @@ SIV_BYTES = 64
 _UNTIL = struct.Struct(">d")
 OVERHEAD = ID_BYTES + 16 + _UNTIL.size
 """Bytes by which an entry is longer than its text."""
-NOT_OWNERS = 0o077
 
 
 class SealKeysError(Exception):
@@ -140,14 +137,9 @@ def load_seal_keys(path: Path | None) -> SealKeys:
 def read_seal_keys(path: Path) -> tuple[bytes, ...]:
     """The keys of a file. Raises SealKeysError, also where others than its owner can read it."""
     try:
-        with path.open("rb") as file:
-            mode, text = stat.S_IMODE(os.fstat(file.fileno()).st_mode), file.read()
-    except OSError as error:
-        raise SealKeysError(f"cannot read {path}: {error.strerror}") from None
-    if mode & NOT_OWNERS:
-        raise SealKeysError(f"{path}: mode {mode:04o}, others can use it: chmod 600 {path}")
-    try:
-        keys = tuple(b64decode(line, validate=True) for line in text.split())
+        keys = tuple(b64decode(line, validate=True) for line in read_secret(path).split())
+    except SecretFileError as error:
+        raise SealKeysError(str(error)) from None
     except binascii.Error:
         keys = ()
     if not 1 <= len(keys) <= MOST_KEYS or {len(key) for key in keys} != {KEY_BYTES}:

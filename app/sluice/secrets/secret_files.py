@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-OWNER_ONLY = 0o600
+OWNER_ONLY, NOT_OWNERS = 0o600, 0o077
 FileState = tuple[int, int, int]
+
+
+class SecretFileError(Exception):
+    """A file of a secret cannot be used; the message names it and says why, without a part of the secret."""
+
+
+def read_secret(path: Path, most_bytes: int = -1) -> bytes:
+    """What a file holds, up to so many bytes. Raises SecretFileError, also where others than its owner can
+    use it."""
+    try:
+        with path.open("rb") as file:
+            mode, secret = stat.S_IMODE(os.fstat(file.fileno()).st_mode), file.read(most_bytes)
+    except OSError as error:
+        raise SecretFileError(f"cannot read {path}: {error.strerror}") from None
+    if mode & NOT_OWNERS:
+        raise SecretFileError(f"{path}: mode {mode:04o}, others can use it: chmod 600 {path}")
+    return secret
 
 
 def create_secret(path: Path, text: bytes) -> None:

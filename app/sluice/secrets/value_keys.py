@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import stat
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
-from sluice.secrets.secret_files import create_secret
+from sluice.secrets.secret_files import SecretFileError, create_secret, read_secret
 from sluice_topics.values import KEY_BYTES, parse_key
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-NOT_OWNERS = 0o077
 
 
 class ValueKeyError(Exception):
@@ -24,14 +20,9 @@ class ValueKeyError(Exception):
 def read_value_key(path: Path) -> bytes:
     """The 32 bytes in a file. Raises ValueKeyError, also where others than its owner can read it."""
     try:
-        with path.open("rb") as file:
-            mode, text = stat.S_IMODE(os.fstat(file.fileno()).st_mode), file.read(1024)
-    except OSError as error:
-        raise ValueKeyError(f"cannot read {path}: {error.strerror}") from None
-    if mode & NOT_OWNERS:
-        raise ValueKeyError(f"{path}: mode {mode:04o}, others can use it: chmod 600 {path}")
-    try:
-        return parse_key(text.decode("ascii"))
+        return parse_key(read_secret(path, 1024).decode("ascii"))
+    except SecretFileError as error:
+        raise ValueKeyError(str(error)) from None
     except ValueError:
         raise ValueKeyError(f"{path} holds no key: `sluice keys values` makes one") from None
 

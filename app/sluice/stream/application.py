@@ -114,14 +114,15 @@ class SluiceApp(faust.App):  # type: ignore[misc]
         self.on_ready(self.engine.numbers)
 
     def _find_end(self, topic: str, number: int) -> int | None:
-        real = next(real for real, base in self.input_names.items() if base == topic)
-        end: int | None = self.consumer.find_end(TP(real, number))
+        end: int | None = self.consumer.find_end(self._name_part(topic, number))
         return end
 
     async def _ask_end(self, topic: str, number: int) -> int | None:
-        real = next(real for real, base in self.input_names.items() if base == topic)
-        end: int | None = await self.consumer.ask_end(TP(real, number))
+        end: int | None = await self.consumer.ask_end(self._name_part(topic, number))
         return end
+
+    def _name_part(self, topic: str, number: int) -> TP:
+        return TP(next(real for real, base in self.input_names.items() if base == topic), number)
 
     def _group_by_number(self, offsets: Mapping[Any, int | None]) -> dict[int, dict[str, int]]:
         """Offsets of input topics by partition number and base name; those of other topics are left out."""

@@ -24,8 +24,10 @@ from tests.unit.stream.engine_settings import engine_settings
 from tests.unit.stream.test_assignment import Broker, Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from sluice.core.decide.decision_point import DecisionPoint
+    from sluice.stream.engine.engine_settings import EngineSettings
     from sluice.stream.engine.sessions import PartitionedStore
     from sluice.stream.engine.transaction import Batch, Transactor
 
@@ -94,6 +96,30 @@ class Store:
         return {POLICY_KEY: NEW.encode()}
 
 
+def make_engine(
+    readings: Readings,
+    writes: Writes,
+    settings: EngineSettings,
+    fail: Callable[[BaseException], None],
+    first: DecisionPoint | None = None,
+) -> Engine:
+    """An engine whose other feeds are empty. `first`: the point to start with."""
+    broker = Broker()
+    return Engine(
+        Feeds(
+            PolicyFeed(first or point(), readings, readings.fold, 3600.0),
+            SourceFeed(Topic(broker, "histories"), 3600.0),
+            ProvenanceFeed(Topic(broker, "references"), 3600.0, Kept(1, 1), lambda: 0),
+            UseFeed(Topic(broker, "uses"), 3600.0),
+        ),
+        Ports({}),
+        settings,
+        lambda _: cast("Transactor", writes),
+        SystemClock(),
+        fail,
+    )
+
+
 class Worker:
     """An engine over these readings of the control topics, with what became of it."""
 
@@ -101,20 +127,7 @@ class Worker:
         self.readings = Readings(*contents)
         self.writes = Writes()
         self.faults: list[BaseException] = []
-        broker = Broker()
-        self.engine = Engine(
-            Feeds(
-                PolicyFeed(point(), self.readings, self.readings.fold, 3600.0),
-                SourceFeed(Topic(broker, "histories"), 3600.0),
-                ProvenanceFeed(Topic(broker, "references"), 3600.0, Kept(1, 1), lambda: 0),
-                UseFeed(Topic(broker, "uses"), 3600.0),
-            ),
-            Ports({}),
-            engine_settings(ACTIONS),
-            lambda _: cast("Transactor", self.writes),
-            SystemClock(),
-            self.faults.append,
-        )
+        self.engine = make_engine(self.readings, self.writes, engine_settings(ACTIONS), self.faults.append)
 
     async def start(self) -> None:
         await self.engine.assign([NUMBER])

@@ -9,31 +9,27 @@ from typing import TYPE_CHECKING, Any, cast
 from sluice.core.decide.kinds import BY_TOPIC
 from sluice.core.trust.in_force import InForce
 from sluice.core.trust.policy_contents import NOTHING
-from sluice.stream.engine.engine import Engine, Feeds
-from sluice.stream.engine.evaluation import Ports
 from sluice.stream.engine.takeover import Recovered
-from sluice.stream.feeds.policy_feed import PolicyFeed
-from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed, SourceFeed, UseFeed
-from sluice.stream.process import SystemClock
 from sluice_topics.catalog import REVIEWS
 from tests.unit.core.memory.write_scene import REVIEWERS, memory_bundle
 from tests.unit.core.scene import point
 from tests.unit.stream.engine_settings import engine_settings, fail
-from tests.unit.stream.test_assignment import Broker, Topic
 from tests.unit.stream.test_partition_memory import NUMBER, PARTITIONS, make_held
-from tests.unit.stream.test_policy_lost import Readings, Writes
+from tests.unit.stream.test_policy_lost import Readings, Writes, make_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sluice.stream.engine.sessions import PartitionedStore
-    from sluice.stream.engine.transaction import Transactor
+
+
+POINT = point(*REVIEWERS, policy=memory_bundle())
 
 
 class OneReading(Readings):
     def fold(self, records: object) -> InForce:
         del records
-        return InForce(point(*REVIEWERS, policy=memory_bundle()), (), (), NOTHING)
+        return InForce(POINT, (), (), NOTHING)
 
 
 class Store:
@@ -64,22 +60,9 @@ async def _tell(_: object) -> None:
 
 
 async def test_timers_wait_for_the_broker_and_for_every_review_up_to_the_end_that_it_gives() -> None:
-    broker, writes, ends = Broker(), Writes(), Ends()
-    readings = OneReading()
-    start = point(*REVIEWERS, policy=memory_bundle())
-    engine = Engine(
-        Feeds(
-            PolicyFeed(start, readings, readings.fold, 3600.0),
-            SourceFeed(Topic(broker, "histories"), 3600.0),
-            ProvenanceFeed(Topic(broker, "references"), 3600.0, Kept(1, 1), lambda: 0),
-            UseFeed(Topic(broker, "uses"), 3600.0),
-        ),
-        Ports({}),
-        engine_settings(*BY_TOPIC, partitions=PARTITIONS, timer_interval_s=0.001),
-        lambda _: cast("Transactor", writes),
-        SystemClock(),
-        fail,
-    )
+    writes, ends = Writes(), Ends()
+    settings = engine_settings(*BY_TOPIC, partitions=PARTITIONS, timer_interval_s=0.001)
+    engine = make_engine(OneReading(), writes, settings, fail, POINT)
 
     def written() -> list[str]:
         values = [cast("tuple[Any, ...]", output)[3] for batch in writes.batches for output in batch.outputs]

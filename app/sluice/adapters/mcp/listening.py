@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import socket
-import stat
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
 
 from sluice.adapters.mcp.proxy_file import ProxyFileError
+from sluice.secrets.secret_files import SecretFileError, read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,6 @@ MOST_BODY_BYTES = 4 * 1024 * 1024
 MOST_SESSIONS, MOST_REQUESTS_AT_ONCE = 64, 256
 STOP_S = 5
 """How long calls that run may take after the proxy was asked to stop; then they are cancelled."""
-_NOT_OWNERS = 0o077
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -146,13 +145,9 @@ def _read_token(file: Path | None, variable: str | None) -> str:
     place = str(file or variable)
     if file is not None:
         try:
-            with file.open("rb") as opened:
-                mode, read = stat.S_IMODE(os.fstat(opened.fileno()).st_mode), opened.read(MOST_TOKEN_BYTES)
-        except OSError as error:
-            raise ProxyFileError(f"cannot read {file}: {error.strerror}") from None
-        if mode & _NOT_OWNERS:
-            raise ProxyFileError(f"{file}: mode {mode:04o}, others can use it: chmod 600 {file}")
-        token = read.decode("latin-1").strip()
+            token = read_secret(file, MOST_TOKEN_BYTES).decode("latin-1").strip()
+        except SecretFileError as error:
+            raise ProxyFileError(str(error)) from None
     else:
         token = os.environ.get(variable or "", "")
     if len(token) < FEWEST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:

@@ -163,7 +163,7 @@ class Engine:
             owned[partition.number] = Owned(
                 partition, transactor, self.settings, self._linger, self._fail, self._alone
             )
-        await asyncio.gather(*(worker.open() for worker in owned.values()))
+        await asyncio.gather(*(each.open() for each in owned.values()))
         if self._owned is not owned:
             return
         self._note_refused()
@@ -263,10 +263,8 @@ class Engine:
         owned, self._owned = self._owned, {}
         fenced, self._fenced = self._fenced, {}
         async with asyncio.timeout(self.settings.close_timeout_s), self._draining:
-            await asyncio.gather(*(worker.close() for worker in owned.values()))
-            self._written |= {
-                n: o for n, worker in owned.items() if (o := worker.changelog_offset) is not None
-            }
+            await asyncio.gather(*(each.close() for each in owned.values()))
+            self._written |= {n: o for n, each in owned.items() if (o := each.changelog_offset) is not None}
             await asyncio.gather(*(transactor.stop() for transactor in fenced.values()))
         self._note_state()
 
@@ -312,14 +310,14 @@ class Engine:
         Only the partitions' records count. So this is not part of their transactions, and it never tells more
         than has committed.
         """
-        watermarks: dict[TopicPartition, int] = {}
+        reported: dict[TopicPartition, int] = {}
         while True:
             await asyncio.sleep(self.settings.offsets_interval_s)
             offsets = {tp: at for owned in self._owned.values() for tp, at in owned.group_offsets().items()}
-            moved = {tp: at for tp, at in offsets.items() if watermarks.get(tp) != at}
+            moved = {tp: at for tp, at in offsets.items() if reported.get(tp) != at}
             if moved:
                 await tell(moved)
-                watermarks = offsets
+                reported = offsets
 
     async def _timers(self, ask_end: AskEnd) -> None:
         """Let time act. What a review can still end waits for every review that has arrived, as far as the
