@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +115,31 @@ async def test_what_has_no_token_or_comes_by_another_name_is_refused(
     assert {one.status_code for one in answers} == {status}
     assert all(TOKEN not in one.text for one in answers)
     assert gate.asked == []
+
+
+async def test_who_is_refused_gets_the_answer_although_the_body_comes_late(tmp_path: Path) -> None:
+    def ask(url: httpx2.URL) -> bytes:
+        with socket.create_connection((url.host, url.port), timeout=5) as connection:
+            head = f"POST {url.path} HTTP/1.1\r\nhost: {url.host}\r\ncontent-length: 2\r\n\r\n"
+            connection.sendall(head.encode())
+            time.sleep(0.2)
+            connection.sendall(b"{}")
+            time.sleep(0.2)
+            return connection.recv(1000)
+
+    async with behind_port(ScriptedGate(), Upstream().server, tmp_path) as address:
+        answer = await asyncio.to_thread(ask, httpx2.URL(address))
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+async def test_who_is_refused_and_sends_no_body_is_answered_soon(tmp_path: Path) -> None:
+    async with behind_port(ScriptedGate(), Upstream().server, tmp_path) as address:
+        url = httpx2.URL(address)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(f"POST {url.path} HTTP/1.1\r\nhost: {url.host}\r\ncontent-length: 2\r\n\r\n".encode())
+        answer = await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 401 ")
 
 
 async def test_two_tokens_in_one_request_are_refused(tmp_path: Path) -> None:

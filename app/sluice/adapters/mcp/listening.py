@@ -6,13 +6,14 @@ Origin, so that no page in a browser reaches it by a name of its own.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import os
 import signal
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hmac import compare_digest
@@ -42,6 +43,9 @@ FEWEST_TOKEN_CHARACTERS = 32
 MOST_TOKEN_BYTES = 1024
 MOST_BODY_BYTES = 4 * 1024 * 1024
 MOST_SESSIONS, MOST_REQUESTS_AT_ONCE = 64, 256
+MOST_REFUSED_BYTES, REFUSED_BODY_S = 64 * 1024, 1.0
+"""How much of a refused request's body is read, and for how long, before the answer: a connection that is
+closed while a body still arrives is reset, and the client may see that in place of the answer."""
 STOP_S = 5
 """How long calls that run may take after the proxy was asked to stop; then they are cancelled."""
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -130,6 +134,7 @@ class _TokenCheck:
         if scope["type"] == "lifespan" or self._has_token(scope):
             await self._application(scope, receive, send)
             return
+        await _discard_body(receive)
         body = {"error": "unauthorized", "message": "Send the proxy's token: Authorization: Bearer TOKEN"}
         headers = {"www-authenticate": "Bearer", "connection": "close"}
         await JSONResponse(body, 401, headers)(scope, receive, send)
@@ -137,6 +142,16 @@ class _TokenCheck:
     def _has_token(self, scope: Scope) -> bool:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         return len(given) == 1 and compare_digest(given[0], self._wanted)
+
+
+async def _discard_body(receive: Receive) -> None:
+    size, more = 0, True
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REFUSED_BODY_S):
+            while more and size <= MOST_REFUSED_BYTES:
+                message = await receive()
+                size += len(message.get("body", b""))
+                more = message.get("more_body", False)
 
 
 def _read_token(file: Path | None, variable: str | None) -> str:
