@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -125,7 +126,7 @@ async def test_who_is_refused_gets_the_answer_although_the_body_comes_late(tmp_p
             time.sleep(0.2)
             connection.sendall(b"{}")
             time.sleep(0.2)
-            return connection.recv(1000)
+            return b"".join(iter(partial(connection.recv, 1000), b""))
 
     async with behind_port(ScriptedGate(), Upstream().server, tmp_path) as address:
         answer = await asyncio.to_thread(ask, httpx2.URL(address))
