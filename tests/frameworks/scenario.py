@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -141,9 +142,11 @@ async def make_calls(
     PATIENT_S and HASTY_S for a decision."""
     planned = plan_calls()
     ended: dict[int, Any] = {}
+    # Not the loop's threads: calls that wait for a command of the gate may hold all of them.
+    commands = ThreadPoolExecutor(1)
 
     async def do(name: str, **arguments: Any) -> Any:
-        return await asyncio.to_thread(gate.do, name, **arguments)
+        return await asyncio.wrap_future(commands.submit(gate.do, name, **arguments))
 
     def begin(client: Client, kind: str) -> list[asyncio.Task[Any]]:
         free = asyncio.Semaphore(AT_ONCE)
@@ -187,6 +190,7 @@ async def make_calls(
     await do("stop")
     await end("away", begin(hasty, "away"))
     await do("start")
+    commands.shutdown()
     return ended
 
 
