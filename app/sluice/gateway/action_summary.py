@@ -37,15 +37,17 @@ def summarize(content: Any, verdict: Mapping[str, Any] | None) -> WaitingContent
     call = find_call(content) if isinstance(content, dict) else None
     if call is None:
         return None
-    tool, given = call
-    parameters = given if isinstance(given, dict) else {} if given is None else {"value": given}
-    named = [one for one in parameters if one in _find_deciding(parameters, verdict)]
+    tool, arguments = call
+    parameters = (
+        arguments if isinstance(arguments, dict) else {} if arguments is None else {"value": arguments}
+    )
+    named = [name for name in parameters if name in _find_deciding(parameters, verdict)]
     shown = (named or list(parameters))[:SHOWN_PARAMETERS]
     rows = content.get("rows_affected", content.get("rowsAffected"))
     return WaitingContent(
         tool,
         rows if isinstance(rows, int) else None,
-        tuple((_shorten(one), _shorten(_write_value(parameters[one]))) for one in shown),
+        tuple((_shorten(name), _shorten(_write_value(parameters[name]))) for name in shown),
         bool(named),
         len(parameters) - len(shown),
         _write_value(parameters)[:LONGEST_SEARCHED],
@@ -57,13 +59,15 @@ def _find_deciding(parameters: Mapping[str, Any], verdict: Mapping[str, Any] | N
     reason or of a rule's."""
     if verdict is None:
         return set()
-    failed = [one for one in verdict.get("gateResults", ()) if not one.get("passed")]
-    texts = list(_collect_texts([one.get("detail") for one in failed]))
-    reasons = [str(one.get("failureReason")) for one in failed]
-    reasons += [str(one.get("reason")) for one in verdict.get("rule_results", ()) if not one.get("passed")]
+    failed = [result for result in verdict.get("gateResults", ()) if not result.get("passed")]
+    texts = list(_collect_texts([result.get("detail") for result in failed]))
+    reasons = [str(result.get("failureReason")) for result in failed]
+    reasons += [
+        str(result.get("reason")) for result in verdict.get("rule_results", ()) if not result.get("passed")
+    ]
     words = {word.strip(".,:;()'\"`") for reason in reasons for word in reason.replace(".", " ").split()}
-    paths = {one.removeprefix(PARAMETERS) for one in texts if one.startswith(PARAMETERS)}
-    steps = {name: (f".{name}", f"[{place}]") for place, name in enumerate(parameters)}
+    paths = {text.removeprefix(PARAMETERS) for text in texts if text.startswith(PARAMETERS)}
+    steps = {name: (f".{name}", f"[{index}]") for index, name in enumerate(parameters)}
     return {name for name, own in steps.items() if name in words or is_below(paths, own)}
 
 
@@ -76,11 +80,11 @@ def _collect_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from _collect_texts(one)
+        for member in value.values():
+            yield from _collect_texts(member)
     elif isinstance(value, list):
-        for one in value:
-            yield from _collect_texts(one)
+        for element in value:
+            yield from _collect_texts(element)
 
 
 def _write_value(value: Any) -> str:

@@ -56,7 +56,7 @@ REVIEW_SOURCE = "/gateway/approvers/"
 """ce_source of what the gateway publishes, before the agent's id or the approver's."""
 _ID_KINDS = {ACTIONS: verdict_id, REVIEWS: make_resolved_id, MEMORY_WRITES: memory_id}
 """Decisions by the topic of their input."""
-_KINDS = {one.topic: one for one in (ACTION, REVIEW, WRITE)}
+_KINDS = {kind.topic: kind for kind in (ACTION, REVIEW, WRITE)}
 COME_AGAIN_S = 1
 NOT_THERE = 404
 MOST_OFFSET = 2**63
@@ -99,8 +99,8 @@ class Decisions:
     ) -> OutgoingInput:
         signer = self._signer if prepared.signs else None
         source = f"{SOURCE}{prepared.agent}"
-        said = prepared.session, prepared.name, prepared.value
-        headers = build_headers(kind, Origin(source, traceparent), *said, signer)
+        signed_parts = prepared.session, prepared.name, prepared.value
+        headers = build_headers(kind, Origin(source, traceparent), *signed_parts, signer)
         headers.append((REQUEST_ID, request_id.encode()))
         return OutgoingInput(kind, prepared.name, prepared.session, prepared.value, headers)
 
@@ -133,8 +133,8 @@ class Decisions:
         since = InputLocation(at["partition"], at["offset"], at["timestamp"])
         async with translate_faults(ACTION), self._readers:
             sought = describe_end(verdict, since.timestamp_ms)
-            found = await self._exchange.reader.look_back(sought, since, [ESCALATIONS])
-            if found is None:
+            answer = await self._exchange.reader.look_back(sought, since, [ESCALATIONS])
+            if answer is None:
                 return None
             try:
                 return await await_end(self._exchange.reader, verdict, self._read_timeout_s)
@@ -143,10 +143,10 @@ class Decisions:
 
     async def fetch_retrieval_end(self, an_id: str, caller: Caller) -> dict[str, Any]:
         """The record that ended the escalation of a retrieval. Raises HttpError: 404 where there is none."""
-        found = await self.fetch_escalation_end(an_id)
-        if found is None or not is_of_caller(found, caller):
+        end = await self.fetch_escalation_end(an_id)
+        if end is None or not is_of_caller(end, caller):
             raise make_not_found(an_id)
-        return found
+        return end
 
     async def fetch_escalation_end(self, an_id: str) -> dict[str, Any] | None:
         """The record that ended the escalation of an action or a retrieval; None: it waits. Raises HttpError:
@@ -164,14 +164,14 @@ class Decisions:
                 raise make_not_found(an_id)
             since = InputLocation(partition, offset, came.timestamp_ms)
             sought = describe_input_end(an_id, came.value, came.timestamp_ms)
-            found = await self._exchange.reader.look_back(sought, since, [ESCALATIONS])
-        return None if found is None else found.record
+            answer = await self._exchange.reader.look_back(sought, since, [ESCALATIONS])
+        return None if answer is None else answer.record
 
     async def fetch_narrowed(self, end: ActionAnswer) -> dict[str, Any] | None:
         """The parameters with which an approver let the action run, if other ones. Raises HttpError."""
         async with translate_faults(ACTION):
-            found = await fetch_narrowed_parameters(self._exchange.reader, end)
-            return None if found is None else dict(found)
+            parameters = await fetch_narrowed_parameters(self._exchange.reader, end)
+            return None if parameters is None else dict(parameters)
 
     async def fetch_first(self, record: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """The decision that a repeat refers to, where it is still there; else the record itself."""
@@ -204,16 +204,16 @@ class Decisions:
     async def _look(
         self, an_id: str, topic: str, at: tuple[int, int], caller: Caller
     ) -> dict[str, Any] | None:
-        found = await self._exchange.reader.fetch_input(topic, *at)
-        if found is None:
+        review_input = await self._exchange.reader.fetch_input(topic, *at)
+        if review_input is None:
             raise make_not_found(an_id)
-        place = InputLocation(*at, found.timestamp_ms)
+        location = InputLocation(*at, review_input.timestamp_ms)
         kind = _KINDS[topic]
-        sought = describe_answer(kind, place, found.value, [an_id])
+        sought = describe_answer(kind, location, review_input.value, [an_id])
         answers = VERDICTS if kind is REVIEW else kind.answers
-        answer = await self._exchange.reader.look_back(sought, place, [answers, DEAD_LETTERS])
+        answer = await self._exchange.reader.look_back(sought, location, [answers, DEAD_LETTERS])
         if answer is None:
-            fields = parse(found.value)
+            fields = parse(review_input.value)
             agent = fields.get("agent_id") if isinstance(fields, dict) else None
             if topic == REVIEWS or not isinstance(agent, str) or not caller.is_bound_to(agent):
                 raise make_not_found(an_id)
@@ -235,13 +235,13 @@ class Decisions:
         return topic, partition, offset
 
 
-def _is_answer(record: dict[str, Any], place: InputLocation) -> bool:
+def _is_answer(record: dict[str, Any], location: InputLocation) -> bool:
     """Whether a record says what became of the review at this place. A review that comes too late is the
     input of the expiry that it finds, and is refused besides."""
     at = record.get("input") or {}
-    found = (at.get("topic"), at.get("partition"), at.get("offset"))
+    coordinates = (at.get("topic"), at.get("partition"), at.get("offset"))
     is_of_review = "approver_id" in record or "refusal_id" in record
-    return is_of_review and found == (REVIEWS, place.partition, place.offset)
+    return is_of_review and coordinates == (REVIEWS, location.partition, location.offset)
 
 
 @asynccontextmanager

@@ -91,9 +91,13 @@ class DelegatedAnswers:
         """The delegate as which this gateway signs for people of a tenant; None where there is none."""
         if self._key is None:
             return None
-        for one in self._registry.registry.delegates.values():
-            if one.roles and tenant in one.tenants and any(key.id == self._key.keyid for key in one.keys):
-                return one
+        for delegate in self._registry.registry.delegates.values():
+            if (
+                delegate.roles
+                and tenant in delegate.tenants
+                and any(key.id == self._key.keyid for key in delegate.keys)
+            ):
+                return delegate
         return None
 
     async def freeze(self, subject: FreezeSubject, reason: str, person: str, tenant: str) -> list[str]:
@@ -107,7 +111,9 @@ class DelegatedAnswers:
         refused = await self._freezer(subject, reason, FreezeFor(by, tenant), self._key)
         if refused:
             return refused
-        await self._registry.wait_until(lambda one: (subject.kind, subject.id) in one.freezes, SHOWN_WITHIN_S)
+        await self._registry.wait_until(
+            lambda registry: (subject.kind, subject.id) in registry.freezes, SHOWN_WITHIN_S
+        )
         return []
 
     def list_freezes(self, tenant: str, agent: str, session: str) -> tuple[Freeze, ...]:
@@ -118,15 +124,15 @@ class DelegatedAnswers:
     def list_grants(self, tenant: str, agent: str, tool: str) -> list[AgentGrant]:
         """The grants that let a tenant's agent use a tool in all its sessions now."""
         now_ms = time.time_ns() // 1_000_000
-        found = self._registry.registry.agent_grants.get((tenant, agent, tool), ())
-        return [one for one in found if one.until_ms > now_ms]
+        grants = self._registry.registry.agent_grants.get((tenant, agent, tool), ())
+        return [grant for grant in grants if grant.until_ms > now_ms]
 
     def require_agent(self, name: str, tenant: str) -> Agent:
         """A tenant's agent. Raises HttpError: 404."""
-        found = self._registry.find_agent(name, tenant)
-        if found is None:
+        agent = self._registry.find_agent(name, tenant)
+        if agent is None:
             raise make_not_found("agent")
-        return found
+        return agent
 
     async def give(self, opened: Mapping[str, Any], answer: PersonsAnswer, request_id: str) -> dict[str, Any]:
         """Publish a person's answer to what a record opened, and wait for the record that says what became of

@@ -199,9 +199,9 @@ class SqliteAnswers:
         if self._since_swept >= SWEEP_EVERY:
             self._sweep(now)
         self._rows.execute("DELETE FROM answers WHERE name = ? AND since_s < ?", (name, now - KEPT_S))
-        found = self._rows.execute("SELECT entry FROM answers WHERE name = ?", (name,)).fetchone()
-        if found is not None:
-            return bytes(found[0])
+        row = self._rows.execute("SELECT entry FROM answers WHERE name = ?", (name,)).fetchone()
+        if row is not None:
+            return bytes(row[0])
         most = self._most_bytes - len(entry) - OWN_BYTES
         if self._count_kept(owner) > most and now - self._swept_s >= SWEEP_FULL_S:
             self._sweep(now)
@@ -230,18 +230,18 @@ class SqliteAnswers:
     async def get(self, name: str) -> bytes | None:
         """See IdempotencyStore."""
         since = self._now_s() - KEPT_S
-        found = self._rows.execute(
+        row = self._rows.execute(
             "SELECT entry FROM answers WHERE name = ? AND since_s >= ?", (name, since)
         ).fetchone()
-        return None if found is None else bytes(found[0])
+        return None if row is None else bytes(row[0])
 
     async def close(self) -> None:
         """See IdempotencyStore."""
         self._rows.close()
 
     def _count_kept(self, owner: str) -> int:
-        found = self._rows.execute("SELECT bytes FROM kept WHERE owner = ?", (owner,)).fetchone()
-        return 0 if found is None else int(found[0])
+        row = self._rows.execute("SELECT bytes FROM kept WHERE owner = ?", (owner,)).fetchone()
+        return 0 if row is None else int(row[0])
 
     def _sweep(self, now: float) -> None:
         self._since_swept, self._swept_s = 0, now
@@ -271,15 +271,15 @@ class RedisAnswers:
         """See IdempotencyStore. Raises HttpError where Redis does not answer."""
         sealed, foreign = self._seal_entry(name, entry), ""
         for _ in range(MOST_REPLACED):
-            found, how = await self._run(self._add, name, owner, sealed, foreign, self._most_bytes)
+            stored, how = await self._run(self._add, name, owner, sealed, foreign, self._most_bytes)
             if how == b"added":
                 return None
             if how == b"full":
                 raise make_full(self._most_bytes)
-            known = self._seal.unseal(name.encode(), found)
-            if known is not None:
-                return known
-            foreign = _name_as_redis(found)
+            previous = self._seal.unseal(name.encode(), stored)
+            if previous is not None:
+                return previous
+            foreign = _name_as_redis(stored)
         log.warning("somebody writes to the Redis all the time: a request is decided without its memory")
         return None
 
@@ -289,24 +289,24 @@ class RedisAnswers:
 
     async def replace(self, name: str, before: bytes, entry: bytes, owner: str) -> bool:
         """See IdempotencyStore. Raises HttpError where Redis does not answer."""
-        found = await self._fetch(name)
-        if not found or self._seal.unseal(name.encode(), found) != before:
+        stored = await self._fetch(name)
+        if not stored or self._seal.unseal(name.encode(), stored) != before:
             return False
         sealed = self._seal_entry(name, entry)
-        return bool(await self._run(self._replace, name, owner, sealed, _name_as_redis(found)))
+        return bool(await self._run(self._replace, name, owner, sealed, _name_as_redis(stored)))
 
     async def get(self, name: str) -> bytes | None:
         """See IdempotencyStore. Raises HttpError where Redis does not answer."""
-        found = await self._fetch(name)
-        return self._seal.unseal(name.encode(), found) if found else None
+        stored = await self._fetch(name)
+        return self._seal.unseal(name.encode(), stored) if stored else None
 
     async def close(self) -> None:
         """See IdempotencyStore."""
         await self._redis.aclose()
 
     async def _fetch(self, name: str) -> bytes:
-        found: bytes = await self._await_redis(self._redis.getrange(self._make_key(name), 0, LONGEST_ENTRY))
-        return found
+        stored: bytes = await self._await_redis(self._redis.getrange(self._make_key(name), 0, LONGEST_ENTRY))
+        return stored
 
     def _seal_entry(self, name: str, entry: bytes) -> bytes:
         return self._seal.seal(name.encode(), entry, time.time() + KEPT_S)
@@ -379,13 +379,13 @@ class IdempotentRequests:
         request = prepare()
         before = await self.store.add(name, request.serialize(), owner)
         if before is not None:
-            known = RememberedRequest.parse(before)
-            if known.fingerprint != request.fingerprint:
+            remembered = RememberedRequest.parse(before)
+            if remembered.fingerprint != request.fingerprint:
                 message = "this Idempotency-Key came with another request before"
                 raise HttpError(422, "idempotency_conflict", message)
-            if known.answer is not None:
-                return known.answer, True
-            request = known
+            if remembered.answer is not None:
+                return remembered.answer, True
+            request = remembered
         under_way = self._under_way.get(name)
         if under_way is not None:
             return await asyncio.shield(under_way), True

@@ -145,7 +145,9 @@ def prepare_outcome(
         context.caller
     )
     fields |= {"session_id": session, "reported_by": reporter}
-    value = serialize_checked({name: one for name, one in fields.items() if one is not None}, ActionOutcome)
+    value = serialize_checked(
+        {name: content for name, content in fields.items() if content is not None}, ActionOutcome
+    )
     signs = False
     if fields.get("signature") is None or not registry.is_enforcement_point(
         str(reporter), context.caller.tenant
@@ -205,13 +207,13 @@ def read_fields(body: bytes, model: type[Record]) -> dict[str, Any]:
 def _rename_to_wire(document: Mapping[str, Any], model: type[Record]) -> dict[str, Any]:
     """`agentId` and `agent_id` are one name; a name that no field has stays for the reader to refuse."""
     wire = {_fold_name(name): field.alias or name for name, field in model.model_fields.items()}
-    found: dict[str, Any] = {}
+    by_alias: dict[str, Any] = {}
     for name, value in document.items():
-        known = wire.get(_fold_name(name), name)
-        if known in found:
-            raise make_unreadable(Unreadable("ambiguous_field", f"$.{known}", "given in two spellings"))
-        found[known] = value
-    return found
+        alias = wire.get(_fold_name(name), name)
+        if alias in by_alias:
+            raise make_unreadable(Unreadable("ambiguous_field", f"$.{alias}", "given in two spellings"))
+        by_alias[alias] = value
+    return by_alias
 
 
 def _fold_name(name: str) -> str:
@@ -234,10 +236,10 @@ def bind(fields: dict[str, Any], context: RequestContext, registry: RegistryView
 
 def find_caller_agent(context: RequestContext) -> str:
     """The agent that the request's header names, else the only one of its key. Raises HttpError."""
-    found = context.agent or _find_only_agent(context.caller)
-    if found is None:
+    agent = context.agent or _find_only_agent(context.caller)
+    if agent is None:
         raise HttpError(400, "missing_field", "say for which agent: X-Mnemom-Agent")
-    return found
+    return agent
 
 
 def _find_only_agent(caller: Caller) -> str | None:
@@ -253,15 +255,15 @@ def require_agent(agent_id: str, caller: Caller, registry: RegistryView) -> Agen
     return agent
 
 
-def _unify(said: object, in_header: str | None, name: str) -> str | None:
+def _unify(in_body: object, in_header: str | None, name: str) -> str | None:
     """Return the value that body and header give for one name: they may not differ."""
-    if said is not None and not isinstance(said, str):
+    if in_body is not None and not isinstance(in_body, str):
         raise make_unreadable(Unreadable("wrong_type", f"$.{name}", "Input should be a valid string"))
-    if said and in_header and said != in_header:
+    if in_body and in_header and in_body != in_header:
         raise HttpError(
             400, "ambiguous_field", "the body and the header name different ones", path=f"$.{name}"
         )
-    return said or in_header
+    return in_body or in_header
 
 
 def serialize_checked(fields: Mapping[str, Any], model: type[Record]) -> bytes:

@@ -91,26 +91,28 @@ class LedgerScan:
 
     async def scan(self, asked: ScanQuery) -> Scanned:
         """Scan. Raises KafkaError."""
-        began, read, found = time.monotonic(), 0, list[LedgerMatch]()
+        began, read, matches = time.monotonic(), 0, list[LedgerMatch]()
         consumer = await connect(self.connection, fetch_max_wait_ms=100)
         try:
             lines = await self._open_lines(consumer, asked)
             window = max(LEAST_WINDOW, min(self.window, self.most_read // (2 * len(lines) or 1)))
             while (line := _find_newest(lines)) is not None:
                 is_over = read >= self.most_read or time.monotonic() - began > self.longest_s
-                if line.reached_ms < NEVER_MS and (is_over or len(found) >= asked.most_found):
+                if line.reached_ms < NEVER_MS and (is_over or len(matches) >= asked.most_found):
                     break
                 records = await self._read_window(consumer, line, window)
                 read += len(records)
-                found += select_matches(line.topic, records, asked, self.proofs)
+                matches += select_matches(line.topic, records, asked, self.proofs)
         finally:
             await consumer.stop()
         took_s = time.monotonic() - began
         if line is None:
-            return Scanned(_sort_matches(found), read, 0, None, took_s)
-        seen = [one for one in found if one.at_ms > line.reached_ms]
+            return Scanned(_sort_matches(matches), read, 0, None, took_s)
+        reached = [match for match in matches if match.at_ms > line.reached_ms]
         next_ms = min(line.reached_ms + 1, asked.before_ms - 1)
-        return Scanned(_sort_matches(seen), read, sum(one.left for one in lines), next_ms, took_s)
+        return Scanned(
+            _sort_matches(reached), read, sum(open_line.left for open_line in lines), next_ms, took_s
+        )
 
     async def _open_lines(self, consumer: AIOKafkaConsumer, asked: ScanQuery) -> list[_Line]:
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the gateway loads no Kafka
@@ -125,10 +127,12 @@ class LedgerScan:
         firsts, ends = await consumer.beginning_offsets([*topics]), await consumer.end_offsets([*topics])
         if asked.after_ms:
             since = await consumer.offsets_for_times(dict.fromkeys(topics, asked.after_ms))
-            firsts = {part: ends[part] if one is None else one.offset for part, one in since.items()}
+            firsts = {
+                part: ends[part] if position is None else position.offset for part, position in since.items()
+            }
         if asked.before_ms < NEVER_MS:
             until = await consumer.offsets_for_times(dict.fromkeys(topics, asked.before_ms))
-            ends |= {part: one.offset for part, one in until.items() if one is not None}
+            ends |= {part: position.offset for part, position in until.items() if position is not None}
         return [
             _Line(topic, part, firsts[part], ends[part])
             for part, topic in topics.items()
@@ -142,7 +146,7 @@ class LedgerScan:
         records = await read_between(consumer, line.part, begin, line.end)
         consumer.pause(line.part)
         line.end = begin
-        line.reached_ms = min([line.reached_ms, *(one.timestamp for one in records)])
+        line.reached_ms = min([line.reached_ms, *(record.timestamp for record in records)])
         return records
 
 
@@ -152,11 +156,11 @@ def select_matches(
     """Those that count, and are what was asked for."""
     words = (asked.tenant.encode(), *asked.words)
     return [
-        LedgerMatch(topic, record.timestamp, said)
+        LedgerMatch(topic, record.timestamp, fields)
         for record in records
-        if all(one in (record.value or b"") for one in words)
-        and (said := proofs.read_record(topic, record)) is not None
-        and said.get("tenant_id") == asked.tenant
+        if all(word in (record.value or b"") for word in words)
+        and (fields := proofs.read_record(topic, record)) is not None
+        and fields.get("tenant_id") == asked.tenant
     ]
 
 
@@ -167,8 +171,8 @@ def quote_text(text: str) -> bytes:
 
 def _find_newest(lines: Sequence[_Line]) -> _Line | None:
     """The line that has to be read next; None where all are read."""
-    return max((one for one in lines if one.left), key=lambda one: one.reached_ms, default=None)
+    return max((line for line in lines if line.left), key=lambda line: line.reached_ms, default=None)
 
 
-def _sort_matches(found: list[LedgerMatch]) -> list[LedgerMatch]:
-    return sorted(found, key=lambda one: one.at_ms, reverse=True)
+def _sort_matches(matches: list[LedgerMatch]) -> list[LedgerMatch]:
+    return sorted(matches, key=lambda match: match.at_ms, reverse=True)

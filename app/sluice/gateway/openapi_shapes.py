@@ -285,8 +285,8 @@ def build_review_schema() -> dict[str, Any]:
 def _build_request(model: type[Record], *never: str, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
     """A record as a request: without the fields that the gateway alone fills in (`never`)."""
     schema = _build_whole(model)
-    properties = {_SEEDS_NAMES.get(name, name): one for name, one in schema["properties"].items()}
-    schema["properties"] = {name: one for name, one in properties.items() if name not in never}
+    properties = {_SEEDS_NAMES.get(name, name): shape for name, shape in schema["properties"].items()}
+    schema["properties"] = {name: shape for name, shape in properties.items() if name not in never}
     optional = {*never, *left_out, *_SEEDS_NAMES}
     schema["required"] = [name for name in schema.get("required", ()) if name not in optional]
     return schema
@@ -305,5 +305,5 @@ def _inline(part: Any, definitions: Mapping[str, Any]) -> Any:
             return _inline(definitions[part["$ref"].rpartition("/")[2]], definitions)
         return {name: _inline(value, definitions) for name, value in part.items()}
     if isinstance(part, list):
-        return [_inline(one, definitions) for one in part]
+        return [_inline(item, definitions) for item in part]
     return part

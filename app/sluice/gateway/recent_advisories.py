@@ -48,24 +48,24 @@ class AdvisoriesByAgent:
     def take(self, verdict: Mapping[str, Any]) -> None:
         """A verdict's."""
         about = {name: verdict[name] for name in ABOUT}
-        for one in verdict["advisories"]:
-            self._add((str(verdict["tenant_id"]), str(verdict["agent_id"])), {**about, **one})
+        for item in verdict["advisories"]:
+            self._add((str(verdict["tenant_id"]), str(verdict["agent_id"])), {**about, **item})
 
     def list_advisories(self, tenant: str, agent: str) -> list[Advisory]:
         """An agent's, the newest first."""
-        found = self._kept.get((tenant, agent), ())
-        return sorted(found, key=lambda one: str(one["decided_at"]), reverse=True)
+        advisories = self._kept.get((tenant, agent), ())
+        return sorted(advisories, key=lambda advisory: str(advisory["decided_at"]), reverse=True)
 
     def __len__(self) -> int:
         """The number of stored advisories, of all agents."""
         return self._count
 
     def _add(self, whose: tuple[str, str], advisory: Advisory) -> None:
-        kept = self._kept.setdefault(whose, deque(maxlen=self._most_of_an_agent))
-        self._count += len(kept) < self._most_of_an_agent
-        kept.append(advisory)
+        own = self._kept.setdefault(whose, deque(maxlen=self._most_of_an_agent))
+        self._count += len(own) < self._most_of_an_agent
+        own.append(advisory)
         if self._count > self._most:
-            largest = max(self._kept, key=lambda one: len(self._kept[one]))
+            largest = max(self._kept, key=lambda key: len(self._kept[key]))
             crowd = self._kept[largest]
             for _ in range((len(crowd) + 1) // 2):
                 crowd.popleft()

@@ -52,7 +52,7 @@ class RecentRecords:
         first. Raises KafkaError."""
         consumer = await connect(self.connection)
         try:
-            found = [
+            records = [
                 fields
                 for part in await self._fetch_tails(consumer, topic, partitions, most)
                 for record in part
@@ -61,8 +61,8 @@ class RecentRecords:
             ]
         finally:
             await consumer.stop()
-        ours = [one for one in found if one.get("tenant_id") == caller.tenant]
-        return sorted(ours, key=lambda one: str(one.get("decided_at")), reverse=True)
+        ours = [record for record in records if record.get("tenant_id") == caller.tenant]
+        return sorted(ours, key=lambda record: str(record.get("decided_at")), reverse=True)
 
     async def fetch_following(
         self, topics: Sequence[str], partition: int, since_ms: int, names: Sequence[str]
@@ -71,9 +71,9 @@ class RecentRecords:
         each topic (base name) `FOLLOWED` records are looked through. Raises KafkaError."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - as below
 
-        written = [json.dumps(one, ensure_ascii=False).encode() for one in names]
+        written = [json.dumps(name, ensure_ascii=False).encode() for name in names]
         consumer = await connect(self.connection)
-        found: list[dict[str, Any]] = []
+        following: list[dict[str, Any]] = []
         try:
             for topic in topics:
                 part = TopicPartition(self.prefix + topic, partition)
@@ -82,15 +82,15 @@ class RecentRecords:
                 if begin is None:
                     continue
                 end = min((await consumer.end_offsets([part]))[part], begin.offset + FOLLOWED)
-                found += [
+                following += [
                     fields
                     for record in await read_between(consumer, part, begin.offset, end)
-                    if any(one in (record.value or b"") for one in written)
+                    if any(name in (record.value or b"") for name in written)
                     and (fields := self.proofs.read_record(topic, record)) is not None
                 ]
         finally:
             await consumer.stop()
-        return sorted(found, key=lambda one: int(one.get("sequence", 0)))
+        return sorted(following, key=lambda record: int(record.get("sequence", 0)))
 
     async def _fetch_tails(
         self, consumer: AIOKafkaConsumer, topic: str, partitions: int, most: int
@@ -103,12 +103,12 @@ class RecentRecords:
         consumer.pause(*parts)
         ends = await consumer.end_offsets(parts)
         begins = await consumer.beginning_offsets(parts)
-        found = []
+        tails = []
         for part in parts:
             consumer.resume(part)
-            found.append(await read_between(consumer, part, max(begins[part], ends[part] - most), ends[part]))
+            tails.append(await read_between(consumer, part, max(begins[part], ends[part] - most), ends[part]))
             consumer.pause(part)
-        return found
+        return tails
 
     async def _find_newest(
         self, consumer: AIOKafkaConsumer, topic: str, where: tuple[int, str], caller: Caller
@@ -122,12 +122,12 @@ class RecentRecords:
         first = max((await consumer.beginning_offsets([part]))[part], end - self.most)
         while end > first:
             begin = max(first, end - WINDOW)
-            found = [
+            matches = [
                 record
                 for record in await read_between(consumer, part, begin, end)
                 if record.key == session.encode() and caller.tenant.encode() in (record.value or b"")
             ]
-            for record in reversed(found):
+            for record in reversed(matches):
                 fields = self.proofs.read_record(topic, record)
                 if fields is not None and _has_totals(fields, caller):
                     return fields
@@ -137,12 +137,12 @@ class RecentRecords:
 
 async def read_between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int, end: int) -> list[Any]:
     """A partition's records from one offset to before another. Raises KafkaError."""
-    found: list[Any] = []
+    records: list[Any] = []
     consumer.seek(part, begin)
     while await consumer.position(part) < end:
         batches = await consumer.getmany(part, timeout_ms=POLL_MS)
-        found += [record for record in batches.get(part, ()) if record.offset < end]
-    return found
+        records += [record for record in batches.get(part, ()) if record.offset < end]
+    return records
 
 
 def _has_totals(record: Mapping[str, Any], caller: Caller) -> bool:
@@ -160,11 +160,11 @@ def _read_totals(
     """The newer of both counts; a settlement says the rows alone."""
     if verdict is None:
         return None
-    said = {"as_of": verdict["decided_at"], "folded": False, **verdict["session"]["after"]}
+    totals = {"as_of": verdict["decided_at"], "folded": False, **verdict["session"]["after"]}
     if event is not None and event["sequence"] > verdict["sequence"]:
         if "tenants" in event:
-            said |= {"folded": True, **event["tenants"][tenant]}
+            totals |= {"folded": True, **event["tenants"][tenant]}
         else:
-            said["aggregateRowsAffected"] = event["aggregateRowsAffected"]
-        said["as_of"] = event["decided_at"]
-    return {"session_id": verdict["session_id"], "last_verdict_id": verdict["verdict_id"], **said}
+            totals["aggregateRowsAffected"] = event["aggregateRowsAffected"]
+        totals["as_of"] = event["decided_at"]
+    return {"session_id": verdict["session_id"], "last_verdict_id": verdict["verdict_id"], **totals}

@@ -74,13 +74,13 @@ class RegistryView:
 
     def find_agent(self, name: str, tenant: str) -> Agent | None:
         """The tenant's agent of this name."""
-        found = self.registry.agents.get(name)
-        return found if found is not None and found.tenant == tenant else None
+        agent = self.registry.agents.get(name)
+        return agent if agent is not None and agent.tenant == tenant else None
 
     def is_enforcement_point(self, name: str, tenant: str) -> bool:
         """Whether this is an enforcement point of the tenant."""
-        found = self.registry.enforcement_points.get(name)
-        return found is not None and found.tenant == tenant
+        point = self.registry.enforcement_points.get(name)
+        return point is not None and point.tenant == tenant
 
     def is_in_shadow(self, tenant: str) -> bool:
         """Whether the gate blocks no action of this tenant."""

@@ -42,42 +42,42 @@ class Subjects:
 
     def list_waiting(self, base: str, caller: Caller) -> list[Record]:
         """List the records of a topic that wait, the oldest first."""
-        found = self.waiting.list_waiting(base, caller)
-        return sorted(found, key=lambda one: str(one.get("opened_at") or one.get("entered_at")))
+        waiting = self.waiting.list_waiting(base, caller)
+        return sorted(waiting, key=lambda record: str(record.get("opened_at") or record.get("entered_at")))
 
     def find_opening(self, base: str, an_id: str, caller: Caller) -> Record | None:
         """Find the record that opened what still waits under an id; None where nothing does."""
-        found = self.waiting.get(base, an_id)
-        return found if found is not None and is_of_caller(found, caller) else None
+        opening = self.waiting.get(base, an_id)
+        return opening if opening is not None and is_of_caller(opening, caller) else None
 
     async def fetch_content(self, record: Record) -> Any:
         """The input that a record answers, parsed; None where it is no longer there, or not what it was."""
-        place = record.get("input")
-        if not isinstance(place, dict):
+        coordinates = record.get("input")
+        if not isinstance(coordinates, dict):
             return None
         async with translate_faults():
-            at = InputLocation(place["partition"], place["offset"], place["timestamp"])
-            value = await self.exchange.reader.fetch_value(place["topic"], at)
-        if value is None or compute_digest(value) != place["digest"]:
+            at = InputLocation(coordinates["partition"], coordinates["offset"], coordinates["timestamp"])
+            value = await self.exchange.reader.fetch_value(coordinates["topic"], at)
+        if value is None or compute_digest(value) != coordinates["digest"]:
             return None
-        found = parse(value)
-        return None if isinstance(found, Unreadable) else found
+        content = parse(value)
+        return None if isinstance(content, Unreadable) else content
 
     async def fetch_approved(self, opened: Record) -> Any:
         """The parameters by which the approvals so far replace those of the action; None: they stay."""
         return await self.fetch_parameters(opened["last_approval"]) if is_narrowed(opened) else None
 
-    async def fetch_parameters(self, place: Record) -> Any:
+    async def fetch_parameters(self, coordinates: Record) -> Any:
         """The parameters in the review at a place; None where it is no longer there."""
-        review = await self.fetch_content({"input": place})
+        review = await self.fetch_content({"input": coordinates})
         return None if review is None else review["parameters"]
 
     async def fetch_decision(self, an_id: str, caller: Caller) -> Record:
         """The decision of an id. Raises HttpError: 404, 409 where it is not decided yet."""
-        found = await self.decisions.fetch_decision(an_id, caller)
-        if found is None:
+        decision = await self.decisions.fetch_decision(an_id, caller)
+        if decision is None:
             raise HttpError(409, "not_decided", f"{an_id} is not decided yet")
-        return found
+        return decision
 
     async def fetch_newest(self, base: str, caller: Caller) -> list[Record]:
         """The newest decisions of a topic: VERDICTS or MEMORY_DECISIONS."""
@@ -87,20 +87,22 @@ class Subjects:
     async def fetch_followed(self, decision: Record, caller: Caller) -> list[Record]:
         """Fetch the records that followed from a decision, in the chain's order."""
         own = [str(decision[name]) for name in _NAMES if decision.get(name)]
-        place = decision["input"]
+        coordinates = decision["input"]
         async with translate_faults():
-            found = await self.recent.fetch_following(FOLLOWING, place["partition"], place["timestamp"], own)
-        return [one for one in found if one != decision and _is_about(one, decision, caller)]
+            following = await self.recent.fetch_following(
+                FOLLOWING, coordinates["partition"], coordinates["timestamp"], own
+            )
+        return [record for record in following if record != decision and _is_about(record, decision, caller)]
 
     async def fetch_session(self, session_id: str, caller: Caller) -> Record:
         """A session's totals. Raises HttpError: 404 where the ledger says nothing of it so far back."""
         async with translate_faults():
-            found = await self.recent.fetch_totals(
+            totals = await self.recent.fetch_totals(
                 session_id, self.exchange.find_partition(session_id), caller
             )
-        if found is None:
+        if totals is None:
             raise make_not_found("session")
-        return found
+        return totals
 
 
 def read_decision_id(subject_id: str) -> str | None:
@@ -118,7 +120,9 @@ def find_ending(followed: list[Record]) -> EndedSubject | None:
     """Find the end of an escalated decision or a held memory among the records that followed it; None where
     it waits, or no person was asked."""
     ends = [
-        one for one in followed if one.get("schema") in ENDS and {"escalation_id", "memory_id"} & one.keys()
+        record
+        for record in followed
+        if record.get("schema") in ENDS and {"escalation_id", "memory_id"} & record.keys()
     ]
     return EndedSubject({}, ends[-1], None) if ends else None
 
@@ -135,12 +139,12 @@ def parse_narrowed(text: str) -> dict[str, Any] | None:
     if not text.strip():
         return None
     try:
-        found = json.loads(text)
+        parameters = json.loads(text)
     except ValueError as error:
         raise HttpError(400, "invalid_value", f"the parameters are not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(parameters, dict):
         raise HttpError(400, "invalid_value", "the parameters are not a JSON object")
-    return found
+    return parameters
 
 
 def _is_about(record: Record, decision: Record, caller: Caller) -> bool:

@@ -46,7 +46,7 @@ def write_types() -> str:
         if name not in written:
             written[name] = schemas[name]
             waiting += _list_references(schemas[name])
-    parts = (f"export interface {name} {_write_object(one, '')}\n" for name, one in written.items())
+    parts = (f"export interface {name} {_write_object(schema, '')}\n" for name, schema in written.items())
     return "\n".join([_HEAD, *parts])
 
 
@@ -56,8 +56,8 @@ def _list_references(part: Any) -> Iterator[str]:
             yield part["$ref"].rpartition("/")[2]
         part = list(part.values())
     if isinstance(part, list):
-        for one in part:
-            yield from _list_references(one)
+        for element in part:
+            yield from _list_references(element)
 
 
 def _write_type(schema: Mapping[str, Any], indent: str) -> str:
@@ -66,9 +66,9 @@ def _write_type(schema: Mapping[str, Any], indent: str) -> str:
     if "properties" in schema:
         return _write_object(schema, indent)
     if "enum" in schema or "const" in schema:
-        return " | ".join(json.dumps(one) for one in schema.get("enum", [schema.get("const")]))
+        return " | ".join(json.dumps(item) for item in schema.get("enum", [schema.get("const")]))
     if "anyOf" in schema:
-        return " | ".join(dict.fromkeys(_write_type(one, indent) for one in schema["anyOf"]))
+        return " | ".join(dict.fromkeys(_write_type(item, indent) for item in schema["anyOf"]))
     if schema.get("type") == "array":
         return f"Array<{_write_type(schema.get('items', {}), indent)}>"
     return _WORDS.get(str(schema.get("type")), "unknown")
@@ -77,11 +77,11 @@ def _write_type(schema: Mapping[str, Any], indent: str) -> str:
 def _write_object(schema: Mapping[str, Any], indent: str) -> str:
     required = schema.get("required", ())
     lines = []
-    for name, one in schema["properties"].items():
-        if "description" in one and "properties" not in one:
-            lines.append(f"{indent}  /** {' '.join(one['description'].split())} */")
+    for name, shape in schema["properties"].items():
+        if "description" in shape and "properties" not in shape:
+            lines.append(f"{indent}  /** {' '.join(shape['description'].split())} */")
         mark = "" if name in required else "?"
-        lines.append(f"{indent}  {name}{mark}: {_write_type(one, indent + '  ')};")
+        lines.append(f"{indent}  {name}{mark}: {_write_type(shape, indent + '  ')};")
     if schema.get("additionalProperties") is True:
         lines.append(f"{indent}  [name: string]: unknown;")
     return "\n".join(["{", *lines, f"{indent}}}"])

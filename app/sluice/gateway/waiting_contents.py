@@ -67,8 +67,8 @@ class WaitingContents:
 
     def request(self, an_id: str, opened: Mapping[str, Any], at_ms: int) -> None:
         """Read it soon. `at_ms`: the broker's time of the record that opened it."""
-        place, verdict_id = opened.get("input") or {}, str(opened.get("verdict_id"))
-        self._asked[an_id] = _ContentQuery(an_id, place, verdict_id, at_ms)
+        coordinates, verdict_id = opened.get("input") or {}, str(opened.get("verdict_id"))
+        self._asked[an_id] = _ContentQuery(an_id, coordinates, verdict_id, at_ms)
         self._stirred.set()
 
     def forget(self, an_id: str) -> None:
@@ -106,39 +106,39 @@ class WaitingContents:
     async def _read_all(self, consumer: AIOKafkaConsumer, notify: Callable[[str], None]) -> None:
         while self._asked:
             asked = list(self._asked.values())[:READ_TOGETHER]
-            found = await self._read(consumer, asked)
-            for one in asked:
-                if self._asked.pop(one.an_id, None) is not None:
-                    self._known[one.an_id] = found.get(one.an_id)
-                    notify(one.an_id)
+            contents = await self._read(consumer, asked)
+            for query in asked:
+                if self._asked.pop(query.an_id, None) is not None:
+                    self._known[query.an_id] = contents.get(query.an_id)
+                    notify(query.an_id)
 
     async def _read(
         self, consumer: AIOKafkaConsumer, asked: Sequence[_ContentQuery]
     ) -> dict[str, WaitingContent | None]:
         """Read the contents that were asked for, of all partitions at once."""
-        actions = {one.an_id: one for one in asked if one.place.get("topic") == ACTIONS}
+        actions = {query.an_id: query for query in asked if query.place.get("topic") == ACTIONS}
         inputs = await _find(
             consumer,
             [
-                self._locate_wanted(one, ACTIONS, one.place["offset"], one.place["offset"])
-                for one in actions.values()
+                self._locate_wanted(action, ACTIONS, action.place["offset"], action.place["offset"])
+                for action in actions.values()
             ],
             lambda record: record.offset,
         )
         begins = []
-        for one in actions.values():
-            part = self._make_part(VERDICTS, one.place["partition"])
-            begin = (await consumer.offsets_for_times({part: one.at_ms - APART_MS}))[part]
+        for query in actions.values():
+            part = self._make_part(VERDICTS, query.place["partition"])
+            begin = (await consumer.offsets_for_times({part: query.at_ms - APART_MS}))[part]
             if begin is not None:
-                begins.append(self._locate_wanted(one, VERDICTS, one.verdict_id, begin.offset))
+                begins.append(self._locate_wanted(query, VERDICTS, query.verdict_id, begin.offset))
         verdicts = await _find(consumer, begins, read_answer_id)
         return {
             an_id: _read_content(value, actions[an_id].place.get("digest"), verdicts.get(an_id))
             for an_id, value in inputs.items()
         }
 
-    def _locate_wanted(self, one: _ContentQuery, topic: str, key: object, offset: int) -> _RecordQuery:
-        return _RecordQuery(one.an_id, self._make_part(topic, one.place["partition"]), key, offset)
+    def _locate_wanted(self, query: _ContentQuery, topic: str, key: object, offset: int) -> _RecordQuery:
+        return _RecordQuery(query.an_id, self._make_part(topic, query.place["partition"]), key, offset)
 
     def _make_part(self, topic: str, number: int) -> TopicPartition:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as above
@@ -159,27 +159,29 @@ async def _find(
     consumer: AIOKafkaConsumer, wanted: Sequence[_RecordQuery], key_of: Callable[[Any], object]
 ) -> dict[str, bytes]:
     """The values of the wanted records by id, without those that are not there within `SEARCHED` records."""
-    found: dict[str, bytes] = {}
-    keys = {(one.part, one.key): one.an_id for one in wanted}
+    values_by_id: dict[str, bytes] = {}
+    keys = {(query.part, query.key): query.an_id for query in wanted}
     left: dict[TopicPartition, deque[_RecordQuery]] = defaultdict(deque)
-    for one in sorted(wanted, key=lambda one: one.offset):
-        left[one.part].append(one)
+    for query in sorted(wanted, key=lambda query: query.offset):
+        left[query.part].append(query)
     if not left:
-        return found
+        return values_by_id
     consumer.assign(list(left))
     ends = await consumer.end_offsets(list(left))
     for part, wants in left.items():
         consumer.seek(part, wants[0].offset)
     while left:
         for part, records in (await consumer.getmany(timeout_ms=POLL_MS)).items():
-            values = {(part, key_of(one)): bytes(one.value or b"") for one in records}
-            found |= {keys[one]: values[one] for one in values.keys() & keys.keys()}
+            values = {(part, key_of(record)): bytes(record.value or b"") for record in records}
+            values_by_id |= {keys[key]: values[key] for key in values.keys() & keys.keys()}
         for part, wants in list(left.items()):
             at = await consumer.position(part)
-            while wants and (wants[0].an_id in found or at >= min(ends[part], wants[0].offset + SEARCHED)):
+            while wants and (
+                wants[0].an_id in values_by_id or at >= min(ends[part], wants[0].offset + SEARCHED)
+            ):
                 wants.popleft()
             _advance(consumer, left, part, at)
-    return found
+    return values_by_id
 
 
 def _advance(

@@ -121,8 +121,8 @@ class WaitingSubjects:
     def list_waiting(self, base: str, caller: Caller) -> list[dict[str, Any]]:
         """The records that opened what waits now in a topic (base name) of the caller's agents, the oldest
         first; of an escalation with `approvals` so far, and the group whose turn it is."""
-        found = self._of_tenant.get((base, caller.tenant), {})
-        return [one for one in found.values() if is_of_caller(one, caller)]
+        opened = self._of_tenant.get((base, caller.tenant), {})
+        return [record for record in opened.values() if is_of_caller(record, caller)]
 
     def get(self, base: str, an_id: str) -> dict[str, Any] | None:
         """The record that opened it; None where it does not wait, or is not read yet."""
@@ -140,12 +140,12 @@ class WaitingSubjects:
         if content is None:
             return []
         same = [
-            one
-            for one in self._ended.values()
-            if one.content is not None
-            and one.content.tool == content.tool
-            and all(one.opened.get(name) == opened.get(name) for name in ("tenant_id", "agent_id"))
-            and _read_code(one.opened) == _read_code(opened)
+            subject
+            for subject in self._ended.values()
+            if subject.content is not None
+            and subject.content.tool == content.tool
+            and all(subject.opened.get(name) == opened.get(name) for name in ("tenant_id", "agent_id"))
+            and _read_code(subject.opened) == _read_code(opened)
         ]
         return same[: -most - 1 : -1]
 
@@ -237,7 +237,7 @@ def update_waiting(opened: dict[str, Any], record: Mapping[str, Any]) -> None:
     opened |= {name: record[name] for name in CHANGING if record.get(name) is not None}
     if "approval_id" in record:
         gone = record.get("dropped") or ()
-        still = [one for one in opened.get("approved_by", ()) if one not in gone]
+        still = [approver for approver in opened.get("approved_by", ()) if approver not in gone]
         opened |= {"approved_by": [*still, record["approver_id"]], "last_approval": record["input"]}
 
 

@@ -105,8 +105,8 @@ def build_app(parts: GatewayParts) -> Edge:
             yield
         finally:
             parts.note_serving(False)
-            for one in tasks:
-                one.cancel()
+            for task in tasks:
+                task.cancel()
             await asyncio.wait(tasks)
             await parts.subjects.close()
             await parts.advised.close()
@@ -164,12 +164,14 @@ def _add_slack(app: FastAPI, slack: SlackApp, parts: GatewayParts, subjects: Sub
 
 async def _watch(parts: GatewayParts) -> None:
     """End the process where a reader has ended: the supervisor starts it again, and nothing is lost."""
-    ends = [asyncio.ensure_future(one.wait_until_ended()) for one in (parts.exchange.reader, parts.subjects)]
+    ends = [
+        asyncio.ensure_future(reader.wait_until_ended()) for reader in (parts.exchange.reader, parts.subjects)
+    ]
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for one in ends:
-            one.cancel()
+        for end in ends:
+            end.cancel()
     log.error("the gateway stops: its reader of answers, or of what waits for a person, has ended")
     parts.fail()
 

@@ -125,10 +125,10 @@ class ApiKeyStore:
             return False
 
     def _refresh(self) -> None:
-        seen = read_file_state(self._path)
-        if seen != self._seen:
-            self._keys = {one.id: one for one in read_keys(self._path).keys if one.revoked_at is None}
-            self._verified, self._seen = {}, seen
+        state = read_file_state(self._path)
+        if state != self._seen:
+            self._keys = {key.id: key for key in read_keys(self._path).keys if key.revoked_at is None}
+            self._verified, self._seen = {}, state
 
 
 def read_keys(path: Path) -> ApiKeyFile:

@@ -121,7 +121,7 @@ class Edge:
                 self._observe(scope["method"], template, writer.status, took_ms / 1000)
             if traced is not None:
                 traced.end(scope["method"], template, writer.status)
-            told = " ".join(f"{name}={json.dumps(value)}" for name, value in facts.log.items())
+            log_fields = " ".join(f"{name}={json.dumps(value)}" for name, value in facts.log.items())
             where = scope["method"], scope.get("raw_path", b"").decode("latin-1")
             log.info(
                 "%s %s %s %d %.1fms %s %s",
@@ -130,7 +130,7 @@ class Edge:
                 writer.status,
                 took_ms,
                 facts.caller,
-                told,
+                log_fields,
                 extra={
                     "method": scope["method"],
                     "request_id": facts.request_id,
@@ -153,10 +153,10 @@ class Edge:
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await writer.write_empty(204, PREFLIGHT)
             return
-        kept = strip(scope["headers"])
-        _check_version(kept)
+        stripped = strip(scope["headers"])
+        _check_version(stripped)
         body = await self._read_body(receive, headers.get(b"content-length"))
-        scope["headers"] = kept if traced is None else _replace_traceparent(kept, traced.traceparent)
+        scope["headers"] = stripped if traced is None else _replace_traceparent(stripped, traced.traceparent)
         scope.setdefault("state", {})[FACTS] = facts
         await self._app(scope, _replay(body, receive), writer)
 
@@ -237,15 +237,15 @@ def _replace_traceparent(headers: RawHeaders, traceparent: str) -> RawHeaders:
 def _check_headers(headers: RawHeaders) -> None:
     size = sum(len(name) + len(value) for name, value in headers)
     if len(headers) > MOST_HEADERS or size > LONGEST_HEADERS:
-        told = f"a request has at most {MOST_HEADERS} headers of {LONGEST_HEADERS} bytes together"
-        raise HttpError(431, "headers_too_large", told)
+        message = f"a request has at most {MOST_HEADERS} headers of {LONGEST_HEADERS} bytes together"
+        raise HttpError(431, "headers_too_large", message)
 
 
 def _check_version(headers: RawHeaders) -> None:
     for name, value in headers:
         if name == VERSION and value.decode("latin-1") not in VERSIONS:
-            told = f"this API has the versions {', '.join(VERSIONS)}"
-            raise HttpError(400, "unknown_version", told, versions=list(VERSIONS))
+            message = f"this API has the versions {', '.join(VERSIONS)}"
+            raise HttpError(400, "unknown_version", message, versions=list(VERSIONS))
 
 
 def _make_too_large(limit: int) -> HttpError:
@@ -254,13 +254,13 @@ def _make_too_large(limit: int) -> HttpError:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """The body that was read, and then what else comes: that the client went away."""
-    given = False
+    has_given_body = False
 
     async def receive_again() -> Message:
-        nonlocal given
-        if given:
+        nonlocal has_given_body
+        if has_given_body:
             return await receive()
-        given = True
+        has_given_body = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_again

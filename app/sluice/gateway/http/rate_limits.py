@@ -65,7 +65,7 @@ class OwnRate:
         if wait > 1e-6:  # noqa: PLR2004 - what sums of floating-point numbers are off by
             return wait
         if key_id not in self._whole_at and len(self._whole_at) >= MOST_KEPT:
-            self._whole_at = {one: at for one, at in self._whole_at.items() if at > now}
+            self._whole_at = {key: at for key, at in self._whole_at.items() if at > now}
         self._whole_at[key_id] = whole
         return None
 
@@ -103,12 +103,12 @@ class SharedRate:
             if time.monotonic() < self._ask_at:
                 return await self._alone.take(key_id)
             try:
-                told = await self._take(keys=[name], args=[self._alone.interval_s, self._alone.burst])
+                wait = await self._take(keys=[name], args=[self._alone.interval_s, self._alone.burst])
             except (RedisError, OSError) as error:
                 log.warning("the Redis does not answer (%s): this gateway limits alone for now", error)
                 self._ask_at = time.monotonic() + ASK_AGAIN_S
                 return await self._alone.take(key_id)
-        return float(told) or None
+        return float(wait) or None
 
     async def close(self) -> None:
         """See RateLimit."""

@@ -120,9 +120,9 @@ def build_response_headers(facts: ResponseFacts) -> RawHeaders:
 def _select_fitting(advisories: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The first advisories that fit, five at most."""
     shown: list[Mapping[str, Any]] = []
-    for one in advisories:
-        if len(shown) < MAX_ADVISORIES and len(write_advisory_line([*shown, one])) <= LONGEST_ADVISORIES:
-            shown.append(one)
+    for advisory in advisories:
+        if len(shown) < MAX_ADVISORIES and len(write_advisory_line([*shown, advisory])) <= LONGEST_ADVISORIES:
+            shown.append(advisory)
     return shown
 
 
@@ -134,9 +134,9 @@ def build_cors_headers(origin: bytes | None, allowed: Sequence[str]) -> RawHeade
     vary = [] if "*" in allowed else [(b"vary", b"Origin")]
     if "*" not in allowed and text not in allowed:
         return vary
-    told = b"*" if "*" in allowed else origin
+    allowed_origin = b"*" if "*" in allowed else origin
     exposed = (b"access-control-expose-headers", ", ".join(EXPOSED).encode())
-    return [(b"access-control-allow-origin", told), exposed, *vary]
+    return [(b"access-control-allow-origin", allowed_origin), exposed, *vary]
 
 
 _SENT = (b"Content-Type", b"Idempotency-Key", *sorted(KEPT))

@@ -71,10 +71,12 @@ class PeopleStore:
 
     def get(self, name: str) -> PersonAccount | None:
         """The account of this name that counts now. Raises ApiKeyFileError."""
-        seen = read_file_state(self._path)
-        if seen != self._seen:
-            self._people = {one.name: one for one in read_people(self._path).people if one.revoked_at is None}
-            self._seen = seen
+        state = read_file_state(self._path)
+        if state != self._seen:
+            self._people = {
+                person.name: person for person in read_people(self._path).people if person.revoked_at is None
+            }
+            self._seen = state
         return self._people.get(name)
 
     def verify(self, name: str, password: str) -> PersonAccount | None:

@@ -58,13 +58,13 @@ class AnswerPages:
         base = ESCALATIONS if visit.request.url.path.startswith(f"{ROOT}/escalations/") else QUARANTINE
         narrowed = form.get("parameters", "") if form.get("decision") == "approve" else ""
         try:
-            given = await self._answer(visit, base, visit.an_id, (form, subjects.parse_narrowed(narrowed)))
-            if given.is_over:
+            result = await self._answer(visit, base, visit.an_id, (form, subjects.parse_narrowed(narrowed)))
+            if result.is_over:
                 await self.views.subjects.waiting.wait_for_end(base, visit.an_id, SHOWN_WITHIN_S)
-            told = given.told
+            notice = result.told
         except HttpError as error:
-            told = _describe_failure(error)
-        await self.visitors.add_notice(visit.session, told)
+            notice = _describe_failure(error)
+        await self.visitors.add_notice(visit.session, notice)
         query = visit.request.url.query
         return rendering.redirect(visit.request.url.path + (f"?{query}" if query else ""))
 
@@ -77,17 +77,19 @@ class AnswerPages:
         chosen = dict.fromkeys(an_id for name, text in fields if name == "subject" for an_id in text.split())
         if len(chosen) > MOST_AT_ONCE:
             raise HttpError(400, "too_many", f"answer at most {MOST_AT_ONCE} at once")
-        given = list(await asyncio.gather(*(self._answer_in_bulk(visit, one, form) for one in chosen)))
-        await self._settle([one.an_id for one in given if one.is_over])
-        return self.views.render(visit, "answers.html", given=given, form=form, query=visit.request.url.query)
+        results = list(await asyncio.gather(*(self._answer_in_bulk(visit, an_id, form) for an_id in chosen)))
+        await self._settle([result.an_id for result in results if result.is_over])
+        return self.views.render(
+            visit, "answers.html", given=results, form=form, query=visit.request.url.query
+        )
 
     async def _answer_in_bulk(self, visit: Visit, an_id: str, form: dict[str, str]) -> AnswerResult:
         opened = self.views.subjects.find_opening(ESCALATIONS, an_id, visit.caller) or {}
         approves = form.get("decision") == "approve"
         if approves and (opened.get("tier") == ONE_BY_ONE or is_narrowed(opened)):
             why = "with other parameters" if is_narrowed(opened) else f"of tier {ONE_BY_ONE}"
-            told = f"Not sent: an action {why} is approved on its own page."
-            return AnswerResult(an_id, _read_name(opened), ("bad", told), is_over=False)
+            message = f"Not sent: an action {why} is approved on its own page."
+            return AnswerResult(an_id, _read_name(opened), ("bad", message), is_over=False)
         async with self.together:
             try:
                 return await self._answer(visit, ESCALATIONS, an_id, (form, None))
@@ -97,14 +99,14 @@ class AnswerPages:
                 )
 
     async def _answer(
-        self, visit: Visit, base: str, an_id: str, said: tuple[dict[str, str], dict[str, Any] | None]
+        self, visit: Visit, base: str, an_id: str, answer_fields: tuple[dict[str, str], dict[str, Any] | None]
     ) -> AnswerResult:
         """Give one answer. `said`: the form, and parameters in place of the action's. Raises HttpError."""
         opened = self.views.subjects.find_opening(base, an_id, visit.caller)
         if opened is None:
-            told = ("bad", "It has ended already: your answer was not sent.")
-            return AnswerResult(an_id, an_id, told, is_over=False)
-        answer = _read_answer(*said, visit.session)
+            notice = ("bad", "It has ended already: your answer was not sent.")
+            return AnswerResult(an_id, an_id, notice, is_over=False)
+        answer = _read_answer(*answer_fields, visit.session)
         against = visit.session.account.object_to(str(opened.get("required_role", "reviewer")))
         if against is not None:
             return AnswerResult(an_id, _read_name(opened), ("bad", f"Refused: {against}."), is_over=False)
@@ -118,8 +120,8 @@ class AnswerPages:
         waiting = self.views.subjects.waiting
         try:
             async with asyncio.timeout(SHOWN_WITHIN_S):
-                for one in ids:
-                    await waiting.wait_for_end(ESCALATIONS, one, SHOWN_WITHIN_S)
+                for an_id in ids:
+                    await waiting.wait_for_end(ESCALATIONS, an_id, SHOWN_WITHIN_S)
         except TimeoutError:
             return
 
@@ -141,7 +143,7 @@ def _read_answer(form: dict[str, str], narrowed: dict[str, Any] | None, session:
 
 
 def _read_name(opened: dict[str, Any]) -> str:
-    names = (opened.get(one) for one in ("action_id", "request_id", "write_id"))
+    names = (opened.get(name) for name in ("action_id", "request_id", "write_id"))
     return str(next(filter(None, names), ""))
 
 
@@ -159,5 +161,5 @@ def _describe_result(record: dict[str, Any]) -> Said:
     came_to = record.get("outcome")
     outcome = f" The action {_OUTCOMES.get(came_to, f'came to {came_to}')}." if came_to else ""
     until = record.get("known_until")
-    known = f" {write_known_until(until)}" if until else ""
-    return "good", f"Your answer counted.{outcome}{known}"
+    until_text = f" {write_known_until(until)}" if until else ""
+    return "good", f"Your answer counted.{outcome}{until_text}"

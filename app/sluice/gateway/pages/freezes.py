@@ -39,9 +39,9 @@ class Freezes:
         name = visit.request.query_params.get("id", "")
         agent = self.views.people.require_agent(name, visit.caller.tenant)
         verdicts = await self.views.subjects.fetch_newest(VERDICTS, visit.caller)
-        found = [one for one in verdicts if one["agent_id"] == name]
+        own = [verdict for verdict in verdicts if verdict["agent_id"] == name]
         frozen = self.views.people.list_freezes(visit.caller.tenant, name, "")
-        return self.views.render(visit, "agent.html", agent=agent, found=found[:100], frozen=frozen)
+        return self.views.render(visit, "agent.html", agent=agent, found=own[:100], frozen=frozen)
 
     async def freeze(self, visit: Visit) -> Response:
         """Freeze what a form names, and show its page, which says what became of it. Raises HttpError."""

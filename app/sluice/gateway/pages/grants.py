@@ -46,9 +46,9 @@ class GrantOptions(NamedTuple):
     why: str = ""
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> GrantOptions:
+    def of(cls, params: Mapping[str, str]) -> GrantOptions:
         """Read the query of a page's address."""
-        return cls(*(given.get(name, default).strip() for name, default in cls._field_defaults.items()))
+        return cls(*(params.get(name, default).strip() for name, default in cls._field_defaults.items()))
 
     @property
     def address(self) -> str:
@@ -71,12 +71,12 @@ class Grants:
                 self._build_entry(visit, opened, tool, options)
             except HttpError as error:
                 wrong = error.message
-        given = self.views.people.list_grants(visit.caller.tenant, str(opened["agent_id"]), tool)
+        grants = self.views.people.list_grants(visit.caller.tenant, str(opened["agent_id"]), tool)
         about = {
             "tool": tool,
             "wish": options,
             "wrong": wrong,
-            "given": given,
+            "given": grants,
             "why_none": _explain_refusal(opened, tool, visit),
         }
         return self.views.render(
@@ -124,8 +124,8 @@ class Grants:
             raise HttpError(400, "invalid_value", f"condition: {error}") from None
         except ValidationError as error:
             first = error.errors()[0]
-            told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise HttpError(400, "invalid_value", told) from None
+            message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise HttpError(400, "invalid_value", message) from None
         body = spec.model_dump(mode="json", exclude_none=True)
         return {"kind": "agent_grant", "id": f"grant-{uuid4()}", "revision": 1, "spec": body}
 

@@ -139,9 +139,9 @@ class OwnLogIns:
             return max(waits)
         called = secrets.token_hex(8)
         for name, most in limits:
-            known = self._attempts.pop(name, {})
-            kept = {one: at for one, at in known.items() if now - at < WITHIN_S}
-            self._attempts[name] = dict([*kept.items(), (called, now)][-most - MOST_STEPS :])
+            attempts = self._attempts.pop(name, {})
+            stored = {attempt: at for attempt, at in attempts.items() if now - at < WITHIN_S}
+            self._attempts[name] = dict([*stored.items(), (called, now)][-most - MOST_STEPS :])
         while len(self._attempts) > MOST_REMEMBERED:
             self._attempts.popitem(last=False)
         return called

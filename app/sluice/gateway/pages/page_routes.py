@@ -66,15 +66,15 @@ class PageRoutes:
         if visit.request.method == "POST":
             form = await read_form(visit.request)
             self.visitors.check(visit.request, form, visit.session)
-            for one in await self.visitors.list_sessions(tenant):
-                if one.handle == form.get("session"):
-                    await self.visitors.log_out(one)
+            for session in await self.visitors.list_sessions(tenant):
+                if session.handle == form.get("session"):
+                    await self.visitors.log_out(session)
                     await self.visitors.add_notice(
-                        visit.session, ("good", f"ended a log-in of {one.account.name}")
+                        visit.session, ("good", f"ended a log-in of {session.account.name}")
                     )
             return rendering.redirect(f"{ROOT}/people")
-        found, now = await self.visitors.list_sessions(tenant), self.visitors.read_clock()
-        return self.views.render(visit, "people.html", found=found, now=now)
+        sessions, now = await self.visitors.list_sessions(tenant), self.visitors.read_clock()
+        return self.views.render(visit, "people.html", found=sessions, now=now)
 
     async def stream_changes(self, visit: Visit) -> Response:
         """Server-sent events: `changed` whenever something of the tenant opens, changes or ends. At once
@@ -100,11 +100,11 @@ class PageRoutes:
         after = request.query_params.get("next", "")
         if request.method == "POST":
             try:
-                found = await self.visitors.log_in(request, await read_form(request))
-                if found is not None:
+                session = await self.visitors.log_in(request, await read_form(request))
+                if session is not None:
                     ours = after.startswith(f"{ROOT}/") and "\\" not in after
                     response = rendering.redirect(after if ours else f"{ROOT}/escalations")
-                    self.visitors.set_cookie(response, found)
+                    self.visitors.set_cookie(response, session)
                     return response
                 status, wrong = 401, "This name and password do not fit."
             except HttpError as error:
@@ -179,10 +179,10 @@ def add_pages(app: FastAPI, routes: PageRoutes) -> None:
         return rendering.redirect(f"{ROOT}/escalations")
 
     async def file(request: Request) -> Response:
-        found = rendering.serve_static(request.path_params["name"])
-        if found is None:
+        file_response = rendering.serve_static(request.path_params["name"])
+        if file_response is None:
             raise make_not_found("file")
-        return found
+        return file_response
 
     views, answers = routes.views, routes.answers
     pages: tuple[tuple[str, Handler, str], ...] = (

@@ -72,12 +72,12 @@ class PageViews:
 
     def render(self, visit: Visit, name: str, **context: Any) -> Response:
         """A page with what all have: the person, what was said, how much waits."""
-        caller, said = visit.caller, visit.session.take_notices()
+        caller, notices = visit.caller, visit.session.take_notices()
         counts = {base: len(self.subjects.list_waiting(base, caller)) for base in (ESCALATIONS, QUARANTINE)}
         delegate = self.people.find_delegate(visit.session.account.tenant_id)
         about: dict[str, Any] = {
             "session": visit.session,
-            "said": said,
+            "said": notices,
             "counts": counts,
             "delegate": delegate,
             "now_ms": time.time_ns() // 1_000_000,
@@ -150,8 +150,8 @@ class PageViews:
     async def show_decisions(self, visit: Visit) -> Response:
         """The newest decisions."""
         about = visit.request.query_params.get("about", "actions")
-        found = await self.subjects.fetch_newest(subjects.LISTED.get(about, VERDICTS), visit.caller)
-        return self.render(visit, "decisions.html", found=found[:100], about=about)
+        records = await self.subjects.fetch_newest(subjects.LISTED.get(about, VERDICTS), visit.caller)
+        return self.render(visit, "decisions.html", found=records[:100], about=about)
 
     async def show_decision(self, visit: Visit) -> Response:
         """One decision's whole story."""

@@ -17,59 +17,63 @@ MEMORY_ACTIONS = ("allow", "quarantine", "reject")
 
 def compute_action_posture(verdicts: Sequence[Record], waiting: Sequence[Record]) -> dict[str, Any]:
     """Count verdicts, and the escalations that wait, the oldest first."""
-    words = Counter(str(one["verdict"]) for one in verdicts)
-    times = [sum(float(gate["durationMs"]) for gate in one["gateResults"]) for one in verdicts]
+    words = Counter(str(verdict["verdict"]) for verdict in verdicts)
+    times = [sum(float(gate["durationMs"]) for gate in verdict["gateResults"]) for verdict in verdicts]
     stopped = Counter(
-        (str(gate["gate"]), str(one["verdict"]))
-        for one in verdicts
-        for gate in one["gateResults"]
+        (str(gate["gate"]), str(verdict["verdict"]))
+        for verdict in verdicts
+        for gate in verdict["gateResults"]
         if gate["passed"] is False
     )
     return {
         "count": len(verdicts),
         "words": _compute_shares(words, VERDICTS),
         "median_ms": round(median(times), 1) if times else None,
-        "shadow": sum(one.get("shadowOutcome") is not None for one in verdicts),
+        "shadow": sum(verdict.get("shadowOutcome") is not None for verdict in verdicts),
         "waiting": len(waiting),
         "oldest": waiting[0]["opened_at"] if waiting else None,
         "gates": _build_table(stopped, ("denied", "needs_human")),
         "tiers": _build_table(
-            Counter((str(one.get("tier") or "none"), str(one["verdict"])) for one in verdicts), VERDICTS
+            Counter((str(verdict.get("tier") or "none"), str(verdict["verdict"])) for verdict in verdicts),
+            VERDICTS,
         ),
         "agents": _build_table(
-            Counter((str(one["agent_id"]), str(one["verdict"])) for one in verdicts), VERDICTS
+            Counter((str(verdict["agent_id"]), str(verdict["verdict"])) for verdict in verdicts), VERDICTS
         ),
-        "reasons": _count_reasons(one.get("blockReason") for one in verdicts),
+        "reasons": _count_reasons(verdict.get("blockReason") for verdict in verdicts),
     }
 
 
-def compute_memory_posture(decisions: Sequence[Record], held: Sequence[Record]) -> dict[str, Any]:
+def compute_memory_posture(decisions: Sequence[Record], quarantined: Sequence[Record]) -> dict[str, Any]:
     """Count decisions on memory writes, and the memories in quarantine, the oldest first."""
-    words = Counter(str(one["action"]) for one in decisions)
+    words = Counter(str(decision["action"]) for decision in decisions)
     return {
         "count": len(decisions),
         "words": _compute_shares(words, MEMORY_ACTIONS),
-        "held": len(held),
-        "oldest": held[0]["entered_at"] if held else None,
+        "held": len(quarantined),
+        "oldest": quarantined[0]["entered_at"] if quarantined else None,
         "agents": _build_table(
-            Counter((str(one["agent_id"]), str(one["action"])) for one in decisions), MEMORY_ACTIONS
+            Counter((str(decision["agent_id"]), str(decision["action"])) for decision in decisions),
+            MEMORY_ACTIONS,
         ),
-        "reasons": _count_reasons(one.get("reason") for one in decisions if one["action"] != "allow"),
+        "reasons": _count_reasons(
+            decision.get("reason") for decision in decisions if decision["action"] != "allow"
+        ),
     }
 
 
 def list_sessions(verdicts: Iterable[Record]) -> list[dict[str, Any]]:
     """The sessions of some verdicts, the newest first, each with its newest totals and its counts."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in verdicts:
-        known = found.setdefault(
-            str(one["session_id"]),
-            {"id": one["session_id"], "agents": set(), "last": one["decided_at"], "words": Counter()},
+    sessions: dict[str, dict[str, Any]] = {}
+    for verdict in verdicts:
+        session = sessions.setdefault(
+            str(verdict["session_id"]),
+            {"id": verdict["session_id"], "agents": set(), "last": verdict["decided_at"], "words": Counter()},
         )
-        known["agents"].add(str(one["agent_id"]))
-        known["words"][str(one["verdict"])] += 1
-        known.setdefault("totals", one["session"]["after"])
-    return list(found.values())
+        session["agents"].add(str(verdict["agent_id"]))
+        session["words"][str(verdict["verdict"])] += 1
+        session.setdefault("totals", verdict["session"]["after"])
+    return list(sessions.values())
 
 
 def _compute_shares(words: Mapping[str, int], names: Sequence[str]) -> list[tuple[str, int, str]]:
@@ -90,5 +94,5 @@ def _build_table(counted: Mapping[tuple[str, str], int], names: Sequence[str]) -
 
 def _count_reasons(texts: Iterable[object]) -> list[tuple[str, int]]:
     """The codes that reasons begin with, and how often."""
-    found = Counter(str(one).partition(":")[0] for one in texts if one)
-    return found.most_common(MOST_ROWS)
+    counts = Counter(str(text).partition(":")[0] for text in texts if text)
+    return counts.most_common(MOST_ROWS)

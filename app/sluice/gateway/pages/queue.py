@@ -44,14 +44,14 @@ class Query:
     page: int = 1
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> Query:
+    def read(cls, params: Mapping[str, str]) -> Query:
         """Read the query of a page's address; a part that is not understood is left out."""
-        texts = {name: given.get(name, "").strip()[:LONGEST_QUERY] for name in (*FILTERS, "text")}
-        page = given.get("page", "1")
+        texts = {name: params.get(name, "").strip()[:LONGEST_QUERY] for name in (*FILTERS, "text")}
+        page = params.get("page", "1")
         return cls(
             **texts,
-            sort=given.get("sort", "") if given.get("sort") in SORTS else "oldest",
-            by="group" if given.get("by") == "group" else "",
+            sort=params.get("sort", "") if params.get("sort") in SORTS else "oldest",
+            by="group" if params.get("by") == "group" else "",
             page=int(page) if page.isascii() and page.isdigit() and len(page) < 6 else 1,  # noqa: PLR2004
         )
 
@@ -63,9 +63,9 @@ class Query:
     @property
     def address(self) -> str:
         """The query of a page's address, without what it does not ask for."""
-        given = {name: getattr(self, name) for name in self.__slots__}
+        fields = {name: getattr(self, name) for name in self.__slots__}
         default = Query()
-        return urlencode({name: one for name, one in given.items() if one != getattr(default, name)})
+        return urlencode({name: value for name, value in fields.items() if value != getattr(default, name)})
 
     @property
     def narrows(self) -> bool:
@@ -117,20 +117,20 @@ class RowGroup(NamedTuple):
     @property
     def ids(self) -> str:
         """The ids of all, with blanks between them."""
-        return " ".join(one.id for one in self.rows)
+        return " ".join(row.id for row in self.rows)
 
     @property
     def expires_ms(self) -> int:
         """When the first of them expires."""
-        return min(one.expires_ms for one in self.rows)
+        return min(row.expires_ms for row in self.rows)
 
     @property
     def rows_span(self) -> str:
         """The fewest and the most rows that they change."""
-        said = sorted(one.rows for one in self.rows if one.rows >= 0)
-        if not said:
+        counts = sorted(row.rows for row in self.rows if row.rows >= 0)
+        if not counts:
             return ""
-        return str(said[0]) if said[0] == said[-1] else f"{said[0]} to {said[-1]}"
+        return str(counts[0]) if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
 
 
 class QueuePage(NamedTuple):
@@ -161,57 +161,57 @@ def build_rows(
     waiting: Iterable[Record], content_of: Callable[[str], WaitingContent | None]
 ) -> list[QueueRow]:
     """A line for each record that opened an escalation."""
-    rows = [_build_row(one, content_of(str(one["escalation_id"]))) for one in waiting]
-    alike = Counter(one.key for one in rows)
-    return [one._replace(alike=alike[one.key]) for one in rows]
+    rows = [_build_row(record, content_of(str(record["escalation_id"]))) for record in waiting]
+    alike = Counter(row.key for row in rows)
+    return [row._replace(alike=alike[row.key]) for row in rows]
 
 
 def list_rows(rows: Sequence[QueueRow], query: Query) -> QueuePage:
     """A page of the lines that a query asks for."""
-    found = select(rows, query)
-    groups = group_rows(found) if query.by else []
-    count = len(groups) if query.by else len(found)
+    selected = select(rows, query)
+    groups = group_rows(selected) if query.by else []
+    count = len(groups) if query.by else len(selected)
     pages = max(1, -(-count // PAGE_ROWS))
     page = min(max(query.page, 1), pages)
     cut = slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS)
     choices = {
-        "tool": _list_choices(one.tool for one in rows),
-        "agent": _list_choices(one.agent for one in rows),
-        "tier": _list_choices(one.tier for one in rows if one.tier),
-        "reason": _list_choices(one.code for one in rows),
+        "tool": _list_choices(row.tool for row in rows),
+        "agent": _list_choices(row.agent for row in rows),
+        "tier": _list_choices(row.tier for row in rows if row.tier),
+        "reason": _list_choices(row.code for row in rows),
     }
     query = replace(query, page=page)
     return QueuePage(
-        query, [] if query.by else found[cut], groups[cut], len(found), len(rows), pages, choices
+        query, [] if query.by else selected[cut], groups[cut], len(selected), len(rows), pages, choices
     )
 
 
 def select(rows: Iterable[QueueRow], query: Query) -> list[QueueRow]:
     """The lines that a query asks for, of all pages, in its order."""
     text = query.text.casefold()
-    found = [
-        one
-        for one in rows
-        if query.tool in ("", one.tool)
-        and query.agent in ("", one.agent)
-        and query.tier in ("", one.tier)
-        and query.reason in ("", one.code)
-        and (not text or text in _write_search_text(one))
+    selected = [
+        row
+        for row in rows
+        if query.tool in ("", row.tool)
+        and query.agent in ("", row.agent)
+        and query.tier in ("", row.tier)
+        and query.reason in ("", row.code)
+        and (not text or text in _write_search_text(row))
     ]
-    return sorted(found, key=_ORDERS[query.sort])
+    return sorted(selected, key=_ORDERS[query.sort])
 
 
 def group_rows(rows: Iterable[QueueRow]) -> list[RowGroup]:
     """Lines of the same agent, tool and reason together, the largest group first."""
-    found: dict[tuple[str, str, str], list[QueueRow]] = {}
-    for one in rows:
-        found.setdefault(one.key, []).append(one)
-    return [RowGroup(one) for one in sorted(found.values(), key=len, reverse=True)]
+    groups: dict[tuple[str, str, str], list[QueueRow]] = {}
+    for row in rows:
+        groups.setdefault(row.key, []).append(row)
+    return [RowGroup(group) for group in sorted(groups.values(), key=len, reverse=True)]
 
 
 def find_walk(rows: Iterable[QueueRow], query: Query, an_id: str) -> QueueWalk:
     """The way from one escalation through a query's list. From one that is no longer in it, to the first."""
-    ids = [one.id for one in select(rows, query)]
+    ids = [row.id for row in select(rows, query)]
     if an_id not in ids:
         return QueueWalk(query, 0, len(ids), None, ids[0] if ids else None)
     at = ids.index(an_id)
@@ -247,8 +247,8 @@ def _write_search_text(row: QueueRow) -> str:
     return "\n".join(texts).casefold()
 
 
-def _list_choices(found: Iterable[str]) -> list[str]:
-    return sorted(set(found))
+def _list_choices(names: Iterable[str]) -> list[str]:
+    return sorted(set(names))
 
 
 def _read_opening(row: QueueRow) -> str:
@@ -256,10 +256,10 @@ def _read_opening(row: QueueRow) -> str:
 
 
 _ORDERS: dict[str, Callable[[QueueRow], Any]] = {
-    "oldest": lambda one: (_read_opening(one), one.id),
-    "expires": lambda one: (one.expires_ms, one.id),
-    "rows": lambda one: (-one.rows, _read_opening(one), one.id),
-    "tool": lambda one: (one.tool, _read_opening(one), one.id),
-    "agent": lambda one: (one.agent, _read_opening(one), one.id),
-    "tier": lambda one: ([-ord(letter) for letter in one.tier] or [0], _read_opening(one), one.id),
+    "oldest": lambda row: (_read_opening(row), row.id),
+    "expires": lambda row: (row.expires_ms, row.id),
+    "rows": lambda row: (-row.rows, _read_opening(row), row.id),
+    "tool": lambda row: (row.tool, _read_opening(row), row.id),
+    "agent": lambda row: (row.agent, _read_opening(row), row.id),
+    "tier": lambda row: ([-ord(character) for character in row.tier] or [0], _read_opening(row), row.id),
 }

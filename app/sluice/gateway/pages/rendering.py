@@ -71,7 +71,9 @@ def write_visible(value: object) -> Markup:
 
 def write_plain(value: object) -> str:
     """The value as `seen` shows it, where no markup can be: in an attribute or an option."""
-    return "".join(one if is_seen(one) else f"U+{ord(one):04X}" for one in str(value)[:LONGEST])
+    return "".join(
+        character if is_seen(character) else f"U+{ord(character):04X}" for character in str(value)[:LONGEST]
+    )
 
 
 def write_moment(at: object) -> Markup:
@@ -109,7 +111,7 @@ def write_aged(at: object, now_ms: int) -> Markup:
 
 def write_command(words: Iterable[str | None]) -> str:
     """A line for a shell that runs `sluice` with these words."""
-    return shlex.join(["sluice", *(one for one in words if one is not None)])
+    return shlex.join(["sluice", *(word for word in words if word is not None)])
 
 
 def render_page(name: str, status: int = 200, **context: Any) -> Response:

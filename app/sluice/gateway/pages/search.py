@@ -43,15 +43,15 @@ class Search:
 
     async def search(self, visit: Visit) -> Response:
         """Look from a time back for what has an id, and say how far it came. Raises HttpError."""
-        given = visit.request.query_params
-        text, before = given.get("text", "").strip()[:LONGEST_ID], given.get("before", "")
+        params = visit.request.query_params
+        text, before = params.get("text", "").strip()[:LONGEST_ID], params.get("before", "")
         if not text:
             return self.views.render(visit, "search.html", text="", before=before)
         until_ms = read_moment(before)
         before_ms = NEVER_MS if until_ms is None else until_ms
         asked = ScanQuery(TOPICS, visit.caller.tenant, (quote_text(text),), before_ms, most_found=MOST_FOUND)
         scanned = await self.views.look_back(asked)
-        hits = [hit for one in scanned.found if (hit := _build_hit(one, text)) is not None]
+        hits = [hit for match in scanned.found if (hit := _build_hit(match, text)) is not None]
         further = None
         if scanned.next_ms is not None:
             further = urlencode({"text": text, "before": rfc3339(scanned.next_ms)})
@@ -59,23 +59,23 @@ class Search:
         return self.views.render(visit, "search.html", **about)
 
 
-def _build_hit(found: LedgerMatch, text: str) -> SearchHit | None:
+def _build_hit(match: LedgerMatch, text: str) -> SearchHit | None:
     """A record as a line; None for one that has the text elsewhere."""
-    said = found.said
-    by = next((name for name in NAMES if said.get(name) == text), None)
+    fields = match.said
+    by = next((name for name in NAMES if fields.get(name) == text), None)
     if by is None:
         return None
-    kind = str(said.get("schema", found.topic)).split("/")[1:2]
-    return SearchHit(kind[0].replace("_", " ") if kind else found.topic, by, _find_path(said), said)
+    kind = str(fields.get("schema", match.topic)).split("/")[1:2]
+    return SearchHit(kind[0].replace("_", " ") if kind else match.topic, by, _find_path(fields), fields)
 
 
-def _find_path(said: dict[str, Any]) -> str:
+def _find_path(fields: dict[str, Any]) -> str:
     """The page of what a record is about."""
     for name, page in (
         ("verdict_id", "decisions"),
         ("escalation_id", "escalations"),
         ("memory_id", "decisions"),
     ):
-        if said.get(name):
-            return f"{ROOT}/{page}/{quote(str(said[name]), safe=':')}"
-    return f"{ROOT}/sessions?{urlencode({'id': said.get('session_id', '')})}"
+        if fields.get(name):
+            return f"{ROOT}/{page}/{quote(str(fields[name]), safe=':')}"
+    return f"{ROOT}/sessions?{urlencode({'id': fields.get('session_id', '')})}"

@@ -121,23 +121,25 @@ class SharedLogIns:
         entry = await self._await_redis(
             lambda: self._find(keys=[self._prefix], args=[name, LONGEST_ENTRY]), self._prefix
         )
-        found = None if entry is None else self._parse(name, entry)
-        if found is not None:
-            found.token, key = token, self._name_notices(name)
+        session = None if entry is None else self._parse(name, entry)
+        if session is not None:
+            session.token, key = token, self._name_notices(name)
             texts = await self._await_redis(
                 lambda: self._said(keys=[key], args=[MOST_SAID, LONGEST_ENTRY]), key
             )
-            read = [self._saying_seal.unseal(name.encode(), one) for one in texts]
-            found.said = [tuple(json.loads(one)) for one in read if one is not None]
-        return found
+            read = [self._saying_seal.unseal(name.encode(), text) for text in texts]
+            session.said = [tuple(json.loads(notice)) for notice in read if notice is not None]
+        return session
 
     async def list_all(self) -> list[Session]:
         """See LogIns. What is sealed by others, or of an account that has changed, is none."""
         args = [MOST_ENTRIES, LONGEST_ENTRY]
-        said = await self._await_redis(lambda: self._every(keys=[self._prefix], args=args), self._prefix)
-        entries = zip(said[::2], said[1::2], strict=True)
-        found = [self._parse(name.decode("latin-1"), entry) for name, entry in entries]
-        return sorted((one for one in found if one is not None), key=lambda one: one.began_s)
+        flat = await self._await_redis(lambda: self._every(keys=[self._prefix], args=args), self._prefix)
+        entries = zip(flat[::2], flat[1::2], strict=True)
+        sessions = [self._parse(name.decode("latin-1"), entry) for name, entry in entries]
+        return sorted(
+            (session for session in sessions if session is not None), key=lambda session: session.began_s
+        )
 
     async def add(self, session: Session) -> None:
         """See LogIns."""

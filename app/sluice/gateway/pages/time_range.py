@@ -32,11 +32,11 @@ class TimeRange(NamedTuple):
     until_ms: int
 
     @classmethod
-    def read(cls, given: Mapping[str, str], now_ms: int) -> TimeRange:
+    def read(cls, params: Mapping[str, str], now_ms: int) -> TimeRange:
         """Read the range of a page's address; the last day where it names none. Raises HttpError."""
-        since, until = read_moment(given.get("from", "")), read_moment(given.get("to", ""))
+        since, until = read_moment(params.get("from", "")), read_moment(params.get("to", ""))
         if since is None and until is None:
-            last = given.get("last", "")
+            last = params.get("last", "")
             last = last if last in LAST else "day"
             return cls(last, now_ms - LAST[last], now_ms)
         until = now_ms if until is None else until
@@ -56,7 +56,7 @@ class TimeRange(NamedTuple):
     def step_ms(self) -> int:
         """The length of a bar's time, in ms."""
         length = self.until_ms - self.since_ms
-        return next((one for one in STEPS_MS if length <= one * MOST_BARS), -(-length // MOST_BARS))
+        return next((step for step in STEPS_MS if length <= step * MOST_BARS), -(-length // MOST_BARS))
 
     @property
     def step(self) -> str:
@@ -84,7 +84,7 @@ class TimeChart(NamedTuple):
     @property
     def totals(self) -> list[int]:
         """The total of each name."""
-        return [sum(counts[place] for _, counts in self.rows) for place in range(len(self.names))]
+        return [sum(counts[index] for _, counts in self.rows) for index in range(len(self.names))]
 
     @property
     def most(self) -> int:
@@ -100,13 +100,13 @@ class TimeChart(NamedTuple):
     def boxes(self) -> list[Box]:
         """The boxes to draw: the first name lowest."""
         made, most = list[Box](), self.most or 1
-        for place, (_, counts) in enumerate(self.rows):
+        for index, (_, counts) in enumerate(self.rows):
             top = float(HEIGHT)
             for series, count in enumerate(counts):
                 height = count * HEIGHT / most
                 top -= height
                 if count:
-                    made.append(Box(series, place * BAR, round(top, 2), round(height, 2)))
+                    made.append(Box(series, index * BAR, round(top, 2), round(height, 2)))
         return made
 
 
@@ -116,12 +116,12 @@ def count_over_time(
     """A bar for each step of a range, from times in ms and names of what happened; others count nowhere."""
     step = shown.step_ms
     first = shown.since_ms // step
-    found = Counter(
+    counts = Counter(
         (at_ms // step, name) for at_ms, name in events if shown.since_ms <= at_ms and name in names
     )
-    last = max([(shown.until_ms - 1) // step, *(place for place, _ in found)])
+    last = max([(shown.until_ms - 1) // step, *(step_index for step_index, _ in counts)])
     rows = [
-        (place * step, [found[place, name] for name in names])
-        for place in range(max(first, last - 2 * MOST_BARS), last + 1)
+        (step_index * step, [counts[step_index, name] for name in names])
+        for step_index in range(max(first, last - 2 * MOST_BARS), last + 1)
     ]
     return TimeChart(caption, names, rows)

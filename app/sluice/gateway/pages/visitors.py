@@ -76,20 +76,20 @@ class Visitors:
     async def find_session(self, request: Request) -> Session | None:
         """The session of a request that is in force; None: log in first. Raises HttpError."""
         token = request.cookies.get(self._cookie, "")
-        found = await self._log_ins.find(token) if token else None
-        if found is not None and not self._is_in_force(found):
-            await self.log_out(found)
-            found = None
+        session = await self._log_ins.find(token) if token else None
+        if session is not None and not self._is_in_force(session):
+            await self.log_out(session)
+            session = None
         named = self._read_proxy_name(request)
-        if found is not None and found.by_sso and found.account.name != named:
-            await self.log_out(found)
-            found = None
-        if named is not None and (found is None or found.account.name != named):
+        if session is not None and session.by_sso and session.account.name != named:
+            await self.log_out(session)
+            session = None
+        if named is not None and (session is None or session.account.name != named):
             account = self._find_account(named)
-            found = None if account is None else await self._begin(account, by_sso=True)
-        if found is not None:
-            found.seen_s = self._clock()
-        return found
+            session = None if account is None else await self._begin(account, by_sso=True)
+        if session is not None:
+            session.seen_s = self._clock()
+        return session
 
     async def keep(self, session: Session) -> None:
         """Keep what a request changed in its session. Raises HttpError."""
@@ -101,14 +101,14 @@ class Visitors:
 
     def choose_login_token(self, request: Request) -> str:
         """Return the token for the form of the log-in: the browser's own, else a new one."""
-        known = request.cookies.get(self._login_cookie, "")
-        return known if len(known) > TOKEN_BYTES else secrets.token_urlsafe(TOKEN_BYTES)
+        token = request.cookies.get(self._login_cookie, "")
+        return token if len(token) > TOKEN_BYTES else secrets.token_urlsafe(TOKEN_BYTES)
 
     async def log_in(self, request: Request, form: Mapping[str, str]) -> Session | None:
         """The new session; None: name and password do not fit. Raises HttpError: 403 for a form that is not
         of these pages, 429 after too many failures."""
-        known = request.cookies.get(self._login_cookie, "")
-        self._check_form(request, form, known)
+        token = request.cookies.get(self._login_cookie, "")
+        self._check_form(request, form, token)
         name = form.get("name", "")[:256]
         address = "" if request.client is None else request.client.host
         limits = ((f"name {name} from {address}", ATTEMPTS), (f"address {address}", ATTEMPTS_OF_AN_ADDRESS))
@@ -138,15 +138,15 @@ class Visitors:
     async def list_sessions(self, tenant: str) -> list[Session]:
         """The sessions in force of a tenant's people."""
         return [
-            one
-            for one in await self._log_ins.list_all()
-            if one.account.tenant_id == tenant and self._is_in_force(one)
+            session
+            for session in await self._log_ins.list_all()
+            if session.account.tenant_id == tenant and self._is_in_force(session)
         ]
 
     async def is_open(self, session: Session) -> bool:
         """Whether this session is still in force."""
-        found = await self._log_ins.find(session.token)
-        return found is not None and self._is_in_force(found)
+        stored = await self._log_ins.find(session.token)
+        return stored is not None and self._is_in_force(stored)
 
     def read_clock(self) -> float:
         """Read the clock of the sessions' times, in s."""
@@ -169,13 +169,13 @@ class Visitors:
         self._set(response, self._cookie, "", 0)
 
     async def _begin(self, account: PersonAccount, *, by_sso: bool) -> Session:
-        now, known = self._clock(), {one.id: one for one in await self._log_ins.list_all()}
-        in_force = [one for one in known.values() if self._is_in_force(one)]
-        own = [one for one in in_force if one.account.name == account.name]
-        kept = {one.id for one in in_force[max(0, len(in_force) - MOST_SESSIONS + 1) :]}
-        kept -= {one.id for one in own[: max(0, len(own) - MOST_OF_ONE_ACCOUNT + 1)]}
-        for over in known.keys() - kept:
-            await self.log_out(known[over])
+        now, sessions = self._clock(), {other.id: other for other in await self._log_ins.list_all()}
+        in_force = [other for other in sessions.values() if self._is_in_force(other)]
+        own = [other for other in in_force if other.account.name == account.name]
+        continuing = {other.id for other in in_force[max(0, len(in_force) - MOST_SESSIONS + 1) :]}
+        continuing -= {other.id for other in own[: max(0, len(own) - MOST_OF_ONE_ACCOUNT + 1)]}
+        for over in sessions.keys() - continuing:
+            await self.log_out(sessions[over])
         token, csrf = (secrets.token_urlsafe(TOKEN_BYTES) for _ in range(2))
         session = Session(derive_id(token), account, csrf, now, now, by_sso, token=token)
         await self._log_ins.add(session)
@@ -199,8 +199,8 @@ class Visitors:
         header, proxy = self._visits.sso_header, self._visits.sso_proxy
         if header is None or request.client is None or request.client.host != proxy:
             return None
-        given = request.headers.getlist(header)
-        return given[0] if len(given) == 1 and given[0] else None
+        names = request.headers.getlist(header)
+        return names[0] if len(names) == 1 and names[0] else None
 
     def _check_form(self, request: Request, form: Mapping[str, str], token: str) -> None:
         """The token of the page, and where the browser says it comes from: this origin."""
@@ -208,8 +208,8 @@ class Visitors:
         ours = host if self._visits.url is None else urlsplit(self._visits.url).netloc
         foreign = origin is not None and urlsplit(origin).netloc not in (ours, host)
         foreign = foreign or request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
-        given = form.get(CSRF_FIELD, "")
-        if foreign or not token or not compare_digest(given.encode(), token.encode()):
+        token_in_form = form.get(CSRF_FIELD, "")
+        if foreign or not token or not compare_digest(token_in_form.encode(), token.encode()):
             notice = "this form is no longer of your session: go back, load the page again, and send it again"
             raise HttpError(403, "wrong_form", notice)
 

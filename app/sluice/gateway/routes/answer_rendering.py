@@ -34,13 +34,13 @@ def read_checkpoint(record: Mapping[str, Any]) -> dict[str, Any] | None:
     """The integrity checkpoint that a verdict holds: the analysis, and what attests it. None: none ran."""
     if find_aip_verdict(record) not in STORED:
         return None
-    asked = [one for one in record["model_outputs"] if one["gate"] in ANALYSING]
-    gates = {one["gate"] for one in asked}
+    asked = [output for output in record["model_outputs"] if output["gate"] in ANALYSING]
+    gates = {output["gate"] for output in asked}
     return {
         "checkpoint_id": CHECKPOINT_ID + record["verdict_id"],
         "verdict": find_aip_verdict(record),
         "integrity": record["checkpoints"]["integrity"],
-        "analyses": [one for one in record["gateResults"] if one["gate"] in gates],
+        "analyses": [result for result in record["gateResults"] if result["gate"] in gates],
         "model_outputs": asked,
         **{name: record[name] for name in ATTESTED},
     }
@@ -82,8 +82,8 @@ _COPIED = tuple(
 def build_evaluation(record: Mapping[str, Any]) -> dict[str, Any]:
     """The response about a record of gate.verdicts: the same whenever it is made."""
     body = {name: record.get(name) for name in _COPIED}
-    body["evaluationMs"] = round(sum(float(one["durationMs"]) for one in record["gateResults"]), 3)
-    shown = [one["detail"] for one in record["gateResults"] if "replacement" in one["detail"]]
+    body["evaluationMs"] = round(sum(float(result["durationMs"]) for result in record["gateResults"]), 3)
+    shown = [result["detail"] for result in record["gateResults"] if "replacement" in result["detail"]]
     body["input"] = record.get("action") or record.get("input")
     body["replacement"] = shown[-1]["replacement"] if shown else None
     if choose_status(record) != 200:  # noqa: PLR2004 - the status is the rule: autonomy=enforced
@@ -122,8 +122,8 @@ def render_evaluation(record: Mapping[str, Any], status: int | None = None) -> S
 def build_memory_schema() -> dict[str, Any]:
     """The answer to POST /v1/memory/evaluate: MemoryDecision, and where the memory waits."""
     schema = build_answer_schema(MemoryDecision)
-    told = "the id under which a held memory waits at /v1/quarantine; absent of others"
-    schema["properties"]["quarantine_id"] = {"type": "string", "description": told}
+    description = "the id under which a held memory waits at /v1/quarantine; absent of others"
+    schema["properties"]["quarantine_id"] = {"type": "string", "description": description}
     return schema
 
 
@@ -132,8 +132,8 @@ def render_memory(record: Mapping[str, Any]) -> StoredAnswer:
     facts = _read_content_facts(record) | {
         "log": {"memory_id": record["memory_id"], "action": record["action"]}
     }
-    held = {"quarantine_id": record["memory_id"]} if record["action"] == "quarantine" else {}
-    return StoredAnswer(200, write_body(build_answer_fields(record) | held), facts)
+    waiting = {"quarantine_id": record["memory_id"]} if record["action"] == "quarantine" else {}
+    return StoredAnswer(200, write_body(build_answer_fields(record) | waiting), facts)
 
 
 def render_retrieval(record: Mapping[str, Any]) -> StoredAnswer:

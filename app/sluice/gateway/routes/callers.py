@@ -96,7 +96,8 @@ class Callers:
             message = "this API key has asked too often; come again later"
             raise HttpError(429, "too_many_requests", message).set_retry_after(max(1, round(wait_s + 0.5)))
         agent, session = (
-            encode_header(_read_single_header(request, f"x-mnemom-{one}")) for one in ("agent", "session")
+            encode_header(_read_single_header(request, f"x-mnemom-{header}"))
+            for header in ("agent", "session")
         )
         facts.agent, facts.session = agent, session
         key = _read_single_header(request, "idempotency-key")
@@ -113,15 +114,15 @@ class Callers:
             raise HttpError(429, "too_many_requests", message).set_retry_after(max(1, round(wait_s + 0.5)))
 
     async def _find_caller(self, request: Request) -> Caller:
-        given = request.headers.getlist("x-mnemom-api-key")
-        if len(given) != 1:
+        keys = request.headers.getlist("x-mnemom-api-key")
+        if len(keys) != 1:
             raise make_unauthorized("give one API key in X-Mnemom-Api-Key")
         try:
-            caller = self._keys.find_verified(given[0])
+            caller = self._keys.find_verified(keys[0])
             if caller is None:
                 await self._limit_strangers(request)
                 async with self._verifying:
-                    caller = await asyncio.to_thread(self._keys.verify, given[0])
+                    caller = await asyncio.to_thread(self._keys.verify, keys[0])
         except ApiKeyFileError as error:
             raise HttpError(503, "unavailable", str(error)) from None
         if caller is None:
@@ -130,7 +131,7 @@ class Callers:
 
 
 def _read_single_header(request: Request, name: str) -> str | None:
-    given: list[str] = request.headers.getlist(name)
-    if len(given) > 1:
+    values: list[str] = request.headers.getlist(name)
+    if len(values) > 1:
         raise HttpError(400, "ambiguous_header", f"the header {name} is given more than once")
-    return given[0] if given else None
+    return values[0] if values else None

@@ -105,8 +105,8 @@ class DecidingRoutes:
             prepared = route.prepare(body, context, self.registry, self.wait)
             facts.agent, facts.session = prepared.agent, prepared.session
             value = prepared.value.decode()
-            said = prepared.agent, prepared.signs, prepared.session, prepared.name
-            return RememberedRequest(fingerprint, *said, value, prepared.wait_s)
+            identity = prepared.agent, prepared.signs, prepared.session, prepared.name
+            return RememberedRequest(fingerprint, *identity, value, prepared.wait_s)
 
         async def decide(asked: RememberedRequest) -> StoredAnswer:
             prepared = PreparedInput(

@@ -195,8 +195,10 @@ class HookRoutes:
             raise make_unreadable(Unreadable("wrong_type", f"$.{MANDATE_FIELD}", "must be a JSON object"))
         agent, store = find_caller_agent(context), self.idempotent.store
         named = _name_prompted(context, dialect, agent, event.session)
-        kept = await store.get(named)
-        counts = kept is not None and datetime.fromisoformat(json.loads(kept)["until"]) > datetime.now(UTC)
+        stored = await store.get(named)
+        counts = stored is not None and datetime.fromisoformat(json.loads(stored)["until"]) > datetime.now(
+            UTC
+        )
         if counts and event.kind == OPENED:
             return
         own = replace(context, agent=agent, session=event.session)
@@ -215,16 +217,16 @@ class HookRoutes:
         if event.sub_agent is not None:
             return None
         named = _name_prompted(context, dialect, find_caller_agent(context), event.session)
-        kept = await self.idempotent.store.get(named)
-        return None if kept is None else str(json.loads(kept)["digest"])
+        stored = await self.idempotent.store.get(named)
+        return None if stored is None else str(json.loads(stored)["digest"])
 
     async def _decide(self, call: AskedCall, wait_s: float, escalated: str) -> HookAnswer:
         require_agent(call.agent, call.context.caller, self.registry)
         if await self._has_ended(call):
-            told = (
+            message = (
                 "a call of this id has ended, and a further one needs an id of its own. The tool did not run"
             )
-            return HookAnswer(DENY, f"ran_before: {told}")
+            return HookAnswer(DENY, f"ran_before: {message}")
         until = time.monotonic() + wait_s
         parked = await self._find_parked(call)
         answered = None if parked is None else await self._follow(call, parked, until, escalated)
@@ -247,14 +249,14 @@ class HookRoutes:
     async def _has_ended(self, call: AskedCall) -> bool:
         """Whether the outcome of a call of this id was reported: some models write the ids themselves, and
         one verdict must not do for a call that is made again and again."""
-        kept = None if call.event.call_id is None else await self.idempotent.store.get(call.runs)
-        return kept is not None and ENDED in json.loads(kept)
+        stored = None if call.event.call_id is None else await self.idempotent.store.get(call.runs)
+        return stored is not None and ENDED in json.loads(stored)
 
     def _is_frozen(self, call: AskedCall) -> bool:
         """Whether the session, the agent that calls, or the one that it is a part of, is frozen now."""
         tenant, session = call.context.caller.tenant, call.event.session
         agents = {call.agent, call.root}
-        return any(self.registry.registry.find_freezes(tenant, one, session) for one in agents)
+        return any(self.registry.registry.find_freezes(tenant, agent, session) for agent in agents)
 
     async def _evaluate(self, call: AskedCall, parked: ParkedCall | None) -> dict[str, Any]:
         """The first verdict on a call; the hook that asks again about the same call gets the same. A call
@@ -271,16 +273,16 @@ class HookRoutes:
         async def decide(asked: RememberedRequest) -> StoredAnswer:
             named = asked.agent, asked.signs, asked.session, asked.name
             prepared = PreparedInput(*named, asked.value.encode(), asked.wait_s)
-            told = await self.decisions.ask(ACTION, prepared, context.request_id, context.traceparent)
-            record = await self.decisions.fetch_first(told, context.caller)
-            is_first = told.get("duplicate_of") is None
+            answer = await self.decisions.ask(ACTION, prepared, context.request_id, context.traceparent)
+            record = await self.decisions.fetch_first(answer, context.caller)
+            is_first = answer.get("duplicate_of") is None
             if is_first and record["verdict"] == "needs_human" and record["escalationId"] is not None:
                 await self._park(call, record, parked)
             return StoredAnswer(200, write_body(record), {})
 
-        kept, _ = await self.idempotent.answer(call.name, context.caller.name, prepare, decide)
-        found: dict[str, Any] = json.loads(kept.body)
-        return found
+        stored, _ = await self.idempotent.answer(call.name, context.caller.name, prepare, decide)
+        decided_record: dict[str, Any] = json.loads(stored.body)
+        return decided_record
 
     async def _park(self, call: AskedCall, record: Mapping[str, Any], before: ParkedCall | None) -> None:
         """Keep that a call waits, unless another like it was parked since `before` was read. Only a verdict
@@ -293,11 +295,11 @@ class HookRoutes:
             await store.replace(call.alike, before.entry, entry, owner)
 
     async def _find_parked(self, call: AskedCall) -> ParkedCall | None:
-        kept = await self.idempotent.store.get(call.alike)
-        if kept is None:
+        stored = await self.idempotent.store.get(call.alike)
+        if stored is None:
             return None
-        fields = json.loads(kept)
-        return ParkedCall(kept, fields["record"], fields["used_by"])
+        fields = json.loads(stored)
+        return ParkedCall(stored, fields["record"], fields["used_by"])
 
     async def _follow_parked(self, call: AskedCall, until: float, escalated: str) -> HookAnswer:
         """How a call stands that was found to wait."""
@@ -305,8 +307,8 @@ class HookRoutes:
         answered = None if parked is None else await self._follow(call, parked, until, escalated)
         if answered is not None:
             return answered
-        told = "it waited for a person, and its approval is used, over, or forgotten. The tool did not run"
-        return HookAnswer(DENY, f"not_again: {told}. Call it again to ask anew")
+        message = "it waited for a person, and its approval is used, over, or forgotten. The tool did not run"
+        return HookAnswer(DENY, f"not_again: {message}. Call it again to ask anew")
 
     async def _follow(
         self, call: AskedCall, parked: ParkedCall, until: float, escalated: str
@@ -318,12 +320,12 @@ class HookRoutes:
         first = parked.record
         end = await self._await_end(first, until)
         if end is None:
-            told = (
+            message = (
                 f"needs_human: {first['blockReason']}. It waits for approval as {first['escalationId']}. The "
                 "tool did not run. Call it again with the same arguments once a person has agreed; until "
                 "then go on with what does not need it, or tell the user that it waits"
             )
-            return HookAnswer(escalated, told, None if escalated == DENY else first)
+            return HookAnswer(escalated, message, None if escalated == DENY else first)
         if end.verdict == "allowed":
             return await self._use(call, parked, end)
         if (end.reason or "").startswith("approval_expired"):
@@ -334,8 +336,10 @@ class HookRoutes:
         """Let a call run by an approval; None: another call has used it, or the entry that says so is
         gone."""
         if end.record.get("narrowed") is not None:
-            told = "a person agreed to other arguments, which a hook does not pass on. The tool did not run"
-            return HookAnswer(DENY, f"narrowed: {told}")
+            message = (
+                "a person agreed to other arguments, which a hook does not pass on. The tool did not run"
+            )
+            return HookAnswer(DENY, f"narrowed: {message}")
         if parked.used_by is None:
             entry = write_body({"record": parked.record, "used_by": call.name}).encode()
             store, owner = self.idempotent.store, call.context.caller.name
@@ -362,17 +366,17 @@ class HookRoutes:
 
     async def _report(self, call: AskedCall, values: Any) -> None:
         """Report what a call did. Raises HttpError: 404 where it was not judged here."""
-        kept = await self.idempotent.store.get(call.runs)
-        if kept is None:
+        stored = await self.idempotent.store.get(call.runs)
+        if stored is None:
             raise HttpError(404, "not_judged", f"this call of {call.event.tool[:64]} was not judged here")
-        run = json.loads(kept)
+        run = json.loads(stored)
         if call.event.call_id is not None:
             ended = write_body({**run, ENDED: True}).encode()
             await self.idempotent.store.put(call.runs, ended, call.context.caller.name)
         error = call.event.error
         if error is None and call.event.call_id is not None and run["digest"] != call.digest:
             error = OTHER_ARGUMENTS
-        said = {
+        fields = {
             "action_id": run["action_id"],
             "session_id": call.event.session,
             "rows_affected": int(run["rows_reserved"]),
@@ -380,7 +384,7 @@ class HookRoutes:
             "error": error,
             "values": values,
         }
-        body = serialize_record({name: one for name, one in said.items() if one is not None})
+        body = serialize_record({name: value for name, value in fields.items() if value is not None})
         context = replace(call.context, agent=None, session=None)
         prepared = prepare_outcome(body, context, self.registry, self.wait)
         await self.decisions.ask(OUTCOME, prepared, context.request_id, context.traceparent)
@@ -417,8 +421,8 @@ def _ask(
 
 
 def _name_prompted(context: RequestContext, dialect: str, agent: str, session: str) -> str:
-    said = [part.encode() for part in (context.caller.name, dialect, agent, session)]
-    return compute_fingerprint(b"hook mandate", *said)
+    parts = [part.encode() for part in (context.caller.name, dialect, agent, session)]
+    return compute_fingerprint(b"hook mandate", *parts)
 
 
 def name_sub_agent(root: str, kind: str) -> str:

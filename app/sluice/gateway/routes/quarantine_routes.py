@@ -62,12 +62,12 @@ class QuarantineRoutes:
             decision = await self.subjects.fetch_decision(subject_id, caller)
             followed = await self.subjects.fetch_followed(decision, caller)
             content = await self.subjects.fetch_content(decision)
-        events = [one for one in followed if one.get("schema") in STATES]
+        events = [record for record in followed if record.get("schema") in STATES]
         body = {
             "memory_id": subject_id,
             "state": STATES[events[-1]["schema"]] if events else NEVER_HELD,
             "decision": build_answer_fields(decision),
-            "events": [build_answer_fields(one) for one in events],
+            "events": [build_answer_fields(event) for event in events],
             "content": content["content"] if isinstance(content, dict) else None,
         }
         return respond(render_answer(200, body, HELD_SCHEMA), read_facts(request))
@@ -80,7 +80,7 @@ class QuarantineRoutes:
                 counts = await self.ledger.memory_counts(caller.tenant)
             except LedgerUnreadable as error:
                 raise HttpError(503, "unavailable", str(error)).set_retry_after(COME_AGAIN_S) from None
-        rows = [one for one in counts if caller.is_bound_to(one["agent"])]
+        rows = [count for count in counts if caller.is_bound_to(count["agent"])]
         return respond(render_answer(200, _add_sum(rows), COUNTS_SCHEMA), read_facts(request))
 
     async def _require_reviewer(self, request: Request) -> Caller:
@@ -93,6 +93,6 @@ class QuarantineRoutes:
 
 def _add_sum(rows: list[dict[str, Any]]) -> dict[str, Any]:
     overall: Counter[str] = Counter()
-    for one in rows:
-        overall.update({name: count for name, count in one.items() if name != "agent"})
+    for row in rows:
+        overall.update({name: count for name, count in row.items() if name != "agent"})
     return {"by": "agent", "rows": rows, "overall": dict(overall)}

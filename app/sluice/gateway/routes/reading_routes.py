@@ -110,11 +110,11 @@ class ReadingRoutes:
         facts = read_facts(request)
         async with translate_faults(), self.callers.take_turn(context.caller):
             home = self.exchange.find_partition(session_id)
-            found = await self.recent.fetch_totals(session_id, home, context.caller)
-        if found is None:
+            totals = await self.recent.fetch_totals(session_id, home, context.caller)
+        if totals is None:
             raise make_not_found("session")
         facts.session = session_id
-        return respond(render_answer(200, found, SESSION_SCHEMA), facts)
+        return respond(render_answer(200, totals, SESSION_SCHEMA), facts)
 
     async def advisories(self, request: Request, agent_id: str, limit: Limit = 100) -> Response:
         """The advisories of an agent's newest actions, all of them (seed 002, X-Mnemom-Advisory)."""
@@ -123,10 +123,10 @@ class ReadingRoutes:
         facts = read_facts(request)
         facts.agent = agent
         async with translate_faults(), self.callers.take_turn(context.caller):
-            found = await self.advised.fetch_advisories(
+            advisories = await self.advised.fetch_advisories(
                 context.caller.tenant, agent, self.exchange.partitions
             )
-            body = {"agent_id": agent, "advisories": found[:limit], "count": len(found)}
+            body = {"agent_id": agent, "advisories": advisories[:limit], "count": len(advisories)}
             return respond(render_answer(200, body, ADVISORIES_SCHEMA), facts)
 
     async def quality(self, request: Request, since: Day = None, until: Day = None) -> Response:
@@ -178,10 +178,10 @@ class ReadingRoutes:
         if verdict_id == checkpoint_id or not verdict_id.startswith(VERDICT_IDS):
             raise make_not_found(checkpoint_id)
         record = await self.decisions.fetch_decision(verdict_id, context.caller)
-        found = None if record is None else read_checkpoint(record)
-        if found is None:
+        checkpoint = None if record is None else read_checkpoint(record)
+        if checkpoint is None:
             raise make_not_found(checkpoint_id)
-        return respond(render_answer(200, found, CHECKPOINT_SCHEMA), read_facts(request))
+        return respond(render_answer(200, checkpoint, CHECKPOINT_SCHEMA), read_facts(request))
 
 
 def _check_day(name: str, day: str | None) -> None:

@@ -79,8 +79,11 @@ class ReviewRoutes:
     async def _list(self, request: Request, topic: str) -> Response:
         context = await self.callers.identify(request)
         async with self.callers.take_turn(context.caller):
-            found = self.subjects.list_waiting(topic, context.caller)
-            body = {"waiting": [build_answer_fields(one) for one in found[:MOST_LISTED]], "count": len(found)}
+            waiting = self.subjects.list_waiting(topic, context.caller)
+            body = {
+                "waiting": [build_answer_fields(record) for record in waiting[:MOST_LISTED]],
+                "count": len(waiting),
+            }
             return respond(render_answer(200, body, WAITING_SCHEMA), read_facts(request))
 
     async def _fetch_first_verdict(self, subject_id: str, caller: Caller) -> dict[str, Any]:
@@ -112,19 +115,19 @@ class ReviewRoutes:
         at = _read_place(subject_id, MEMORY_WRITES)
         if at is None or memory_id(at) != subject_id:
             raise make_not_found(subject_id)
-        found = await self.decisions.fetch_decision(subject_id, caller)
-        if found is None:
+        decision = await self.decisions.fetch_decision(subject_id, caller)
+        if decision is None:
             raise HttpError(409, "not_decided", f"{subject_id} is not decided yet")
-        return found
+        return decision
 
 
 def _read_place(an_id: str, topic: str) -> str | None:
     """The coordinates in an id of this topic."""
     try:
-        found = read_coordinates(an_id)
+        coordinates = read_coordinates(an_id)
     except ValueError:
         return None
-    return ":".join(map(str, found)) if found[0] == topic else None
+    return ":".join(map(str, coordinates)) if coordinates[0] == topic else None
 
 
 def _render_pending(subject_id: str, opened: dict[str, Any]) -> StoredAnswer:

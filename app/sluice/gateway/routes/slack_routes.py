@@ -111,14 +111,14 @@ class SlackRoutes:
         """Raises HttpError: 401 for what Slack did not sign just now, or what came before; 400 for what is no
         interaction."""
         signature, timestamp = (
-            headers.get(f"x-slack-{one}", "") for one in ("signature", "request-timestamp")
+            headers.get(f"x-slack-{name}", "") for name in ("signature", "request-timestamp")
         )
         if not timestamp.isascii() or not timestamp.isdigit() or not signature.isascii():
             raise make_unauthorized("Slack signs its requests")
         if not self.app.verifier.is_valid(body, timestamp, signature):
             raise make_unauthorized("this is not signed by Slack, or too old")
         now = time.monotonic()
-        self.seen = {one: at for one, at in self.seen.items() if now - at < REMEMBER_S}
+        self.seen = {earlier: at for earlier, at in self.seen.items() if now - at < REMEMBER_S}
         if signature in self.seen:
             raise make_unauthorized("this request came before")
         self.seen[signature] = now
@@ -218,14 +218,14 @@ class SlackRoutes:
         view = payload["view"]
         opened = json.loads(view["private_metadata"])
         decision = opened.pop("decision")
-        given = view["state"]["values"]
-        said = given[JUSTIFICATION][JUSTIFICATION].get("value") or ""
-        days = given.get(REMEMBER, {}).get(REMEMBER, {}).get("value") or ""
+        values = view["state"]["values"]
+        justification = values[JUSTIFICATION][JUSTIFICATION].get("value") or ""
+        days = values.get(REMEMBER, {}).get(REMEMBER, {}).get("value") or ""
         if person is None:
             return build_notice_view(
                 "Not answered", "You are no registered approver: slack.approvers names them."
             )
-        answer = PersonsAnswer(person, "slack", decision, said, remember_days=read_days(days))
+        answer = PersonsAnswer(person, "slack", decision, justification, remember_days=read_days(days))
         giving = asyncio.create_task(self._give(opened, answer, request_id))
         self.giving.add(giving)
         giving.add_done_callback(self.giving.discard)
@@ -256,9 +256,9 @@ class SlackRoutes:
         blocked = (
             f" A gate blocked it all the same: {record['blockReason']}." if record.get("blockReason") else ""
         )
-        known = f" {write_known_until(record['known_until'])}" if record.get("known_until") else ""
+        until_text = f" {write_known_until(record['known_until'])}" if record.get("known_until") else ""
         return build_notice_view(
-            "Approved" if record["decision"] == "approve" else "Denied", f"It counts.{blocked}{known}"
+            "Approved" if record["decision"] == "approve" else "Denied", f"It counts.{blocked}{until_text}"
         )
 
     async def _whisper(self, payload: Mapping[str, Any], text: str) -> None:
