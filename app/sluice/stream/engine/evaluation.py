@@ -381,13 +381,18 @@ class Lanes:
                 task.add_done_callback(self._tasks.discard)
 
     async def cancel(self) -> None:
-        """Drop waiting inputs. They changed nothing, and their offsets stay undecided for the next owner."""
+        """Drop waiting inputs. They changed nothing, and their offsets stay undecided for the next owner.
+
+        Nothing enters afterwards. The partition and its lanes refer to each other, and its whole state would
+        wait for the collector, which runs rarely: so the lanes let go.
+        """
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         self.waiting.clear()
+        del self._begin, self._finish
 
     def _go_to_last_pause(self, chunk: Sequence[ReadInput]) -> dict[bytes, Begun]:
         """Begin the first input of each session that does not wait, and take all of them from pause to pause

@@ -161,10 +161,11 @@ class Owned:
         self._partition.record_policy(contents, starts=False)
 
     async def close(self) -> None:
-        """Drop waiting inputs, commit, mark the partition closed, stop the producer."""
-        if self._probe is not None:
-            self._probe.cancel()
-            await asyncio.wait([self._probe])
+        """Drop waiting inputs, commit, mark the partition closed, stop the producer; let go of the state."""
+        probe, self._probe = self._probe, None
+        if probe is not None:
+            probe.cancel()
+            await asyncio.wait([probe])
         await self._partition.lanes.cancel()
         await self._writer.close()
         await self._writer.stop()

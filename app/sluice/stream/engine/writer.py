@@ -83,7 +83,7 @@ class Writer:
         self._waiters: list[asyncio.Future[None]] = []
         self.positions: Mapping[str, int] = {}
         self.changelog_offset: int | None = None
-        self._task = start_task(self._run(), fail)
+        self._task: asyncio.Task[None] | None = start_task(self._run(), fail)
 
     async def commit(self) -> None:
         """Return when a transaction with everything staged so far, and the crash marker, has committed."""
@@ -100,9 +100,15 @@ class Writer:
         await self.commit()
 
     async def stop(self) -> None:
-        """End the loop (idle after `close`) and the producer."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        """End the loop (idle after `close`) and the producer.
+
+        The task is let go: what it ended with refers to this writer, and only the collector, which runs
+        rarely, would free the two.
+        """
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
         await self._transactor.stop()
 
     async def _run(self) -> None:
