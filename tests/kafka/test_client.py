@@ -279,7 +279,7 @@ async def test_without_a_decision_in_time_nothing_runs_and_a_late_one_allows_not
             with pytest.raises(ActionNotDecided) as error:
                 await call()
             assert error.value.may_still_come
-            if error.value.place is not None:
+            if error.value.location is not None:
                 break
         workers = run_worker(installation)
         await asyncio.to_thread(next, workers)

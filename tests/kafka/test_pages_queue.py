@@ -455,7 +455,10 @@ def test_a_scan_in_many_small_steps_finds_each_record_once(at: PageInstallation)
         while True:
             step = await scan.scan(asked._replace(before_ms=before))
             hits.append(
-                [(one.topic, int(one.said["sequence"]) * 1000 + one.said["partition"]) for one in step.found]
+                [
+                    (one.topic, int(one.fields["sequence"]) * 1000 + one.fields["partition"])
+                    for one in step.matches
+                ]
             )
             assert step.read <= (installation.partitions * 2 + 1) * 20
             if step.next_ms is None:

@@ -121,17 +121,17 @@ class AnswerReader(PastRecords):
         Called within `keep_early_answers`, it finds those that came early. Any number may wait for the same,
         each with other ids beside it.
         """
-        names = [(topic, one) for one in sought.ids for topic in topics]
-        found: asyncio.Future[CommittedAnswer] = asyncio.get_running_loop().create_future()
+        names = [(topic, an_id) for an_id in sought.ids for topic in topics]
+        future: asyncio.Future[CommittedAnswer] = asyncio.get_running_loop().create_future()
         early = self._early.get(partition, {})
-        for record in (one for name in names for one in early.get(name, ())):
+        for record in (early_record for name in names for early_record in early.get(name, ())):
             if (answer := self._accept(record, sought)) is not None:
-                found.set_result(answer)
-                return found
+                future.set_result(answer)
+                return future
         for name in names:
-            self._waiting.setdefault(name, {})[found] = sought
-        found.add_done_callback(lambda _: self._forget(names, found))
-        return found
+            self._waiting.setdefault(name, {})[future] = sought
+        future.add_done_callback(lambda _: self._forget(names, future))
+        return future
 
     async def _wake(self, parts: list[TopicPartition]) -> None:
         consumer = self._consumer
@@ -177,15 +177,15 @@ class AnswerReader(PastRecords):
             for part in tired:
                 del self._awake[part]
 
-    def _forget(self, names: Collection[tuple[str, str]], found: asyncio.Future[CommittedAnswer]) -> None:
-        for one in names:
-            waiting = self._waiting.get(one, {})
-            waiting.pop(found, None)
+    def _forget(self, names: Collection[tuple[str, str]], future: asyncio.Future[CommittedAnswer]) -> None:
+        for name in names:
+            waiting = self._waiting.get(name, {})
+            waiting.pop(future, None)
             if not waiting:
-                self._waiting.pop(one, None)
+                self._waiting.pop(name, None)
 
     def _fail(self, fault: BaseException) -> None:
-        for waiting in {one for found in self._waiting.values() for one in found}:
+        for waiting in {future for futures in self._waiting.values() for future in futures}:
             if not waiting.done():
                 waiting.set_exception(fault)
                 waiting.exception()  # mark it as seen: the caller may have gone

@@ -59,7 +59,9 @@ class ActionAnswer:
     def of(cls, record: Mapping[str, Any]) -> ActionAnswer:
         """Read a record of gate.verdicts."""
         waits_or_denied = record["verdict"] != "allowed"
-        failed = [one["gate"] for one in record["gateResults"] if waits_or_denied and not one["passed"]]
+        failed = [
+            result["gate"] for result in record["gateResults"] if waits_or_denied and not result["passed"]
+        ]
         return cls(
             record["verdict"],
             record["verdict_id"],
@@ -219,22 +221,24 @@ class NeedsHuman(ActionRefused):
 class ActionNotDecided(ClientError):
     """No answer came in time, so the tool did not run. `may_still_come`: whether the gate may still decide.
 
-    `place` is None if the broker did not confirm the input; the broker may or may not have it.
+    `location` is None if the broker did not confirm the input; the broker may or may not have it.
     """
 
     advice = "You may call it once more later, or tell the user that the gate does not answer"
 
     def __init__(
-        self, subject: str, waited_s: float, place: InputLocation | None, *, may_still_come: bool
+        self, subject: str, waited_s: float, location: InputLocation | None, *, may_still_come: bool
     ) -> None:
         where = (
-            "the broker did not confirm it" if place is None else f"it is at {place.partition}:{place.offset}"
+            "the broker did not confirm it"
+            if location is None
+            else f"it is at {location.partition}:{location.offset}"
         )
         super().__init__(
             f"{subject}: no decision within {waited_s:g} s; {where}",
             "Call again with the same id: the gate answers what it decided the first time",
         )
-        self.place = place
+        self.location = location
         self.may_still_come = may_still_come
 
 

@@ -48,7 +48,7 @@ async def await_end(reader: AnswerReader, verdict: ActionAnswer, timeout_s: floa
 async def are_items_approved(reader: AnswerReader, first: RetrievalAnswer, timeout_s: float) -> bool:
     """Whether a person approves a retrieval's withheld items within the time. False: they were denied, they
     expired, or nobody answered. Raises ConnectionError."""
-    waiting = {one["escalation_id"] for one in first.withheld} - {None}
+    waiting = {item["escalation_id"] for item in first.withheld} - {None}
     if not waiting:
         return False
     (name,) = waiting
@@ -69,10 +69,10 @@ async def _find_end(reader: AnswerReader, sought: AnswerQuery, since: InputLocat
     topics = (ESCALATIONS,)
     async with reader.read_partition(since.partition, topics):
         answering = reader.expect(sought, since.partition, topics)
-        found = await reader.look_back(sought, since, topics)
-        if found is None:
-            found = await asyncio.shield(answering)
-        return found.record
+        answer = await reader.look_back(sought, since, topics)
+        if answer is None:
+            answer = await asyncio.shield(answering)
+        return answer.record
 
 
 async def fetch_narrowed_parameters(reader: AnswerReader, resolved: ActionAnswer) -> Mapping[str, Any] | None:
@@ -82,21 +82,21 @@ async def fetch_narrowed_parameters(reader: AnswerReader, resolved: ActionAnswer
     """
     if resolved.record.get("narrowed") is None:
         return None
-    place = resolved.input
-    at = InputLocation(place["partition"], place["offset"], place["timestamp"])
+    coordinates = resolved.input
+    at = InputLocation(coordinates["partition"], coordinates["offset"], coordinates["timestamp"])
     value = await reader.fetch_value(REVIEWS, at)
-    if value is None or compute_digest(value) != place["digest"]:
+    if value is None or compute_digest(value) != coordinates["digest"]:
         raise ClientError("the review that narrowed the action is no longer there", "Propose it again")
-    found: Mapping[str, Any] = json.loads(value)["parameters"]
-    return found
+    parameters: Mapping[str, Any] = json.loads(value)["parameters"]
+    return parameters
 
 
 def _locate_start(verdict: ActionAnswer, escalation_id: str) -> InputLocation:
     """Return where to begin to look for the end: at the action's own input; a repeat of it came later."""
-    place = verdict.input
+    coordinates = verdict.input
     partition, offset = map(int, escalation_id.split(":")[2:4])
     back_ms = LONGEST_MS if verdict.duplicate_of is not None else 0
-    return InputLocation(partition, offset, place["timestamp"] - back_ms)
+    return InputLocation(partition, offset, coordinates["timestamp"] - back_ms)
 
 
 def _make_denied(verdict: ActionAnswer, end: Mapping[str, Any]) -> ActionAnswer:

@@ -115,9 +115,9 @@ class AsyncGateClient:
 
         Raises ActionNotDecided, InputUnreadable, ClientError, ConnectionError and KafkaError.
         """
-        given = {**fields, "parameters": parameters, "deadline_s": deadline_s}
-        await self._name_mandate(session_id, given)
-        record, wait_s = self._build_action(tool_name, session_id, action_id, given)
+        arguments = {**fields, "parameters": parameters, "deadline_s": deadline_s}
+        await self._name_mandate(session_id, arguments)
+        record, wait_s = self._build_action(tool_name, session_id, action_id, arguments)
         answer = await self._ask(ACTION, record["action_id"], session_id, serialize_record(record), wait_s)
         return ActionAnswer.of(answer.record)
 
@@ -194,8 +194,8 @@ class AsyncGateClient:
 
         `result`: what the tool returned, as `Permit.result`."""
         session, action_id = verdict.record["session_id"], verdict.record["action_id"]
-        seen = await self._sender.read_values(result)
-        value = self._sender.build_outcome(verdict, rows_affected, error, seen)
+        values = await self._sender.read_values(result)
+        value = self._sender.build_outcome(verdict, rows_affected, error, values)
         await self._sender.publish(OUTCOME, session, name_outcome(session, action_id), value)
 
     async def permit(
@@ -219,8 +219,8 @@ class AsyncGateClient:
         Raises what `propose` raises, ActionDenied, NeedsHuman, and ActionInterrupted if a tool was started
         under this id before.
         """
-        given = {**fields, "approval_timeout_s": approval_timeout_s, "action_id": action_id}
-        verdict, value = await self._decide(tool_name, parameters, session_id, given)
+        arguments = {**fields, "approval_timeout_s": approval_timeout_s, "action_id": action_id}
+        verdict, value = await self._decide(tool_name, parameters, session_id, arguments)
         an_id = verdict.record["action_id"]
         if not verdict.allowed:
             raise make_refusal(verdict)
@@ -250,8 +250,8 @@ class AsyncGateClient:
         callers that must know whether a tool may run before they are the ones that run it.
 
         Raises what `permit` raises, apart from the refusals that are in the verdict."""
-        given = {**fields, "approval_timeout_s": approval_timeout_s, "action_id": action_id}
-        verdict, _ = await self._decide(tool_name, parameters, session_id, given)
+        arguments = {**fields, "approval_timeout_s": approval_timeout_s, "action_id": action_id}
+        verdict, _ = await self._decide(tool_name, parameters, session_id, arguments)
         return verdict
 
     async def await_approval(self, verdict: ActionAnswer, timeout_s: float) -> ActionAnswer:
@@ -262,8 +262,8 @@ class AsyncGateClient:
     async def finish(self, permit: Permit, *, error: str | None = None) -> None:
         """Report what the tool did; `error`: what it raised. Returns when the broker has the outcome."""
         session, action_id = permit.session_id, permit.action_id
-        seen = await self._sender.read_values(permit.result)
-        value = self._sender.build_outcome(permit.verdict, permit.rows, error, seen)
+        values = await self._sender.read_values(permit.result)
+        value = self._sender.build_outcome(permit.verdict, permit.rows, error, values)
         self._journal.finish(session, action_id, value)
         await self._sender.publish(OUTCOME, session, name_outcome(session, action_id), value)
         self._journal.report(session, action_id)
@@ -339,20 +339,20 @@ class AsyncGateClient:
     ) -> tuple[ActionAnswer, bytes]:
         """The verdict on an action that no process has started, and the action as it was judged. What the
         journal has is not asked for again. `fields`: with `action_id` and `approval_timeout_s`."""
-        given = {**fields, "parameters": parameters}
-        approval_timeout_s, action_id = given.pop("approval_timeout_s"), given.pop("action_id")
-        await self._name_mandate(session_id, given)
-        record, wait_s = self._build_action(tool_name, session_id, action_id, given)
+        arguments = {**fields, "parameters": parameters}
+        approval_timeout_s, action_id = arguments.pop("approval_timeout_s"), arguments.pop("action_id")
+        await self._name_mandate(session_id, arguments)
+        record, wait_s = self._build_action(tool_name, session_id, action_id, arguments)
         an_id, value = record["action_id"], serialize_record(record)
         entry = self._journal.propose(session_id, an_id, value)
         if entry.value != value:
             raise ClientError(f"{an_id}: another action of this session has this id", "Use a new action_id")
         if entry.step == "proposed":
-            if entry.place is None:
+            if entry.location is None:
                 answer = await self._ask(ACTION, an_id, session_id, value, wait_s)
             else:
                 sent = OutgoingInput(ACTION, an_id, session_id, value, ())
-                answer = await self._exchange.fetch_answer(sent, entry.place, wait_s)
+                answer = await self._exchange.fetch_answer(sent, entry.location, wait_s)
             self._journal.decide(session_id, an_id, answer.record)
             verdict = ActionAnswer.of(answer.record)
         elif entry.step == "decided" and entry.verdict is not None:
@@ -394,7 +394,7 @@ class AsyncGateClient:
         self, kind: InputKind, name: str, session: str, value: bytes, wait_s: float
     ) -> CommittedAnswer:
         """Publish an input and wait for its answer. `name` names the input in errors."""
-        placed = partial(self._journal.place, session, name) if kind is ACTION else None
+        placed = partial(self._journal.set_location, session, name) if kind is ACTION else None
         return await self._exchange.ask(
             self._sender.build_outgoing(kind, session, name, value), wait_s, placed
         )

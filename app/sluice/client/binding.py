@@ -28,8 +28,8 @@ ID_FIELDS = (
     *("approval_id", "grant_id", "escalation_id", "dead_letter_id", "mandate_event_id"),
 )
 ENDINGS = frozenset(
-    f"sluice/{one}/v1"
-    for one in (
+    f"sluice/{name}/v1"
+    for name in (
         "escalation_resolved",
         "escalation_expired",
         "retrieval_escalation_resolved",
@@ -64,16 +64,16 @@ def compute_digest(value: bytes) -> str:
 
 
 def describe_answer(
-    kind: InputKind, place: InputLocation, value: bytes, more_ids: Sequence[str] = ()
+    kind: InputKind, location: InputLocation, value: bytes, more_ids: Sequence[str] = ()
 ) -> AnswerQuery:
-    """The answer to an input that was sent: `place` is the broker's acknowledgement, `value` the bytes sent.
+    """The answer to an input that was sent: `location` is the broker's acknowledgement, `value` the bytes.
     `more_ids` may be the answer's beside those of its kind."""
-    ids = (*kind.list_ids(place), *more_ids)
+    ids = (*kind.list_ids(location), *more_ids)
     coordinates = {
         "topic": kind.topic,
-        "partition": place.partition,
-        "offset": place.offset,
-        "timestamp": place.timestamp_ms,
+        "partition": location.partition,
+        "offset": location.offset,
+        "timestamp": location.timestamp_ms,
         "digest": compute_digest(value),
     }
     names = _read_names(value, kind.names)
@@ -84,7 +84,7 @@ def describe_answer(
             _describe_mismatch("input", record.get("input"), coordinates)
             or _find_other_name(record, names)
             or _find_other_id(record, ids)
-            or _find_age_flaw(answer, place.timestamp_ms)
+            or _find_age_flaw(answer, location.timestamp_ms)
         )
 
     return AnswerQuery(ids, find_objection)
@@ -116,10 +116,10 @@ def _describe_ending(escalation_id: str, names: Mapping[str, Any], since_ms: int
         record = answer.record
         if record.get("schema") not in ENDINGS:
             return f"it is a {record.get('schema')!r}, which ends nothing"
-        seen = {**record, "digest": record.get("action_digest") or record.get("request_hash")}
-        found = {name: seen.get(name) for name in names}
+        observed = {**record, "digest": record.get("action_digest") or record.get("request_hash")}
+        named = {name: observed.get(name) for name in names}
         return (
-            _describe_mismatch("escalation", found, names)
+            _describe_mismatch("escalation", named, names)
             or _find_other_id(record, (escalation_id,))
             or _find_age_flaw(answer, since_ms)
         )
@@ -151,19 +151,19 @@ def describe_resolved_verdict(verdict: ActionAnswer, end: Mapping[str, Any]) -> 
 
 def describe_same_bytes(name: str, value: bytes) -> AnswerQuery:
     """An input with this `ce_id` that says what `value` says."""
-    said = json.loads(value)
-    return AnswerQuery((name,), lambda found: None if found.record == said else "it says something else")
+    fields = json.loads(value)
+    return AnswerQuery((name,), lambda answer: None if answer.record == fields else "it says something else")
 
 
 def _read_names(value: bytes, names: Sequence[str]) -> dict[str, str]:
     """Read the ids in an input, as far as it can be read: a dead letter answers an input that cannot."""
     try:
-        said = json.loads(value)
+        fields = json.loads(value)
     except ValueError:
         return {}
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         return {}
-    return {name: said[name] for name in names if isinstance(said.get(name), str)}
+    return {name: fields[name] for name in names if isinstance(fields.get(name), str)}
 
 
 def _find_other_name(record: Mapping[str, Any], names: Mapping[str, str]) -> Objection:
@@ -175,19 +175,19 @@ def _find_other_name(record: Mapping[str, Any], names: Mapping[str, str]) -> Obj
     return None
 
 
-def _describe_mismatch(what: str, found: object, mine: Mapping[str, Any]) -> Objection:
-    if not isinstance(found, dict):
+def _describe_mismatch(what: str, observed: object, mine: Mapping[str, Any]) -> Objection:
+    if not isinstance(observed, dict):
         return f"it names no {what}"
     for name, value in mine.items():
-        if found.get(name) != value:
-            return f"its {what} has {name} {found.get(name)!r}, not {value!r}"
+        if observed.get(name) != value:
+            return f"its {what} has {name} {observed.get(name)!r}, not {value!r}"
     return None
 
 
 def _find_other_id(record: Mapping[str, Any], ids: Sequence[str]) -> Objection:
     """The header `ce_id`, by which it was found, is not covered by the record's hash."""
-    found = [record.get(name) for name in ID_FIELDS]
-    return None if any(one in ids for one in found) else "it has another id than its header says"
+    ids_of_record = [record.get(name) for name in ID_FIELDS]
+    return None if any(an_id in ids for an_id in ids_of_record) else "it has another id than its header says"
 
 
 def _find_age_flaw(answer: CommittedAnswer, since_ms: int) -> Objection:

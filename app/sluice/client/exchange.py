@@ -65,7 +65,7 @@ class Exchange:
         self.connection = {**build_client_arguments(cluster), **(connection or {})}
         self.prefix = topic_prefix
         self.partitions = 0
-        topics = {self.prefix + one: one for one in answers}
+        topics = {self.prefix + base: base for base in answers}
         self.reader = AnswerReader(self.connection, topics, self.prefix, proofs)
         self._producer: AIOKafkaProducer | None = None
 
@@ -130,14 +130,14 @@ class Exchange:
         """Publish an input; return when the broker has it. Raises KafkaError."""
         if self._producer is None:
             raise RuntimeError("the client is not started")
-        found = await self._producer.send_and_wait(
+        metadata = await self._producer.send_and_wait(
             self.prefix + what.kind.topic,
             what.value,
             key=what.session.encode(),
             partition=self.find_partition(what.session),
             headers=list(what.headers),
         )
-        return InputLocation(found.partition, found.offset, found.timestamp)
+        return InputLocation(metadata.partition, metadata.offset, metadata.timestamp)
 
     async def ask(
         self,
@@ -151,33 +151,35 @@ class Exchange:
 
         Raises ActionNotDecided, InputUnreadable, ConnectionError and KafkaError.
         """
-        partition, place = self.find_partition(what.session), None
+        partition, location = self.find_partition(what.session), None
         try:
             async with (
                 asyncio.timeout(wait_s),
                 self.reader.read_partition(partition, what.kind.answer_topics),
             ):
                 with self.reader.keep_early_answers(partition):
-                    place = await self.publish(what)
-                    sought = describe_answer(what.kind, place, what.value, more_ids)
+                    location = await self.publish(what)
+                    sought = describe_answer(what.kind, location, what.value, more_ids)
                     answering = self.reader.expect(sought, partition, what.kind.answer_topics)
                 if placed is not None:
-                    placed(place)
+                    placed(location)
                 answer = await answering
         except TimeoutError:
-            raise ActionNotDecided(what.name, wait_s, place, may_still_come=True) from None
+            raise ActionNotDecided(what.name, wait_s, location, may_still_come=True) from None
         return _check_readable(what.name, answer)
 
-    async def fetch_answer(self, what: OutgoingInput, place: InputLocation, wait_s: float) -> CommittedAnswer:
+    async def fetch_answer(
+        self, what: OutgoingInput, location: InputLocation, wait_s: float
+    ) -> CommittedAnswer:
         """The answer to an input that was published before. Raises as `ask`."""
-        sought, topics = describe_answer(what.kind, place, what.value), what.kind.answer_topics
+        sought, topics = describe_answer(what.kind, location, what.value), what.kind.answer_topics
         try:
-            async with asyncio.timeout(wait_s), self.reader.read_partition(place.partition, topics):
-                answering = self.reader.expect(sought, place.partition, topics)
-                found = await self.reader.look_back(sought, place, topics)
-                return _check_readable(what.name, found or await answering)
+            async with asyncio.timeout(wait_s), self.reader.read_partition(location.partition, topics):
+                answering = self.reader.expect(sought, location.partition, topics)
+                answer = await self.reader.look_back(sought, location, topics)
+                return _check_readable(what.name, answer or await answering)
         except TimeoutError:
-            raise ActionNotDecided(what.name, wait_s, place, may_still_come=True) from None
+            raise ActionNotDecided(what.name, wait_s, location, may_still_come=True) from None
 
 
 def _check_readable(name: str, answer: CommittedAnswer) -> CommittedAnswer:

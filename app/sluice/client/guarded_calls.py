@@ -78,7 +78,11 @@ class GuardedTool:
         _refuse_kind(function, self.name)
         self._signature = inspect.signature(function)
         self._context = self._read_context(options.context)
-        called = [one for one in self._signature.parameters.values() if self._context.get(one.name) is None]
+        called = [
+            parameter
+            for parameter in self._signature.parameters.values()
+            if self._context.get(parameter.name) is None
+        ]
         self._called = self._signature.replace(parameters=called)
         for name, parameter in self._signature.parameters.items():
             if name not in self._context and parameter.default is not parameter.empty:
@@ -140,15 +144,15 @@ class GuardedTool:
 
     def build_fields(self, session: str, rows: int | None) -> dict[str, Any]:
         """The arguments of `permit`, apart from the call."""
-        known = {} if rows is None else {"rows_affected": check_count(rows, "rows_before")}
-        return {**self._options.more, **known, "session_id": session}
+        rows_field = {} if rows is None else {"rows_affected": check_count(rows, "rows_before")}
+        return {**self._options.more, **rows_field, "session_id": session}
 
     def _bind(self, parameters: dict[str, Any], context: dict[str, Any]) -> inspect.BoundArguments:
         """Exactly these as a call. A parameter that is left out would be the function's own choice, which
         nobody judged."""
-        known = self._signature.parameters
-        strange = parameters.keys() - (known.keys() - self._context.keys())
-        absent = {name for name, one in known.items() if one.kind not in VARIADIC}
+        own = self._signature.parameters
+        strange = parameters.keys() - (own.keys() - self._context.keys())
+        absent = {name for name, parameter in own.items() if parameter.kind not in VARIADIC}
         absent -= self._context.keys() | parameters.keys()
         if strange or absent:
             what = (
@@ -159,12 +163,12 @@ class GuardedTool:
                 "Tell the approver to name the tool's parameters, and every one of them",
             )
         bound = inspect.BoundArguments(self._signature, {})
-        for name, one in known.items():
+        for name, parameter in own.items():
             if name in self._context:
                 bound.arguments[name] = context[name]
             elif name in parameters:
                 value = parameters[name]
-                bound.arguments[name] = tuple(value) if one.kind is one.VAR_POSITIONAL else value
+                bound.arguments[name] = tuple(value) if parameter.kind is parameter.VAR_POSITIONAL else value
         return bound
 
     def _refuse_plain(self, name: str, value: Any) -> None:
@@ -176,18 +180,20 @@ class GuardedTool:
                 f"Say where it comes from: guard(context={{{name!r}: function}}); or let the gate judge it",
             )
 
-    def _read_context(self, given: Context) -> Mapping[str, Callable[[], Any] | None]:
-        if isinstance(given, str):
-            raise ClientError(f"{self.name}: guard(context={given!r})", "Give a list of names")
-        found = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given)
-        known = self._signature.parameters
-        strange = sorted(one for one in found if one not in known or known[one].kind in VARIADIC)
+    def _read_context(self, names: Context) -> Mapping[str, Callable[[], Any] | None]:
+        if isinstance(names, str):
+            raise ClientError(f"{self.name}: guard(context={names!r})", "Give a list of names")
+        context = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
+        parameters = self._signature.parameters
+        strange = sorted(
+            name for name in context if name not in parameters or parameters[name].kind in VARIADIC
+        )
         if strange:
             raise ClientError(
                 f"{self.name}: guard(context=...) names {', '.join(strange)}, which is no parameter of it",
                 "Name parameters that the function itself lists",
             )
-        return found
+        return context
 
 
 def _choose_name(function: Callable[..., Any], options: GuardOptions) -> str:
@@ -203,8 +209,8 @@ def _refuse_kind(function: Callable[..., Any], name: str) -> None:
     if inspect.isclass(function) or not callable(function):
         raise ClientError(f"{name} is no function", "Guard a function that does the work")
     called = getattr(type(function), "__call__", function)  # noqa: B004 - of an object that can be called
-    for one in (function, called):
-        if inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one):
+    for candidate in (function, called):
+        if inspect.isgeneratorfunction(candidate) or inspect.isasyncgenfunction(candidate):
             raise ClientError(f"{name} is a generator: its body would run after its outcome", _RETURN)
 
 
@@ -215,9 +221,9 @@ def refuse_coroutine(function: Callable[..., Any]) -> None:
         raise ClientError(f"{function!r} is a coroutine function", "Guard it with AsyncGateClient")
 
 
-async def await_value(found: Any) -> Any:
+async def await_value(value: Any) -> Any:
     """A value, or that of an awaitable."""
-    return await found if inspect.isawaitable(found) else found
+    return await value if inspect.isawaitable(value) else value
 
 
 def name_error(error: BaseException) -> str:
@@ -232,23 +238,26 @@ def in_session(session_id: str, mandate: Mandate | None = None) -> Iterator[None
     `mandate`: under which they act, signed for this session (`issue_mandate`) or its digest. The client
     publishes a signed one before the first of them.
     """
-    token, given = _session.set(session_id), _mandate.set(None if mandate is None else (session_id, mandate))
+    token, mandate_token = (
+        _session.set(session_id),
+        _mandate.set(None if mandate is None else (session_id, mandate)),
+    )
     try:
         yield
     finally:
-        _mandate.reset(given)
+        _mandate.reset(mandate_token)
         _session.reset(token)
 
 
 def find_mandate(session_id: str) -> Mandate | None:
     """The mandate of `in_session`, for a call in its session; None where there is none."""
-    found = _mandate.get()
-    return None if found is None or found[0] != session_id else found[1]
+    bound = _mandate.get()
+    return None if bound is None or bound[0] != session_id else bound[1]
 
 
 def resolve_session_id(session_id: str | None) -> str:
     """The session given, or that of `in_session`. Raises ClientError if there is neither."""
-    found = session_id or _session.get()
-    if found is None:
+    resolved = session_id or _session.get()
+    if resolved is None:
         raise ClientError("the action has no session", "Give session_id, or call it within `in_session`")
-    return found
+    return resolved

@@ -37,10 +37,10 @@ class InputKind:
     names: tuple[str, ...]
     also: tuple[str, ...] = ()
 
-    def list_ids(self, place: InputLocation) -> list[str]:
+    def list_ids(self, location: InputLocation) -> list[str]:
         """The ids of its possible answers."""
-        at = f"{self.topic}:{place.partition}:{place.offset}"
-        return [f"{one}:{at}" for one in (*self.ids, "dead_letter")]
+        at = f"{self.topic}:{location.partition}:{location.offset}"
+        return [f"{prefix}:{at}" for prefix in (*self.ids, "dead_letter")]
 
     @property
     def answer_topics(self) -> tuple[str, ...]:

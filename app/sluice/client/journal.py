@@ -54,7 +54,7 @@ class JournalEntry:
     action_id: str
     step: Step
     value: bytes
-    place: InputLocation | None
+    location: InputLocation | None
     verdict: dict[str, Any] | None
     outcome: bytes | None
 
@@ -97,12 +97,12 @@ class Journal:
         )
         return row.fetchone() is not None
 
-    def place(self, session_id: str, action_id: str, place: InputLocation) -> None:
+    def set_location(self, session_id: str, action_id: str, location: InputLocation) -> None:
         """Keep the place to which the broker put the action."""
         self._rows.execute(
             "UPDATE actions SET partition = ?, offset = ?, timestamp_ms = ? "
             "WHERE session_id = ? AND action_id = ?",
-            (place.partition, place.offset, place.timestamp_ms, session_id, action_id),
+            (location.partition, location.offset, location.timestamp_ms, session_id, action_id),
         )
 
     def decide(self, session_id: str, action_id: str, verdict: dict[str, Any]) -> None:
@@ -170,7 +170,13 @@ class Journal:
 
 def _read_entry(row: tuple[Any, ...]) -> JournalEntry:
     session_id, action_id, step, value, partition, offset, timestamp_ms, verdict, outcome, _ = row
-    place = None if offset is None else InputLocation(partition, offset, timestamp_ms)
+    location = None if offset is None else InputLocation(partition, offset, timestamp_ms)
     return JournalEntry(
-        session_id, action_id, step, value, place, None if verdict is None else json.loads(verdict), outcome
+        session_id,
+        action_id,
+        step,
+        value,
+        location,
+        None if verdict is None else json.loads(verdict),
+        outcome,
     )

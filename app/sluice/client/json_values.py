@@ -27,33 +27,34 @@ def copy_faithfully(value: Any, name: str) -> Any:
 def may_be_json(value: Any) -> bool:
     """Whether a value consists of plain data alone, so that it may have been written as JSON. Of any depth,
     and of subclasses, tuples and sets too."""
-    left, seen = [value], set()
+    left, visited = [value], set()
     while left:
-        one = left.pop()
-        if isinstance(one, _HOLDERS):
-            if id(one) not in seen:
-                seen.add(id(one))
-                left += [*one.keys(), *one.values()] if isinstance(one, dict) else one
-        elif not isinstance(one, _PLAIN):
+        item = left.pop()
+        if isinstance(item, _HOLDERS):
+            if id(item) not in visited:
+                visited.add(id(item))
+                left += [*item.keys(), *item.values()] if isinstance(item, dict) else item
+        elif not isinstance(item, _PLAIN):
             return False
     return True
 
 
-def _copy(value: Any, place: str, depth: int) -> Any:
+def _copy(value: Any, path: str, depth: int) -> Any:
     if depth > DEEPEST:
-        raise _make_unfaithful(place, f"is nested more than {DEEPEST} deep")
+        raise _make_unfaithful(path, f"is nested more than {DEEPEST} deep")
     if type(value) is dict:
         for key in value:
             if type(key) is not str:
-                raise _make_unfaithful(place, f"has the key {key!r}, which is no text")
+                raise _make_unfaithful(path, f"has the key {key!r}, which is no text")
         return {
-            _copy(key, place, depth): _copy(one, f"{place}.{key}", depth + 1) for key, one in value.items()
+            _copy(key, path, depth): _copy(member, f"{path}.{key}", depth + 1)
+            for key, member in value.items()
         }
     if type(value) is list:
-        return [_copy(one, f"{place}[{number}]", depth + 1) for number, one in enumerate(value)]
+        return [_copy(element, f"{path}[{number}]", depth + 1) for number, element in enumerate(value)]
     flaw = _find_flaw(value)
     if flaw is not None:
-        raise _make_unfaithful(place, flaw)
+        raise _make_unfaithful(path, flaw)
     return value
 
 
@@ -78,9 +79,9 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _make_unfaithful(place: str, flaw: str) -> ClientError:
+def _make_unfaithful(path: str, flaw: str) -> ClientError:
     return ClientError(
-        f"{place} {flaw}",
+        f"{path} {flaw}",
         "Give texts, finite numbers, booleans, None, lists, and tables with texts for keys; what a framework "
         "hands to the tool, `self` too, belongs into guard(context=[...])",
     )

@@ -113,42 +113,42 @@ def find_objection(connection: KafkaConnection) -> str | None:
     return _find_tls_objection(connection) or _find_sasl_objection(connection)
 
 
-def _find_tls_objection(given: KafkaConnection) -> str | None:
-    protocol = given.security_protocol
-    files = (given.ca_file, given.certificate_file, given.key_file)
-    if not given.uses_tls and any(one is not None for one in files):
+def _find_tls_objection(connection: KafkaConnection) -> str | None:
+    protocol = connection.security_protocol
+    files = (connection.ca_file, connection.certificate_file, connection.key_file)
+    if not connection.uses_tls and any(file is not None for file in files):
         return f"ca_file, certificate_file and key_file need TLS, and security_protocol is {protocol}"
-    if (given.certificate_file is None) != (given.key_file is None):
+    if (connection.certificate_file is None) != (connection.key_file is None):
         return "certificate_file and key_file go together"
-    if given.key_password is not None and given.key_file is None:
+    if connection.key_password is not None and connection.key_file is None:
         return "a key_password without a key_file"
     return None
 
 
-def _find_sasl_objection(given: KafkaConnection) -> str | None:
-    protocol, mechanism = given.security_protocol, given.sasl_mechanism
+def _find_sasl_objection(connection: KafkaConnection) -> str | None:
+    protocol, mechanism = connection.security_protocol, connection.sasl_mechanism
     if not protocol.startswith("SASL_"):
-        parts = (mechanism, given.username, given.password, given.tokens)
-        is_plain = all(one is None for one in parts)
+        parts = (mechanism, connection.username, connection.password, connection.tokens)
+        is_plain = all(part is None for part in parts)
         return None if is_plain else f"a login needs security_protocol SASL_SSL, and it is {protocol}"
     if mechanism is None:
         return f"security_protocol {protocol} needs a sasl_mechanism"
-    if protocol == "SASL_PLAINTEXT" and not _is_loopback(given.bootstrap_servers):
+    if protocol == "SASL_PLAINTEXT" and not _is_loopback(connection.bootstrap_servers):
         return "SASL_PLAINTEXT shows the login to all on the way: use SASL_SSL (only loopback is excepted)"
-    return _find_token_objection(given) if mechanism == BEARER else _find_password_objection(given)
+    return _find_token_objection(connection) if mechanism == BEARER else _find_password_objection(connection)
 
 
-def _find_password_objection(given: KafkaConnection) -> str | None:
-    if given.tokens is not None:
-        return f"tokens are for {BEARER}, and sasl_mechanism is {given.sasl_mechanism}"
-    if not given.username or not given.password:
-        return f"{given.sasl_mechanism} needs a username and a password"
+def _find_password_objection(connection: KafkaConnection) -> str | None:
+    if connection.tokens is not None:
+        return f"tokens are for {BEARER}, and sasl_mechanism is {connection.sasl_mechanism}"
+    if not connection.username or not connection.password:
+        return f"{connection.sasl_mechanism} needs a username and a password"
     return None
 
 
-def _find_token_objection(given: KafkaConnection) -> str | None:
-    tokens = given.tokens
-    if given.username is not None or given.password is not None:
+def _find_token_objection(connection: KafkaConnection) -> str | None:
+    tokens = connection.tokens
+    if connection.username is not None or connection.password is not None:
         return f"{BEARER} takes tokens, not a username and a password"
     if tokens is None:
         return f"{BEARER} needs a token_command or a token_url"
@@ -165,7 +165,7 @@ def _find_token_objection(given: KafkaConnection) -> str | None:
 def list_addresses(servers: str) -> list[tuple[str, int]]:
     """Host and port of every server of a list; a port that is not given is Kafka's. Raises ValueError, also
     for the `SASL_SSL://host:port` that some providers print."""
-    found = []
+    addresses = []
     for server in servers.split(","):
         protocol, has_protocol, address = server.strip().partition("://")
         if has_protocol:
@@ -173,8 +173,8 @@ def list_addresses(servers: str) -> list[tuple[str, int]]:
         parts = urlsplit(f"//{server.strip()}")
         if not parts.hostname:
             raise ValueError(f"{server!r} is no host:port")
-        found.append((parts.hostname, parts.port or DEFAULT_PORT))
-    return found
+        addresses.append((parts.hostname, parts.port or DEFAULT_PORT))
+    return addresses
 
 
 def _is_loopback(servers: str) -> bool:

@@ -34,10 +34,12 @@ MOST_KINDS = 256
 def thin_out_kafka_lines(bootstrap_servers: str) -> KafkaLines:
     """Pass fewer of the lines of Kafka's client in this process from now on, and watch these servers too.
     Configures no handler of the application's: lines that pass go where they went."""
-    known = [one for one in logging.getLogger(CLIENTS[0]).handlers if isinstance(one, KafkaLines)]
-    lines = known[0] if known else KafkaLines()
+    installed = [
+        handler for handler in logging.getLogger(CLIENTS[0]).handlers if isinstance(handler, KafkaLines)
+    ]
+    lines = installed[0] if installed else KafkaLines()
     lines.watch(bootstrap_servers)
-    for name in () if known else CLIENTS:
+    for name in () if installed else CLIENTS:
         logger = logging.getLogger(name)
         logger.addHandler(lines)
         logger.propagate = False
@@ -162,7 +164,7 @@ class KafkaLines(logging.Handler):
 
 def _is_passing(record: logging.LogRecord) -> bool:
     """Whether a line is of an error that Kafka's client tries again by itself."""
-    return any(getattr(one, "retriable", False) for one in record.args or ())
+    return any(getattr(arg, "retriable", False) for arg in record.args or ())
 
 
 def _is_reachable(bootstrap_servers: str) -> bool:

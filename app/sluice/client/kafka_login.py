@@ -38,7 +38,9 @@ async def find_login_fault(cluster: KafkaCluster, within_s: float = PROBE_S) -> 
     if isinstance(cluster, str) or not cluster.is_secured:
         return None
     # Made before any address is asked: it raises for a file that cannot be used.
-    arguments = {name: one for name, one in cluster.build_arguments().items() if name != "bootstrap_servers"}
+    arguments = {
+        name: argument for name, argument in cluster.build_arguments().items() if name != "bootstrap_servers"
+    }
     arguments["request_timeout_ms"] = int(within_s * 1000)
     addresses = list_addresses(cluster.bootstrap_servers)
     tries = {
@@ -48,20 +50,20 @@ async def find_login_fault(cluster: KafkaCluster, within_s: float = PROBE_S) -> 
     faults = []
     try:
         async with asyncio.timeout(within_s):
-            for one in asyncio.as_completed(tries):
-                fault = await one
+            for attempt in asyncio.as_completed(tries):
+                fault = await attempt
                 if fault is None:
                     return None
                 faults.append(fault)
     except TimeoutError:
-        silent = ", ".join(server for one, server in tries.items() if not one.done())
+        silent = ", ".join(server for task, server in tries.items() if not task.done())
         faults.append(LoginFault(f"{silent} did not answer within {within_s:g} s"))
     finally:
-        for one in tries:
-            one.cancel()
+        for attempt in tries:
+            attempt.cancel()
         await asyncio.gather(*tries, return_exceptions=True)
-    refused = next((one for one in faults if one.is_final), None)
-    return refused or LoginFault("; ".join(one.message for one in faults))
+    refused = next((login_fault for login_fault in faults if login_fault.is_final), None)
+    return refused or LoginFault("; ".join(login_fault.message for login_fault in faults))
 
 
 async def _try_address(

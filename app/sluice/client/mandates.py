@@ -54,7 +54,7 @@ def issue_mandate(
         raise ClientError("nothing says what the task is", "Give task, task_hash or template")
     parent, tools, template = terms.parent, terms.tools, terms.template
     moment = until.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "mandate_id": terms.mandate_id or uuid.uuid4().hex,
         "session_id": session_id,
         "agent_id": agent_id,
@@ -62,16 +62,16 @@ def issue_mandate(
         "key_id": derive_key_id(load_private_key(issuer.signer.key)),
         "task": terms.task,
         "task_hash": terms.task_hash,
-        "tools": None if tools is None else [_omit_null(one) for one in tools],
+        "tools": None if tools is None else [_omit_null(tool) for tool in tools],
         "destinations": [*terms.destinations] or None,
         "until": moment,
         "parent": None if parent is None else compute_mandate_digest(parent),
         "template": None if template is None else dict(template),
     }
-    mandate = _omit_null(given)
+    mandate = _omit_null(fields)
     mandate["signature"] = sign_record(mandate, issuer.signer.key, issuer.signer.audience)
     if parent is not None:
-        own = {name: one for name, one in parent.items() if name != "parents"}
+        own = {name: value for name, value in parent.items() if name != "parents"}
         mandate["parents"] = [*(parent.get("parents") or ()), own]
     return mandate
 
@@ -79,10 +79,10 @@ def issue_mandate(
 def compute_mandate_digest(mandate: Mapping[str, Any]) -> str:
     """The digest by which actions, revocations and other mandates name a signed mandate. It holds only texts
     and whole numbers under ASCII names, so sorted compact JSON is its RFC 8785 form."""
-    named = {name: one for name, one in mandate.items() if name != "parents"}
+    named = {name: value for name, value in mandate.items() if name != "parents"}
     written = json.dumps(named, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return "sha256:" + sha256(written.encode()).hexdigest()
 
 
 def _omit_null(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in record.items() if one is not None}
+    return {name: value for name, value in record.items() if value is not None}

@@ -54,7 +54,7 @@ class PastRecords:
         self._topics = topics
 
     async def look_back(
-        self, sought: AnswerQuery, place: InputLocation, topics: Collection[str]
+        self, sought: AnswerQuery, location: InputLocation, topics: Collection[str]
     ) -> CommittedAnswer | None:
         """Look for the answer in the records committed since the input came; None if it is not there yet.
 
@@ -65,16 +65,18 @@ class PastRecords:
         consumer = await connect(self._connection, **LATEST)
         try:
             parts = [
-                TopicPartition(real, place.partition) for real, base in self._topics.items() if base in topics
+                TopicPartition(real, location.partition)
+                for real, base in self._topics.items()
+                if base in topics
             ]
-            return await self._look(consumer, parts, sought, place.timestamp_ms - CLOCKS_APART_MS)
+            return await self._look(consumer, parts, sought, location.timestamp_ms - CLOCKS_APART_MS)
         finally:
             await consumer.stop()
 
-    async def fetch_value(self, topic: str, place: InputLocation) -> bytes | None:
+    async def fetch_value(self, topic: str, location: InputLocation) -> bytes | None:
         """The value of an input at its coordinates; None if it is no longer there."""
-        found = await self.fetch_input(topic, place.partition, place.offset)
-        return None if found is None else found.value
+        past_input = await self.fetch_input(topic, location.partition, location.offset)
+        return None if past_input is None else past_input.value
 
     async def fetch_input(self, topic: str, partition: int, offset: int) -> PlacedInput | None:
         """The input at a place of a topic (base name); None where none is there, or no longer."""
@@ -96,15 +98,15 @@ class PastRecords:
     def _accept(self, record: Any, sought: AnswerQuery) -> CommittedAnswer | None:
         """The record, if it is what is sought. One that only has the id is passed over, with a warning."""
         base = self._topics[record.topic]
-        said = self._proofs.read_fields(base, record)
-        if said is None:
+        fields = self._proofs.read_fields(base, record)
+        if fields is None:
             return None
-        answer = CommittedAnswer(base, said, record.timestamp)
+        answer = CommittedAnswer(base, fields, record.timestamp)
         objection = sought.objection(answer)
         if objection is None:
             return answer
-        place = f"{record.topic}:{record.partition}:{record.offset}"
-        log.warning("%s is not the answer that its id says, and is passed over: %s", place, objection)
+        coordinates = f"{record.topic}:{record.partition}:{record.offset}"
+        log.warning("%s is not the answer that its id says, and is passed over: %s", coordinates, objection)
         return None
 
     async def _look(
@@ -121,12 +123,12 @@ class PastRecords:
                 consumer.pause(part)
         while left:
             batches = await consumer.getmany(timeout_ms=POLL_MS)
-            for record in (one for batch in batches.values() for one in batch):
+            for record in (record for batch in batches.values() for record in batch):
                 if (
                     read_answer_id(record) in sought.ids
-                    and (found := self._accept(record, sought)) is not None
+                    and (answer := self._accept(record, sought)) is not None
                 ):
-                    return found
+                    return answer
             left = {part for part in left if await consumer.position(part) < ends[part]}
         return None
 

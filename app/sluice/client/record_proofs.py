@@ -59,21 +59,21 @@ class RecordProofs:
     def read_fields(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
         """Read the fields of a record of a topic (base name); None, and a line in the log, for a record that
         does not count: no registered key signed it, or it is no JSON object."""
-        objection, said = self.find_objection(topic, record), None
-        if objection is None and (said := _parse_object(record.value)) is None:
+        objection, fields = self.find_objection(topic, record), None
+        if objection is None and (fields := _parse_object(record.value)) is None:
             objection = "it is no JSON object"
         if objection is not None:
             log.warning("%s:%d:%d is passed over: %s", topic, record.partition, record.offset, objection)
-        return said
+        return fields
 
     def read_record(self, topic: str, record: CommittedRecord) -> dict[str, Any] | None:
         """Read the fields of a record of the ledger; None too for one without what a worker writes: where no
         key is known, whoever may write to a topic could end the reader with one."""
         from sluice_topics.record_reading import read_ledger_record  # noqa: PLC0415 - most clients load no records
 
-        said = self.read_fields(topic, record)
-        if said is None or read_ledger_record(topic, said) is not None:
-            return said
+        fields = self.read_fields(topic, record)
+        if fields is None or read_ledger_record(topic, fields) is not None:
+            return fields
         log.warning("%s:%d:%d is no record of a worker", topic, record.partition, record.offset)
         return None
 
@@ -99,10 +99,10 @@ class RecordProofs:
 
 def _parse_object(value: bytes | None) -> dict[str, Any] | None:
     try:
-        said = json.loads(value or b"")
+        document = json.loads(value or b"")
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _decode_base64(text: str) -> bytes:

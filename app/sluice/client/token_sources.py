@@ -64,8 +64,8 @@ def read_token(answer: str, now_s: float) -> Token:
     text, ends_s = answer.strip(), None
     if text.startswith("{"):
         document = _read_object(text)
-        given = document.get("access_token", document.get("token"))
-        text = given if isinstance(given, str) else ""
+        token = document.get("access_token", document.get("token"))
+        text = token if isinstance(token, str) else ""
         lasts_s = document.get("expires_in")
         ends_s = now_s + float(lasts_s) if isinstance(lasts_s, int | float) else None
     if not text or not text.isascii() or not text.isprintable() or " " in text:
@@ -166,8 +166,8 @@ def _describe_refusal(text: str) -> str:
         return ""
     if not isinstance(document, dict):
         return ""
-    said = [str(document[name]) for name in ("error", "error_description") if document.get(name)]
-    return f": {_shorten(' '.join(said))}" if said else ""
+    texts = [str(document[name]) for name in ("error", "error_description") if document.get(name)]
+    return f": {_shorten(' '.join(texts))}" if texts else ""
 
 
 def _shorten(text: str) -> str:

@@ -26,13 +26,13 @@ async def report_unreported(exchange: Exchange, sender: Sender, journal: Journal
             verdict = ActionAnswer.of(entry.verdict)
             value = sender.build_outcome(verdict, verdict.rows_reserved, "interrupted")
             journal.finish(session, action_id, value)
-        if value is not None and not await _is_published(exchange, entry.place, name, value):
+        if value is not None and not await _is_published(exchange, entry.location, name, value):
             await sender.publish(OUTCOME, session, name, value)
         journal.report(session, action_id)
 
 
-async def _is_published(exchange: Exchange, place: InputLocation | None, name: str, value: bytes) -> bool:
-    if place is None:
+async def _is_published(exchange: Exchange, location: InputLocation | None, name: str, value: bytes) -> bool:
+    if location is None:
         return False
     past = PastRecords(exchange.connection, {exchange.prefix + OUTCOMES: OUTCOMES})
-    return await past.look_back(describe_same_bytes(name, value), place, [OUTCOMES]) is not None
+    return await past.look_back(describe_same_bytes(name, value), location, [OUTCOMES]) is not None

@@ -84,9 +84,9 @@ class Decisions:
             try:
                 return (await self._exchange.ask(what, prepared.wait_s)).record
             except ActionNotDecided as late:
-                if kind is not OUTCOME or late.place is None:
+                if kind is not OUTCOME or late.location is None:
                     raise
-                message = {"outcome_id": kind.list_ids(late.place)[0], "status": "pending"}
+                message = {"outcome_id": kind.list_ids(late.location)[0], "status": "pending"}
                 return {"schema": PENDING_SCHEMA, **message}  # it is settled when its action comes
 
     async def send(self, kind: InputKind, prepared: PreparedInput, request_id: str) -> None:
@@ -260,10 +260,10 @@ async def translate_faults(kind: InputKind = ACTION) -> AsyncIterator[None]:
 
 
 def _make_undecided_error(kind: InputKind, late: ActionNotDecided) -> HttpError:
-    if late.place is None:
+    if late.location is None:
         message = "the broker did not confirm the input: the same request again, with its id, is decided once"
         return HttpError(503, "not_confirmed", message).set_retry_after(COME_AGAIN_S)
-    an_id = kind.list_ids(late.place)[0]
+    an_id = kind.list_ids(late.location)[0]
     details: dict[str, Any] = {"id": an_id, "may_still_come": late.may_still_come}
     if kind is ACTION:
         details["poll"] = f"/v1/verdicts/{an_id}"

@@ -45,14 +45,14 @@ class LedgerMatch(NamedTuple):
 
     topic: str
     at_ms: int
-    said: dict[str, Any]
+    fields: dict[str, Any]
 
 
 class Scanned(NamedTuple):
     """What was found, the newest first. `read`: records that were looked through, `left`: about how many were
     not; `next_ms`: a scan from before this time goes on; None: all was looked through."""
 
-    found: list[LedgerMatch]
+    matches: list[LedgerMatch]
     read: int
     left: int
     next_ms: int | None

@@ -42,7 +42,7 @@ class AdvisoriesByAgent:
     def __init__(self, most_of_an_agent: int = MOST_OF_AN_AGENT, most: int = MOST) -> None:
         self._most_of_an_agent = most_of_an_agent
         self._most = most
-        self._kept: dict[tuple[str, str], deque[Advisory]] = {}
+        self._by_agent: dict[tuple[str, str], deque[Advisory]] = {}
         self._count = 0
 
     def take(self, verdict: Mapping[str, Any]) -> None:
@@ -53,7 +53,7 @@ class AdvisoriesByAgent:
 
     def list_advisories(self, tenant: str, agent: str) -> list[Advisory]:
         """An agent's, the newest first."""
-        advisories = self._kept.get((tenant, agent), ())
+        advisories = self._by_agent.get((tenant, agent), ())
         return sorted(advisories, key=lambda advisory: str(advisory["decided_at"]), reverse=True)
 
     def __len__(self) -> int:
@@ -61,17 +61,17 @@ class AdvisoriesByAgent:
         return self._count
 
     def _add(self, whose: tuple[str, str], advisory: Advisory) -> None:
-        own = self._kept.setdefault(whose, deque(maxlen=self._most_of_an_agent))
+        own = self._by_agent.setdefault(whose, deque(maxlen=self._most_of_an_agent))
         self._count += len(own) < self._most_of_an_agent
         own.append(advisory)
         if self._count > self._most:
-            largest = max(self._kept, key=lambda key: len(self._kept[key]))
-            crowd = self._kept[largest]
+            largest = max(self._by_agent, key=lambda key: len(self._by_agent[key]))
+            crowd = self._by_agent[largest]
             for _ in range((len(crowd) + 1) // 2):
                 crowd.popleft()
                 self._count -= 1
             if not crowd:
-                del self._kept[largest]
+                del self._by_agent[largest]
 
 
 class RecentAdvisories:
@@ -82,7 +82,7 @@ class RecentAdvisories:
         self._connection = connection
         self._proofs = proofs
         self._topic = prefix + VERDICTS
-        self._kept = AdvisoriesByAgent()
+        self._advisories = AdvisoriesByAgent()
         self._consumer: AIOKafkaConsumer | None = None
         self._next_at: dict[TopicPartition, int] = {}
         self._reading = asyncio.Lock()
@@ -94,7 +94,7 @@ class RecentAdvisories:
         if self._next is None:
             self._next = asyncio.create_task(self._read(partitions))
         await asyncio.shield(self._next)
-        return self._kept.list_advisories(tenant, agent)
+        return self._advisories.list_advisories(tenant, agent)
 
     async def close(self) -> None:
         """Disconnect."""
@@ -135,7 +135,7 @@ class RecentAdvisories:
     def _take(self, record: Any) -> None:
         verdict = self._proofs.read_fields(VERDICTS, record)
         if verdict is not None:
-            self._kept.take(verdict)
+            self._advisories.take(verdict)
 
     async def _connect(self, partitions: int) -> AIOKafkaConsumer:
         if self._consumer is not None:

@@ -41,10 +41,10 @@ SEARCHED = 2_000
 
 
 class _ContentQuery(NamedTuple):
-    """An escalation whose action is to be read. `place`: of its input; `at_ms`: when it opened."""
+    """An escalation whose action is to be read. `coordinates`: of its input; `at_ms`: when it opened."""
 
     an_id: str
-    place: Mapping[str, Any]
+    coordinates: Mapping[str, Any]
     verdict_id: str
     at_ms: int
 
@@ -56,25 +56,25 @@ class WaitingContents:
         """`connection`: aiokafka's arguments."""
         self._connection = connection
         self._prefix = prefix
-        self._known: dict[str, WaitingContent | None] = {}
-        self._asked: dict[str, _ContentQuery] = {}
+        self._contents: dict[str, WaitingContent | None] = {}
+        self._queries: dict[str, _ContentQuery] = {}
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def get(self, an_id: str) -> WaitingContent | None:
         """The content of a waiting action; None while it is not read, or where it cannot be."""
-        return self._known.get(an_id)
+        return self._contents.get(an_id)
 
     def request(self, an_id: str, opened: Mapping[str, Any], at_ms: int) -> None:
         """Read it soon. `at_ms`: the broker's time of the record that opened it."""
         coordinates, verdict_id = opened.get("input") or {}, str(opened.get("verdict_id"))
-        self._asked[an_id] = _ContentQuery(an_id, coordinates, verdict_id, at_ms)
+        self._queries[an_id] = _ContentQuery(an_id, coordinates, verdict_id, at_ms)
         self._stirred.set()
 
     def forget(self, an_id: str) -> None:
         """It waits no more."""
-        self._asked.pop(an_id, None)
-        self._known.pop(an_id, None)
+        self._queries.pop(an_id, None)
+        self._contents.pop(an_id, None)
 
     async def start(self, notify: Callable[[str], None]) -> None:
         """Connect, and read from now on what is asked for; `notify` is called with each id that was read.
@@ -104,41 +104,43 @@ class WaitingContents:
             await consumer.stop()
 
     async def _read_all(self, consumer: AIOKafkaConsumer, notify: Callable[[str], None]) -> None:
-        while self._asked:
-            asked = list(self._asked.values())[:READ_TOGETHER]
+        while self._queries:
+            asked = list(self._queries.values())[:READ_TOGETHER]
             contents = await self._read(consumer, asked)
             for query in asked:
-                if self._asked.pop(query.an_id, None) is not None:
-                    self._known[query.an_id] = contents.get(query.an_id)
+                if self._queries.pop(query.an_id, None) is not None:
+                    self._contents[query.an_id] = contents.get(query.an_id)
                     notify(query.an_id)
 
     async def _read(
         self, consumer: AIOKafkaConsumer, asked: Sequence[_ContentQuery]
     ) -> dict[str, WaitingContent | None]:
         """Read the contents that were asked for, of all partitions at once."""
-        actions = {query.an_id: query for query in asked if query.place.get("topic") == ACTIONS}
+        actions = {query.an_id: query for query in asked if query.coordinates.get("topic") == ACTIONS}
         inputs = await _find(
             consumer,
             [
-                self._locate_wanted(action, ACTIONS, action.place["offset"], action.place["offset"])
+                self._locate_wanted(
+                    action, ACTIONS, action.coordinates["offset"], action.coordinates["offset"]
+                )
                 for action in actions.values()
             ],
             lambda record: record.offset,
         )
         begins = []
         for query in actions.values():
-            part = self._make_part(VERDICTS, query.place["partition"])
+            part = self._make_part(VERDICTS, query.coordinates["partition"])
             begin = (await consumer.offsets_for_times({part: query.at_ms - APART_MS}))[part]
             if begin is not None:
                 begins.append(self._locate_wanted(query, VERDICTS, query.verdict_id, begin.offset))
         verdicts = await _find(consumer, begins, read_answer_id)
         return {
-            an_id: _read_content(value, actions[an_id].place.get("digest"), verdicts.get(an_id))
+            an_id: _read_content(value, actions[an_id].coordinates.get("digest"), verdicts.get(an_id))
             for an_id, value in inputs.items()
         }
 
     def _locate_wanted(self, query: _ContentQuery, topic: str, key: object, offset: int) -> _RecordQuery:
-        return _RecordQuery(query.an_id, self._make_part(topic, query.place["partition"]), key, offset)
+        return _RecordQuery(query.an_id, self._make_part(topic, query.coordinates["partition"]), key, offset)
 
     def _make_part(self, topic: str, number: int) -> TopicPartition:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as above

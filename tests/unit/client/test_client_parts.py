@@ -124,7 +124,7 @@ def test_a_journal_tells_the_next_process_what_was_begun(tmp_path: Path) -> None
     first = Journal(tmp_path / "journal")
     for name in ("asked", "begun", "done", "told"):
         first.propose("s", name, name.encode())
-        first.place("s", name, InputLocation(1, 2, 3))
+        first.set_location("s", name, InputLocation(1, 2, 3))
         if name != "asked":
             first.decide("s", name, {"verdict": "allowed", "name": name})
             first.start("s", name)
@@ -140,7 +140,7 @@ def test_a_journal_tells_the_next_process_what_was_begun(tmp_path: Path) -> None
         "done": ("finished", b"outcome"),
     }
     asked = second.propose("s", "asked", b"")
-    assert (asked.step, asked.place, asked.value) == ("proposed", InputLocation(1, 2, 3), b"asked")
+    assert (asked.step, asked.location, asked.value) == ("proposed", InputLocation(1, 2, 3), b"asked")
 
 
 def test_ids_of_another_session_are_other_actions() -> None:

@@ -89,7 +89,7 @@ def test_pages_together_have_each_line_once_and_the_walk_goes_through_them(query
     walk = find_walk(ROWS, query, found[0].id) if found else None
     seen = []
     while walk is not None:
-        seen.append(walk.place)
+        seen.append(walk.position)
         walk = None if walk.after is None else find_walk(ROWS, query, walk.after)
     assert seen == list(range(1, len(found) + 1))
 

@@ -34,6 +34,6 @@ def test_a_half_written_record_is_passed_over(half: dict[str, Any]) -> None:
     """By the scan of the whole retention, and by what reads the newest records."""
     asked = ScanQuery([VERDICTS], VERDICT["tenant_id"])
     found = select_matches(VERDICTS, [read_stored(half), read_stored(VERDICT)], asked, NO_PROOFS)
-    assert [one.said for one in found] == [VERDICT]
+    assert [one.fields for one in found] == [VERDICT]
     assert NO_PROOFS.read_record(VERDICTS, read_stored(half)) is None
     assert NO_PROOFS.read_record(VERDICTS, read_stored(VERDICT)) == VERDICT

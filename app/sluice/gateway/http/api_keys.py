@@ -91,7 +91,7 @@ class ApiKeyStore:
         self._path = path
         self._hasher = hasher
         self._nobodys = hasher.hash("the key of nobody")
-        self._seen: FileState | None = None
+        self._file_state: FileState | None = None
         self._keys: dict[str, ApiKey] = {}
         self._verified: dict[bytes, str] = {}
         self._refresh()
@@ -126,9 +126,9 @@ class ApiKeyStore:
 
     def _refresh(self) -> None:
         state = read_file_state(self._path)
-        if state != self._seen:
+        if state != self._file_state:
             self._keys = {key.id: key for key in read_keys(self._path).keys if key.revoked_at is None}
-            self._verified, self._seen = {}, state
+            self._verified, self._file_state = {}, state
 
 
 def read_keys(path: Path) -> ApiKeyFile:

@@ -65,18 +65,18 @@ class PeopleStore:
     def __init__(self, path: Path) -> None:
         """The file need not be there: then nobody logs in. Raises ApiKeyFileError."""
         self._path = path
-        self._seen: tuple[int, int, int] | None = None
+        self._file_state: tuple[int, int, int] | None = None
         self._people: dict[str, PersonAccount] = {}
         self.get("")
 
     def get(self, name: str) -> PersonAccount | None:
         """The account of this name that counts now. Raises ApiKeyFileError."""
         state = read_file_state(self._path)
-        if state != self._seen:
+        if state != self._file_state:
             self._people = {
                 person.name: person for person in read_people(self._path).people if person.revoked_at is None
             }
-            self._seen = state
+            self._file_state = state
         return self._people.get(name)
 
     def verify(self, name: str, password: str) -> PersonAccount | None:

@@ -35,11 +35,11 @@ _DECISIONS = {"approve": "approve", "deny": "deny", "reject": "reject"}
 
 
 class AnswerResult(NamedTuple):
-    """What became of one answer. `told`: "good" or "bad", and in words; `is_over`: it ended what waited."""
+    """What became of one answer. `notice`: "good" or "bad", and in words; `is_over`: it ended what waited."""
 
     an_id: str
     name: str
-    told: Said
+    notice: Said
     is_over: bool
 
 
@@ -61,7 +61,7 @@ class AnswerPages:
             result = await self._answer(visit, base, visit.an_id, (form, subjects.parse_narrowed(narrowed)))
             if result.is_over:
                 await self.views.subjects.waiting.wait_for_end(base, visit.an_id, SHOWN_WITHIN_S)
-            notice = result.told
+            notice = result.notice
         except HttpError as error:
             notice = _describe_failure(error)
         await self.visitors.add_notice(visit.session, notice)
@@ -101,7 +101,7 @@ class AnswerPages:
     async def _answer(
         self, visit: Visit, base: str, an_id: str, answer_fields: tuple[dict[str, str], dict[str, Any] | None]
     ) -> AnswerResult:
-        """Give one answer. `said`: the form, and parameters in place of the action's. Raises HttpError."""
+        """Give an answer. `answer_fields`: the form, and parameters for the action's. Raises HttpError."""
         opened = self.views.subjects.find_opening(base, an_id, visit.caller)
         if opened is None:
             notice = ("bad", "It has ended already: your answer was not sent.")

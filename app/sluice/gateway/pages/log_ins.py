@@ -29,8 +29,8 @@ Said = tuple[str, str]
 @dataclass(slots=True)
 class Session:
     """A person who is logged in. `id` is made of the `token`, which only the browser keeps: "" where no
-    browser brought it. Times are seconds since the epoch. `said`: what the next page says once; `shown`: what
-    a page of this request has said."""
+    browser brought it. Times are seconds since the epoch. `notices`: what the next page says once; `shown`:
+    what a page of this request has said."""
 
     id: str
     account: PersonAccount
@@ -38,13 +38,13 @@ class Session:
     began_s: float
     seen_s: float
     by_sso: bool
-    said: list[Said] = field(default_factory=list)
+    notices: list[Said] = field(default_factory=list)
     shown: list[Said] = field(default_factory=list)
     token: str = ""
 
     def take_notices(self) -> list[Said]:
         """Return what a page says now, and forget it."""
-        self.shown, self.said = self.said, []
+        self.shown, self.notices = self.notices, []
         return self.shown
 
     @property
@@ -121,7 +121,7 @@ class OwnLogIns:
 
     async def add_notice(self, session: Session, notice: Said) -> None:
         """See LogIns."""
-        session.said.append(notice)
+        session.notices.append(notice)
 
     async def forget(self, session: Session) -> None:
         """See LogIns."""

@@ -44,8 +44,8 @@ class OverTime:
         shown, wanted = _read_range(visit), visit.request.query_params.get("id", "")
         words = (quote_text(wanted),) if wanted else ()
         scanned = await self._scan(visit, shown, (VERDICTS,), words)
-        own = [match for match in scanned.found if not wanted or match.said["session_id"] == wanted]
-        verdicts = [match.said for match in own]
+        own = [match for match in scanned.matches if not wanted or match.fields["session_id"] == wanted]
+        verdicts = [match.fields for match in own]
         about: dict[str, Any] = {"shown": shown, "scanned": scanned, "chart": _chart_decisions(own, shown)}
         if not wanted:
             return self.views.render(visit, "sessions.html", found=list_sessions(verdicts)[:LISTED], **about)
@@ -59,17 +59,17 @@ class OverTime:
         shown, caller = _read_range(visit), visit.caller
         topics = (VERDICTS, MEMORY_DECISIONS, ESCALATIONS, ALARMS)
         scanned = await self._scan(visit, shown, topics)
-        of = {topic: [match for match in scanned.found if match.topic == topic] for topic in topics}
+        of = {topic: [match for match in scanned.matches if match.topic == topic] for topic in topics}
         waiting, quarantined = (
             self.views.subjects.list_waiting(base, caller) for base in (ESCALATIONS, QUARANTINE)
         )
-        memories = [(match.at_ms, str(match.said["action"])) for match in of[MEMORY_DECISIONS]]
+        memories = [(match.at_ms, str(match.fields["action"])) for match in of[MEMORY_DECISIONS]]
         turns = [(match.at_ms, _classify_turn(match)) for match in of[ESCALATIONS]]
-        raised = [(match.at_ms, str(match.said["kind"])) for match in of[ALARMS]]
+        raised = [(match.at_ms, str(match.fields["kind"])) for match in of[ALARMS]]
         about: dict[str, Any] = {
-            "actions": compute_action_posture([match.said for match in of[VERDICTS]], waiting),
-            "memory": compute_memory_posture([match.said for match in of[MEMORY_DECISIONS]], quarantined),
-            "alarms": [match.said for match in of[ALARMS]][:LISTED],
+            "actions": compute_action_posture([match.fields for match in of[VERDICTS]], waiting),
+            "memory": compute_memory_posture([match.fields for match in of[MEMORY_DECISIONS]], quarantined),
+            "alarms": [match.fields for match in of[ALARMS]][:LISTED],
             "decided": _chart_decisions(of[VERDICTS], shown),
             "remembered": count_over_time("Decisions on memories", MEMORY_ACTIONS, memories, shown),
             "escalated": count_over_time("Escalations", (OPENED, ENDED), turns, shown),
@@ -90,10 +90,10 @@ def _read_range(visit: Visit) -> TimeRange:
 
 
 def _chart_decisions(matches: Sequence[LedgerMatch], shown: TimeRange) -> TimeChart:
-    events = [(match.at_ms, str(match.said["verdict"])) for match in matches]
+    events = [(match.at_ms, str(match.fields["verdict"])) for match in matches]
     return count_over_time("Decisions on actions", WORDS, events, shown)
 
 
 def _classify_turn(match: LedgerMatch) -> str:
-    schema = match.said.get("schema")
+    schema = match.fields.get("schema")
     return OPENED if schema in OPENS else ENDED if schema in ENDS else ""

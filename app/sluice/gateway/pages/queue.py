@@ -147,11 +147,11 @@ class QueuePage(NamedTuple):
 
 
 class QueueWalk(NamedTuple):
-    """Where an escalation is in a list: its `place` from 1 of `total` (0: it is no longer in it), the ids
+    """Where an escalation is in a list: its `position` from 1 of `total` (0: it is no longer in it), the ids
     before and after it."""
 
     query: Query
-    place: int
+    position: int
     total: int
     before: str | None
     after: str | None

@@ -32,7 +32,7 @@ class SearchHit(NamedTuple):
     kind: str
     by: str
     path: str
-    said: dict[str, Any]
+    fields: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Search:
         before_ms = NEVER_MS if until_ms is None else until_ms
         asked = ScanQuery(TOPICS, visit.caller.tenant, (quote_text(text),), before_ms, most_found=MOST_FOUND)
         scanned = await self.views.look_back(asked)
-        hits = [hit for match in scanned.found if (hit := _build_hit(match, text)) is not None]
+        hits = [hit for match in scanned.matches if (hit := _build_hit(match, text)) is not None]
         further = None
         if scanned.next_ms is not None:
             further = urlencode({"text": text, "before": rfc3339(scanned.next_ms)})
@@ -61,7 +61,7 @@ class Search:
 
 def _build_hit(match: LedgerMatch, text: str) -> SearchHit | None:
     """A record as a line; None for one that has the text elsewhere."""
-    fields = match.said
+    fields = match.fields
     by = next((name for name in NAMES if fields.get(name) == text), None)
     if by is None:
         return None

@@ -106,7 +106,7 @@ class SharedLogIns:
             url, socket_timeout=ANSWER_S, socket_connect_timeout=ANSWER_S, retry=Retry(NoBackoff(), 0)
         )
         scripts = (FIND, EVERY, SAID, SAVE, ATTEMPT)
-        self._find, self._every, self._said, self._save, self._attempt = map(
+        self._find, self._every, self._read_notices, self._save, self._attempt = map(
             self._redis.register_script, scripts
         )
         self._prefix = f"{prefix}sluice:log_ins"
@@ -125,10 +125,10 @@ class SharedLogIns:
         if session is not None:
             session.token, key = token, self._name_notices(name)
             texts = await self._await_redis(
-                lambda: self._said(keys=[key], args=[MOST_SAID, LONGEST_ENTRY]), key
+                lambda: self._read_notices(keys=[key], args=[MOST_SAID, LONGEST_ENTRY]), key
             )
             read = [self._saying_seal.unseal(name.encode(), text) for text in texts]
-            session.said = [tuple(json.loads(notice)) for notice in read if notice is not None]
+            session.notices = [tuple(json.loads(notice)) for notice in read if notice is not None]
         return session
 
     async def list_all(self) -> list[Session]:

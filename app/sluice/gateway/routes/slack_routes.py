@@ -87,13 +87,13 @@ class SlackApp:
 
 @dataclass(slots=True)
 class SlackRoutes:
-    """The parts that the route is made of. `seen`: signatures of the last minutes and when they came."""
+    """The parts that the route is made of. `signatures`: of the last minutes, and when they came."""
 
     app: SlackApp
     registry: RegistryView
     subjects: Subjects
     people: DelegatedAnswers
-    seen: dict[str, float] = field(default_factory=dict)
+    signatures: dict[str, float] = field(default_factory=dict)
     giving: set[asyncio.Task[Any]] = field(default_factory=set)
 
     async def interact(self, request: Request) -> Response:
@@ -118,10 +118,10 @@ class SlackRoutes:
         if not self.app.verifier.is_valid(body, timestamp, signature):
             raise make_unauthorized("this is not signed by Slack, or too old")
         now = time.monotonic()
-        self.seen = {earlier: at for earlier, at in self.seen.items() if now - at < REMEMBER_S}
-        if signature in self.seen:
+        self.signatures = {earlier: at for earlier, at in self.signatures.items() if now - at < REMEMBER_S}
+        if signature in self.signatures:
             raise make_unauthorized("this request came before")
-        self.seen[signature] = now
+        self.signatures[signature] = now
         try:
             payload = json.loads(parse_qs(body.decode(), strict_parsing=True)["payload"][0])
             payload["type"], payload["user"]["id"]
