@@ -6,6 +6,7 @@ A bare `host:port,…` stands for a plain connection. No secret is part of a `re
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
@@ -184,6 +185,17 @@ def _is_loopback(servers: str) -> bool:
         return False
 
 
+class _UnansweredClose(ssl.SSLObject):
+    """Says that it closes, and does not wait for the other side to say the same: a broker answers no close
+    (uvloop then keeps the socket, and whoever closes a client, for 30 s), and nothing follows that a cut
+    could hide, as each of Kafka's answers gives its length."""
+
+    def unwrap(self) -> None:
+        """Send the alert `close_notify`."""
+        with suppress(ssl.SSLWantReadError):
+            super().unwrap()
+
+
 @lru_cache(maxsize=16)
 def _build_ssl_context(
     ca_file: Path | None, certificate_file: Path | None, key_file: Path | None, key_password: str | None
@@ -194,6 +206,7 @@ def _build_ssl_context(
     except OSError as error:
         raise _describe_file("the CA file", ca_file, error) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.sslobject_class = _UnansweredClose
     if certificate_file is not None and key_file is not None:
         certificate, key = certificate_file.expanduser(), key_file.expanduser()
         try:

@@ -6,13 +6,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
+import ssl
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import uvloop
 
 from sluice.broker.secured import BrokerSecurity
 from sluice.client.kafka_connection import (
@@ -124,6 +128,28 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert KafkaConnection(
         FAR, "SSL", ca_file=security.ca_file, certificate_file=certificate, key_file=key
     ).build_arguments()["ssl_context"]
+
+
+def test_a_client_closes_though_the_broker_does_not_answer_the_close_of_tls(tmp_path: Path) -> None:
+    """On the loop of gateways and workers, which would wait 30 s for the other side's close."""
+    security = BrokerSecurity(tmp_path, 0, {"admin": "x"})
+    security.write_files()
+    certificate, key = security.issue("localhost")
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(certificate, key)
+    arguments = KafkaConnection(FAR, "SSL", ca_file=security.ca_file).build_arguments()
+
+    async def close_one(port: int) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=arguments["ssl_context"])
+        writer.close()
+        async with asyncio.timeout(10):
+            await writer.wait_closed()
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        accepting = pool.submit(lambda: serving.wrap_socket(server.accept()[0], server_side=True))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(close_one(server.getsockname()[1]))
+        accepting.result().close()  # until now it is open, and silent
 
 
 def test_settings_read_a_secret_from_its_file_when_a_client_is_made(
