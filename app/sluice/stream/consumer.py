@@ -12,14 +12,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import faust
-from aiokafka.errors import ConsumerStoppedError, IllegalStateError, KafkaError
+from aiokafka.errors import (
+    ConsumerStoppedError,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+)
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from mode import Service
 
 from sluice.core.foundation.input_record import InputRecord
 from sluice.stream.engine.intake import FetchedBatch
-from sluice.stream.process import Explained, service_log
+from sluice.stream.process import Explained, reasons, service_log
 from sluice_topics.agent_signature import find_header
 from sluice_topics.headers import find_agent
 
@@ -213,7 +219,21 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
             fetching, coordinator = consumer._fetcher._fetch_task, consumer._coordinator
             dead = fetching.done() or coordinator._coordination_task.done()
             if dead or coordinator._pending_exception is not None:
-                self.app.fail(Explained("the consumer's background task ended"))
+                ended = (task for task in (fetching, coordinator._coordination_task) if task.done())
+                raised = (task.exception() for task in ended if not task.cancelled())
+                fault = coordinator._pending_exception or next(filter(None, raised), None)
+                self.app.fail(Explained(explain_end(fault)))
+
+
+def explain_end(fault: BaseException | None) -> str:
+    """A line for whoever reads why the worker ends: aiokafka's background task ended, by `fault` where it
+    left one."""
+    line = "the consumer's background task ended"
+    if fault is None:
+        return line
+    is_refused = isinstance(fault, (GroupAuthorizationFailedError, TopicAuthorizationFailedError))
+    needed = "; `sluice topics acl --role worker` sets what a worker needs" if is_refused else ""
+    return f"{line}: {reasons(fault)}{needed}"
 
 
 def _message(tp: Any, batch: FetchedBatch) -> ConsumerMessage:
