@@ -169,6 +169,7 @@ def test_a_worker_decides_by_a_rollback_as_by_the_revision_whose_content_it_has(
         by_2 = _wait_for_verdict(installation, worker, "irreversible_rows", **purge)
         alone = back(1)
         assert (alone.exit_code, "second_approver_missing" in alone.stderr) == (1, True)
+        assert "`sluice registry show approver/NAME`" in alone.stderr
         done = back(1, "owner", "reviewer")
         assert done.exit_code == 0, done.stderr
         assert f"published {neutral_policy.BUNDLE}@3" in done.stdout

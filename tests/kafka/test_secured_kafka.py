@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from load.installations.installation import PARTITIONS, TestInstallation, prepare
-from sluice.adapters.kafka.kafka_acls import remove_access, set_access
+from sluice.adapters.kafka.kafka_acls import NO_ADMINISTRATOR, remove_access, set_access
 from sluice.adapters.kafka.kafka_control import publish_control
 from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup, KafkaNotified
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics, list_partitions
@@ -244,7 +244,7 @@ def test_the_command_prints_and_sets_the_acls_of_a_role(secured_kafka: LocalBrok
     settings = require_security(secured_kafka).write_settings(secured_kafka.port, "nobody")
     refused = run_sluice(*words, "--apply", settings=settings)
     assert refused.exit_code == 2
-    assert "the ACLs of User:cli: " in refused.stderr
+    assert f"the ACLs of User:cli: {NO_ADMINISTRATOR}" in refused.stderr
 
 
 async def test_transactions_are_probed_only_when_asked_and_a_refusal_says_what_it_costs(

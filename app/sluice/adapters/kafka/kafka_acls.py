@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aiokafka.errors import for_code
+from aiokafka.errors import ClusterAuthorizationFailedError, for_code
 from aiokafka.protocol.admin import (
     CreateAclsRequest_v1,
     DeleteAclsRequest_v1,
@@ -47,6 +47,7 @@ _OTHER_OPERATIONS = {
     14: "DescribeTokens",
     15: "TwoPhaseCommit",
 }
+NO_ADMINISTRATOR = "this login may not see or set ACLs of the cluster, use an administrator's"
 
 
 class AclRefused(Exception):
@@ -137,6 +138,8 @@ def _describe_further(
 
 
 def _require_done(code: int, reason: str | None, what: str) -> None:
+    if code == ClusterAuthorizationFailedError.errno:
+        raise AclRefused(f"{what}: {NO_ADMINISTRATOR}")
     if code:
         raise AclRefused(f"{what}: {reason or for_code(code).__name__}")
 

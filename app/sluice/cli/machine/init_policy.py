@@ -41,14 +41,14 @@ KEYS = ("root", "owner", "reviewer", "vp")
 _MAY: dict[str, dict[str, Any]] = {
     "owner": {"signs": list(get_args(SignedKind)), "roles": ["approver"]},
     "reviewer": {
-        "signs": ["bundle", "quality_bundle", "agent", "org", "quality_override", "policy_loss"],
+        "signs": ["bundle", "quality_bundle", "agent", "org", "quality_override", "delegate", "policy_loss"],
         "roles": ["reviewer", "approver"],
     },
     "vp": {"signs": [], "roles": ["vp"]},
 }
 """What each key may do; the root key signs these entries and nothing else. Two may sign what two must agree
-on: bundles that relax or have a new id, an agent's way to a laxer bundle, a tenant's into shadow mode, an
-accepted loss. Only the VP approves actions of tier T4."""
+on: bundles that relax or have a new id, an agent's way to a laxer bundle, a tenant's into shadow mode, a
+gateway that signs for people, an accepted loss. Only the VP approves actions of tier T4."""
 
 
 class FirstPolicy:

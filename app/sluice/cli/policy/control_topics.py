@@ -190,12 +190,19 @@ def print_relaxed(sentences: Iterable[str]) -> None:
         errors.print(f"[yellow]relaxed[/] {clean(sentence)}", soft_wrap=True, highlight=False)
 
 
+_COUNTING_SIGNATURES = (
+    "a second signature (`cosign`) counts if `sluice registry show approver/NAME` lists the kind under signs"
+)
+
+
 def print_refused(refused: Iterable[Refused]) -> None:
     """A line for each on standard error."""
     for refusal in refused:
         fields = _describe_refusal(refusal)
         where = f"[red]{fields['code']}[/] at {clean(fields['path'])}"
         errors.print(f"{clean(fields['key'])}: {where}: {clean(fields['message'])}", soft_wrap=True)
+        if fields["code"] == "second_approver_missing":
+            errors.print(_COUNTING_SIGNATURES, soft_wrap=True)
 
 
 def _print_summary(publishing: Publishing) -> None:

@@ -39,7 +39,7 @@ def new(
     public_key: Annotated[
         Path | None,
         typer.Option(
-            help="NAME.pub of `sluice keys new`: for an approver, enforcement point, issuer, source."
+            help="NAME.pub of `sluice keys new`: of an approver, delegate, enforcement point, issuer, source."
         ),
     ] = None,
 ) -> None:
