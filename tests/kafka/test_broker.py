@@ -18,6 +18,7 @@ from load.installations.broker_cluster import (
 )
 from sluice.broker import handle, locate
 from sluice.broker.handle import BrokerError, is_answering
+from sluice.settings.reader import load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +77,29 @@ def test_a_started_broker_is_found_again_started_once_and_stopped(tmp_path: Path
         assert not is_answering(first.bootstrap_servers)
     finally:
         first.close()
+
+
+def test_a_secured_broker_lets_each_role_in_by_its_file_and_is_found_again(tmp_path: Path) -> None:
+    wish = locate.StartOptions(port=handle.find_free_ports(1)[0], secured=("worker",))
+    broker, _ = locate.start(tmp_path, wish)
+    try:
+        status = locate.read_status(tmp_path, None)
+        assert status is not None
+        assert (status.answers, status.logins) == (True, str(tmp_path / "secured"))
+        assert not is_answering(broker.bootstrap_servers), "without a login nobody is answered"
+        for user in ("admin", "worker"):
+            settings = load_settings(tmp_path / "secured" / f"{user}.toml", environment={})
+            assert settings.kafka.username == user
+            assert is_answering(settings.kafka.connection)
+        assert locate.start(tmp_path, wish)[1] is False
+        assert locate.stop(tmp_path) == broker.bootstrap_servers
+        again, started_again = locate.start(tmp_path, wish)  # on the same data: with the same passwords
+        assert (again.bootstrap_servers, started_again) == (broker.bootstrap_servers, True)
+        with pytest.raises(BrokerError, match="KAFKA_BOOTSTRAP_SERVERS"):
+            locate.start(tmp_path, locate.StartOptions(again.bootstrap_servers, secured=()))
+    finally:
+        locate.stop(tmp_path)
+        broker.close()
 
 
 async def test_a_cluster_of_three_takes_writes_while_a_node_is_dead_and_gives_it_its_leaders_back(

@@ -11,13 +11,20 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sluice.broker import docker, local
 from sluice.broker.docker import DockerBroker
-from sluice.broker.handle import BrokerError, NoBrokerError, is_answering, wait_until_ready
+from sluice.broker.handle import (
+    BrokerError,
+    NoBrokerError,
+    find_free_ports,
+    is_answering,
+    wait_until_ready,
+)
 from sluice.broker.local import Layout, LocalBroker
 from sluice.broker.process_identity import ProcessIdentity
+from sluice.broker.secured import BrokerSecurity, require_passwords
 from sluice.shipped import BUILD
 
 if TYPE_CHECKING:
@@ -158,6 +165,7 @@ def _write_record(broker: Broker) -> dict[str, object]:
         return {"kind": "docker", "port": broker.port, "container_id": broker.container_id}
     if isinstance(broker, LocalBroker) and broker.identity is not None:
         return {
+            **_write_security(broker.security),
             "kind": "jvm",
             "port": broker.port,
             "controller_port": broker.controller_port,
@@ -170,15 +178,34 @@ def _write_record(broker: Broker) -> dict[str, object]:
     raise BrokerError(f"A broker of kind {broker.kind} is not ours to remember")
 
 
+def _write_security(security: BrokerSecurity | None) -> dict[str, object]:
+    if security is None:
+        return {}
+    return {
+        "secured": {
+            "folder": str(security.folder),
+            "tls_port": security.tls_port,
+            "users": list(security.passwords),
+        }
+    }
+
+
+def _read_security(record: dict[str, Any]) -> BrokerSecurity | None:
+    if "secured" not in record:
+        return None
+    folder, users = Path(str(record["secured"]["folder"])), [str(name) for name in record["secured"]["users"]]
+    return BrokerSecurity(folder, int(record["secured"]["tls_port"]), require_passwords(folder, users))
+
+
 def _read_docker(record: dict[str, object]) -> DockerBroker:
     return DockerBroker(int(str(record["port"])), str(record["container_id"]))
 
 
-def _read_local(record: dict[str, object]) -> LocalBroker:
+def _read_local(record: dict[str, Any]) -> LocalBroker:
     work, data, jars = (Path(str(record[name])) for name in ("work", "data", "jars"))
     identity = ProcessIdentity(int(str(record["pid"])), str(record["started"]))
     ports = int(str(record["port"])), int(str(record["controller_port"]))
-    return LocalBroker(Layout(work, data, jars), *ports, identity)
+    return LocalBroker(Layout(work, data, jars), *ports, identity, security=_read_security(record))
 
 
 DEFAULT_PORT = 29092
@@ -194,19 +221,28 @@ class Status:
     pid: int | None = None
     data: str | None = None
     log: str | None = None
+    logins: str | None = None
+    """The folder with a settings file for each user, where everyone must log in."""
 
 
 @dataclass(frozen=True)
 class StartOptions:
-    """What `start` was asked for; None: not said."""
+    """What `start` was asked for; None: not said. `secured`: the users of a broker where everyone must log
+    in."""
 
     bootstrap_servers: str | None = None
     port: int | None = None
     data: Path | None = None
+    secured: tuple[str, ...] | None = None
 
 
 def start(home: Path, options: StartOptions) -> tuple[Broker, bool]:
     """The running broker and whether it was started now. Raises BrokerError."""
+    if options.bootstrap_servers and options.secured is not None:
+        raise BrokerError(
+            f"KAFKA_BOOTSTRAP_SERVERS={options.bootstrap_servers} names a broker, and --secured starts one: "
+            "unset it"
+        )
     if options.bootstrap_servers:
         return reach(options.bootstrap_servers), False
     with lock(home):
@@ -214,10 +250,26 @@ def start(home: Path, options: StartOptions) -> tuple[Broker, bool]:
         if running is not None:
             _refuse_another(running, options)
             return running, False
-        layout = Layout(home / "broker", options.data or home / "broker" / "data", JARS)
-        fresh = start_broker(layout, options.port or DEFAULT_PORT)
+        fresh = _start_fresh(home, options)
         remember(home, fresh)
         return fresh, True
+
+
+def _start_fresh(home: Path, options: StartOptions) -> Broker:
+    port = options.port or DEFAULT_PORT
+    if options.secured is None:
+        return start_broker(Layout(home / "broker", options.data or home / "broker" / "data", JARS), port)
+    folder = home / "secured"
+    *_, tls_port = find_free_ports(3)  # `launch` takes the two before
+    security = BrokerSecurity(folder, tls_port, require_passwords(folder, options.secured))
+    work = folder / "broker"
+    try:
+        broker = local.launch(Layout(work, options.data or work / "data", JARS), port, security=security)
+    except BrokerError as error:
+        raise BrokerError(f"A secured broker runs on a local JVM alone: {error}") from error
+    for user in security.passwords:
+        security.write_login(port, user)
+    return broker
 
 
 def stop(home: Path) -> str | None:
@@ -237,7 +289,8 @@ def read_status(home: Path, bootstrap_servers: str | None) -> Status | None:
     running = recall(home)
     if running is None:
         return None
-    status = Status(running.kind, running.bootstrap_servers, is_answering(running.bootstrap_servers))
+    cluster = running.cluster if isinstance(running, LocalBroker) else running.bootstrap_servers
+    status = Status(running.kind, running.bootstrap_servers, is_answering(cluster))
     return _add_local(status, running) if isinstance(running, LocalBroker) else status
 
 
@@ -250,6 +303,7 @@ def _add_local(status: Status, broker: LocalBroker) -> Status:
         pid,
         str(broker.layout.data),
         str(broker.layout.log),
+        None if broker.security is None else str(broker.security.folder),
     )
 
 
@@ -258,6 +312,12 @@ def _refuse_another(running: Broker, options: StartOptions) -> None:
     other_data = options.data is not None and (
         not isinstance(running, LocalBroker) or running.layout.data.resolve() != options.data.resolve()
     )
+    is_open = not isinstance(running, LocalBroker) or running.security is None
+    if is_open and options.secured is not None:
+        raise BrokerError(
+            f"A broker of this checkout that asks nobody to log in runs at {running.bootstrap_servers}; "
+            "`sluice broker stop` first"
+        )
     if other_port or other_data:
         raise BrokerError(
             f"A broker of this checkout already runs at {running.bootstrap_servers} with another port or "

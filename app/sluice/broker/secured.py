@@ -3,6 +3,7 @@ lets nobody do what no ACL allows."""
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from sluice.broker.handle import LOOPBACK
 from sluice.client.kafka_connection import KafkaConnection
-from sluice.secrets.secret_files import replace_secret
+from sluice.secrets.secret_files import create_secret, replace_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -79,6 +80,27 @@ class BrokerSecurity:
             "password": connection.password,
         }
         return {f"SLUICE_KAFKA__{name.upper()}": str(value) for name, value in settings.items()}
+
+    def write_login(self, port: int, user: str) -> Path:
+        """A settings file of `folder` by which a command of ours connects as `connect` does. The password is
+        in a file beside it (`require_passwords`)."""
+        connection = self.connect(port, user)
+        values = {
+            "bootstrap_servers": connection.bootstrap_servers,
+            "security_protocol": connection.security_protocol,
+            "ca_file": str(connection.ca_file),
+            "sasl_mechanism": connection.sasl_mechanism,
+            "username": user,
+            "password_file": str(_locate_password(self.folder, user)),
+        }
+        lines = [
+            f"# How {user} logs in to the broker of `sluice broker start --secured`.",
+            "[kafka]",
+            *(f"{name} = {json.dumps(value)}" for name, value in values.items()),
+        ]
+        path = self.folder / f"{user}.toml"
+        replace_secret(path, "".join(f"{line}\n" for line in lines).encode())
+        return path
 
     def write_files(self) -> None:
         """The CA and the broker's own key and certificate, unless they are there."""
@@ -172,6 +194,24 @@ class BrokerSecurity:
 def draw_passwords(*users: str) -> dict[str, str]:
     """One for each user, and for the admin."""
     return {name: secrets.token_hex(16) for name in (ADMIN, *users)}
+
+
+def require_passwords(folder: Path, users: Iterable[str]) -> dict[str, str]:
+    """Those of the users and of the admin: what an earlier call drew, else new ones. Each is in a file of
+    `folder` that only its owner may read."""
+    folder.mkdir(mode=FOLDER_OF_OWNER, parents=True, exist_ok=True)
+    folder.chmod(FOLDER_OF_OWNER)
+    passwords = {}
+    for name, drawn in draw_passwords(*users).items():
+        path = _locate_password(folder, name)
+        if not path.exists():
+            create_secret(path, f"{drawn}\n".encode())
+        passwords[name] = path.read_text(encoding="ascii").strip()
+    return passwords
+
+
+def _locate_password(folder: Path, user: str) -> Path:
+    return folder / f"{user}.password"
 
 
 def _make_key() -> EllipticCurvePrivateKey:

@@ -202,7 +202,7 @@ def _start_broker(options: RunOptions, folder: Path, narrator: Narrator, started
             return secured
         running = options.environment.get(BROKER_VARIABLE)
         status = None if running else locate.read_status(options.broker_home, None)
-        if status is not None and status.answers:
+        if status is not None and status.answers and status.logins is None:
             running = status.bootstrap_servers
         broker = locate.find_broker(running or None, folder / "kafka")
         if broker.kind == "external":

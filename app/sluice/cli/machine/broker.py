@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +12,10 @@ import typer
 
 from sluice.broker import locate
 from sluice.broker.handle import BrokerError
+from sluice.broker.local import LocalBroker
+from sluice.broker.secured import ADMIN
 from sluice.cli.output import print_json
+from sluice_topics.access import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,21 +43,44 @@ Data = Annotated[
     Path | None,
     typer.Option(file_okay=False, help="Folder for the local JVM's data; kept from one start to the next."),
 ]
+Secured = Annotated[
+    bool,
+    typer.Option(
+        "--secured",
+        help="With TLS, a login for each role, and no rights but the admin's; on a local JVM, for trials.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 
 @cli.command()
-def start(bootstrap_servers: Given = None, port: Port = None, data: Data = None) -> None:
+def start(
+    bootstrap_servers: Given = None, port: Port = None, data: Data = None, *, secured: Secured = False
+) -> None:
     """Start a broker, wait until it answers, print its address. If one runs already, say so; exit code 0."""
+    options = locate.StartOptions(bootstrap_servers, port, data, ROLES if secured else None)
     with _explain_faults():
-        broker, started_now = locate.start(locate.HOME, locate.StartOptions(bootstrap_servers, port, data))
+        broker, started_now = locate.start(locate.HOME, options)
     typer.echo(f"Broker ({broker.kind}) {'started' if started_now else 'runs already'}.", err=True)
     typer.echo(broker.bootstrap_servers)
-    if broker.bootstrap_servers != f"127.0.0.1:{locate.DEFAULT_PORT}" and broker.kind != "external":
+    if isinstance(broker, LocalBroker) and broker.security is not None:
+        _say_logins(broker.security.folder)
+    elif broker.bootstrap_servers != f"127.0.0.1:{locate.DEFAULT_PORT}" and broker.kind != "external":
         typer.echo(
             f"For the other commands: export SLUICE_KAFKA__BOOTSTRAP_SERVERS={broker.bootstrap_servers}",
             err=True,
         )
+
+
+def _say_logins(folder: Path) -> None:
+    """Where each user's settings are, and what the admin does first."""
+    for line in (
+        f"Everyone logs in. {folder} has a settings file for {ADMIN} and one for each role.",
+        "No role has rights yet. Give each that you use its own (docs/secured-kafka.md), such as",
+        f"  export SLUICE_CONFIG={shlex.quote(str(folder / f'{ADMIN}.toml'))}",
+        "  sluice topics acl --role init --principal User:init --apply",
+    ):
+        typer.echo(line, err=True)
 
 
 @cli.command()
@@ -84,9 +111,14 @@ def status(bootstrap_servers: Given = None, as_json: AsJson = False) -> None:
 def _describe(found: locate.Status) -> None:
     answer = "answers" if found.answers else "does NOT answer"
     typer.echo(f"{found.bootstrap_servers}  {found.kind}  {answer}")
-    for name, value in (("pid", found.pid), ("data", found.data), ("log", found.log)):
+    for name, value in (
+        ("pid", found.pid),
+        ("data", found.data),
+        ("log", found.log),
+        ("logins", found.logins),
+    ):
         if value is not None:
-            typer.echo(f"  {name:<5}{value}")
+            typer.echo(f"  {name:<7}{value}")
 
 
 @contextmanager
