@@ -3,6 +3,7 @@ its own, and the other notices nothing."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -14,9 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.structs import OffsetAndMetadata
 
 from load.installations.worker_process import WorkerProcess
 from sluice.broker.handle import find_free_ports
+from sluice.stream.consumer import NameTaken, end_where_name_is_taken
 from sluice.stream.process import EXIT_FENCED
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.installation import DEADLINE_S, END_S, action, installation_on, publish, read_stored
@@ -98,6 +103,46 @@ def test_a_worker_that_starts_under_the_name_of_another_takes_over_from_it_at_on
             assert after.end(END_S) == 0, after.last_words()
     finally:
         before.end_now()
+
+
+async def test_a_member_whose_name_another_takes_ends_and_takes_nothing_back(kafka: str, prefix: str) -> None:
+    """By the group alone: where a worker has nothing to commit, no producer of it is fenced."""
+    topic = f"{prefix}named"
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await admin.start()
+    await admin.create_topics([NewTopic(topic, 1, 1)])
+    await admin.close()
+    members = [
+        AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=kafka,
+            group_id=f"{prefix}group",
+            group_instance_id="worker-0",
+            enable_auto_commit=False,
+            session_timeout_ms=30_000,
+            heartbeat_interval_ms=300,
+        )
+        for _ in range(2)
+    ]
+    first, second = members
+    try:
+        await first.start()
+        end_where_name_is_taken(first._coordinator, 30.0)
+        await first.getmany(timeout_ms=100)
+        await second.start()
+        end_where_name_is_taken(second._coordinator, 30.0)
+        async with asyncio.timeout(DEADLINE_S):
+            while first._coordinator._pending_exception is None:
+                await asyncio.sleep(0.05)
+        assert isinstance(first._coordinator._pending_exception, NameTaken)
+        with pytest.raises(NameTaken):
+            await first._coordinator._do_commit_offsets(
+                None, {TopicPartition(topic, 0): OffsetAndMetadata(0, "")}
+            )
+        await second.commit({TopicPartition(topic, 0): 0})
+        assert not second._coordinator._coordination_task.done()
+    finally:
+        await asyncio.gather(*(one.stop() for one in members), return_exceptions=True)
 
 
 def _decide(installation: TestInstallation, action_id: str, each: int, log: Path) -> None:

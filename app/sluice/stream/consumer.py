@@ -8,6 +8,7 @@ so a message is what one fetch brought of one topic-partition, and the engine re
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,19 @@ from aiokafka.errors import (
     GroupAuthorizationFailedError,
     IllegalStateError,
     KafkaError,
+    NoError,
     TopicAuthorizationFailedError,
+    UnknownMemberIdError,
 )
+from aiokafka.protocol.commit import OffsetCommitRequest
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 from mode import Service
 
 from sluice.core.foundation.input_record import InputRecord
 from sluice.stream.engine.intake import FetchedBatch
-from sluice.stream.process import Explained, reasons, service_log
+from sluice.stream.process import EXIT_FENCED, Explained, reasons, service_log
 from sluice_topics.agent_signature import find_header
 from sluice_topics.headers import find_agent
 
@@ -45,6 +50,42 @@ END_S = 1.0
 TRACEPARENT = "traceparent"
 
 
+class NameTaken(Explained):
+    """Another worker has started under the name that this one has in the group."""
+
+    status = EXIT_FENCED
+
+
+def end_where_name_is_taken(coordinator: Any, session_timeout_s: float) -> None:
+    """Let the broker's answer that it does not know this static member raise NameTaken.
+
+    aiokafka would join again, under the same name: its heartbeats and commits do not say the name (they are
+    of before KIP-345), so the broker cannot answer that it is another's. Then both workers take name and
+    partitions from each other, and both end. A member that was silent for longer than a session joins again.
+    """
+    send = coordinator._send_req
+    heard_s = time.monotonic()
+
+    async def ask(request: Any) -> Any:
+        nonlocal heard_s
+        sent_s, member = time.monotonic(), coordinator.member_id
+        response = await send(request)
+        if isinstance(request, OffsetCommitRequest):
+            codes = {code for _, partitions in response.topics for _, code in partitions}
+        elif isinstance(request, HeartbeatRequest | JoinGroupRequest | SyncGroupRequest):
+            codes = {response.error_code}
+            if codes == {NoError.errno}:
+                heard_s = sent_s
+        else:
+            return response
+        is_same = member and member == coordinator.member_id
+        if UnknownMemberIdError.errno in codes and is_same and time.monotonic() - heard_s < session_timeout_s:
+            raise NameTaken("another worker has started under the name of this one in the group")
+        return response
+
+    coordinator._send_req = ask
+
+
 class CommittedConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     """Reads committed records only (aiokafka.py:568), without Faust's own transactions."""
 
@@ -55,6 +96,12 @@ class CommittedConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[mi
         consumer._isolation_level = "read_committed"
         consumer._fetch_max_wait_ms = FETCH_MAX_WAIT_MS
         return consumer
+
+    async def on_start(self) -> None:
+        """Connect; a worker with a name in the group ends where another one takes it."""
+        await super().on_start()
+        if self._consumer._group_instance_id is not None:
+            end_where_name_is_taken(self._consumer._coordinator, self._consumer._session_timeout_ms / 1000)
 
     def close(self) -> None:
         """Does nothing. Faust calls it from the app's thread at a rebalance while the worker stops, to close
@@ -222,7 +269,7 @@ class BatchConsumer(driver.Consumer):  # type: ignore[misc]
                 ended = (task for task in (fetching, coordinator._coordination_task) if task.done())
                 raised = (task.exception() for task in ended if not task.cancelled())
                 fault = coordinator._pending_exception or next(filter(None, raised), None)
-                self.app.fail(Explained(explain_end(fault)))
+                self.app.fail(fault if isinstance(fault, NameTaken) else Explained(explain_end(fault)))
 
 
 def explain_end(fault: BaseException | None) -> str:
