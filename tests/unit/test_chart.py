@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,7 +119,7 @@ def test_every_container_runs_a_verb_with_settings_that_it_takes(rendered: Path,
         loaded = load_settings(written, environment=environment)
         assert loaded.kafka.bootstrap_servers.startswith("kafka")
         run += 1
-    assert run == (4 if rendered.stem == "full" else 3)
+    assert run == (5 if rendered.stem == "full" else 3)
 
 
 def find_value(entry: Json) -> str:
@@ -131,7 +132,7 @@ def find_value(entry: Json) -> str:
 def test_a_worker_comes_back_under_its_name() -> None:
     """Static membership: the member has the pod's name, and in the example a session outlasts a restart."""
     for path in RENDERED:
-        (worker,) = [pod for one, pod in list_pods(path) if one["kind"] == "StatefulSet"]
+        (worker,) = [pod for one, pod in list_pods(path) if one["metadata"]["name"] == "sluice-worker"]
         (named,) = [
             each
             for each in worker["containers"][0]["env"]
@@ -187,7 +188,8 @@ def test_selectors_find_the_pods_that_they_are_for(rendered: Path) -> None:
         name = one["metadata"]["name"]
         assert name not in labels or wanted <= labels[name].items(), name
         found = [each for each, own in labels.items() if wanted <= own.items()]
-        assert found == [name] or (found, name) == ([], "sluice-notifier"), (one["kind"], name, found)
+        is_of_none = found == [] and name in ("sluice-notifier", "sluice-archiver")
+        assert found == [name] or is_of_none, (one["kind"], name, found)
 
 
 def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rendered: Path) -> None:
@@ -196,20 +198,22 @@ def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rende
         for one in read_objects(rendered)
         if one["kind"] == "NetworkPolicy"
     }
-    assert policies.keys() == {f"sluice-{role}" for role in ("topics", "worker", "gateway", "notifier")}
+    roles = ("topics", "worker", "gateway", "notifier", "archiver")
+    assert policies.keys() == {f"sluice-{role}" for role in roles}
     is_full = rendered.stem == "full"
     for name, spec in policies.items():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
         ports = [port["port"] for rule in spec["ingress"] for port in rule["ports"]]
         called = ["http"] if name == "sluice-gateway" else []
-        assert ports == called + ["metrics"] * (is_full and name != "sluice-topics"), name
+        has_listener = name not in ("sluice-topics", "sluice-archiver")
+        assert ports == called + ["metrics"] * (is_full and has_listener), name
         assert all(rule["from"] for rule in spec["ingress"])
         dns = next(rule for rule in spec["egress"] if {"protocol": "UDP", "port": 53} in rule["ports"])
         assert {"namespaceSelector": {}} in dns["to"]
         assert ({"protocol": "UDP", "port": 5353} in dns["ports"]) is is_full
         assert ({"ipBlock": {"cidr": "169.254.20.10/32"}} in dns["to"]) is is_full
         web = {"protocol": "TCP", "port": 443}
-        if name in ("sluice-topics", "sluice-worker"):
+        if name in ("sluice-topics", "sluice-worker", "sluice-archiver"):
             assert (web in [port for rule in spec["egress"] for port in rule["ports"]]) is is_full, name
         broker = {"protocol": "TCP", "port": 9093 if is_full else 9092}
         assert broker in [port for rule in spec["egress"] for port in rule["ports"]]
@@ -217,9 +221,10 @@ def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rende
 
 def test_each_process_is_probed_where_it_listens(rendered: Path) -> None:
     for one, pod in list_pods(rendered):
-        if one["kind"] == "Job":
-            continue
         (container,) = pod["containers"]
+        if one["kind"] == "Job" or container["args"] == ["archive", "run"]:  # which listen nowhere
+            assert not container.keys() & {"ports", "livenessProbe"}
+            continue
         ports = {each["name"]: each["containerPort"] for each in container["ports"]}
         (address,) = [
             each["value"] for each in container["env"] if each["name"].endswith("__METRICS_ADDRESS")
@@ -232,6 +237,55 @@ def test_each_process_is_probed_where_it_listens(rendered: Path) -> None:
             "liveness": "/healthz",
             "readiness": "/readyz",
         }
+
+
+def test_the_archiver_is_one_with_its_own_key_and_a_volume() -> None:
+    archiver = find_object(HELM / "rendered" / "full.yaml", "StatefulSet", "sluice-archiver")
+    assert archiver["spec"]["replicas"] == 1
+    (claim,) = archiver["spec"]["volumeClaimTemplates"]
+    (container,) = archiver["spec"]["template"]["spec"]["containers"]
+    paths = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    settings = find_object(HELM / "rendered" / "full.yaml", "ConfigMap", "sluice")["data"]
+    own = tomllib.loads(settings["archiver.toml"])["archive"]
+    assert str(Path(own["noted_file"]).parent) == paths[claim["metadata"]["name"]]
+    assert own["signing_key"].startswith(f"{SECRETS}/")
+    assert "archive" not in tomllib.loads(settings["worker.toml"])
+    assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} < {entry["name"] for entry in container["env"]}
+
+
+def test_the_ingress_leads_to_the_gateway_alone() -> None:
+    path = HELM / "rendered" / "full.yaml"
+    (ingress,) = [one for one in read_objects(path) if one["kind"] == "Ingress"]
+    (rule,) = ingress["spec"]["rules"]
+    (way,) = rule["http"]["paths"]
+    service = find_object(path, "Service", way["backend"]["service"]["name"])
+    assert service["spec"]["selector"]["app.kubernetes.io/component"] == "gateway"
+    assert way["backend"]["service"]["port"]["name"] in [port["name"] for port in service["spec"]["ports"]]
+    assert ingress["spec"]["tls"][0]["hosts"] == [rule["host"]]
+    assert not [one for one in read_objects(HELM / "rendered" / "default.yaml") if one["kind"] == "Ingress"]
+
+
+def test_pods_run_as_the_account_of_the_chart_and_mount_no_token(rendered: Path) -> None:
+    account = find_object(rendered, "ServiceAccount", "sluice")
+    assert account["automountServiceAccountToken"] is False
+    for one, pod in list_pods(rendered):
+        # The job is a hook before the installation, when the account is not there yet.
+        assert pod.get("serviceAccountName") == (None if one["kind"] == "Job" else "sluice")
+
+
+def test_what_is_given_for_all_pods_is_in_each_of_them() -> None:
+    values = yaml.safe_load(FULL.read_text())
+    for one, pod in list_pods(HELM / "rendered" / "full.yaml"):
+        for name in ("affinity", "nodeSelector", "tolerations", "priorityClassName"):
+            assert pod[name] == values[name], (one["metadata"]["name"], name)
+        assert pod["imagePullSecrets"] == values["image"]["pullSecrets"]
+        for spread in pod.get("topologySpreadConstraints", []):
+            assert spread.items() > values["topologySpreadConstraints"][0].items()
+            labels = one["spec"]["template"]["metadata"]["labels"]
+            assert spread["labelSelector"]["matchLabels"].items() <= labels.items()
+    worker = find_object(HELM / "rendered" / "full.yaml", "StatefulSet", "sluice-worker")
+    (container,) = worker["spec"]["template"]["spec"]["containers"]
+    assert values["worker"]["extraEnv"][0] in container["env"]
 
 
 def test_the_topics_are_made_before_anything_starts_and_again_at_each_upgrade(rendered: Path) -> None:

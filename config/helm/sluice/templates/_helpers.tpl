@@ -55,9 +55,21 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{- /* The account of a role; none: the namespace's default. The job of the topics runs before the chart's own is there. */ -}}
+{{- define "sluice.account" -}}
+{{- if not .root.Values.serviceAccount.create -}}
+{{ .root.Values.serviceAccount.name }}
+{{- else if ne .role "topics" -}}
+{{ .root.Values.serviceAccount.name | default (include "sluice.name" .root) }}
+{{- end -}}
+{{- end }}
+
 {{- /* Everything of a pod but its containers: dict "root" $ "role" "worker" "values" .Values.worker "config" NAME. */ -}}
 {{- define "sluice.pod" -}}
 {{- $values := .values -}}
+{{- with include "sluice.account" . }}
+serviceAccountName: {{ . }}
+{{- end }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .root.Values.image.pullSecrets }}
@@ -71,6 +83,9 @@ nodeSelector: {{ toJson . }}
 {{- end }}
 {{- with .root.Values.tolerations }}
 tolerations: {{ toJson . }}
+{{- end }}
+{{- with .root.Values.affinity }}
+affinity: {{ toJson . }}
 {{- end }}
 securityContext:
   runAsNonRoot: true
@@ -129,17 +144,24 @@ volumeMounts:
   valueFrom:
     secretKeyRef: {name: {{ required "secretEnv needs secretName" $values.secretName }}, key: {{ get $values.secretEnv $name }}}
 {{- end }}
+{{- range $values.extraEnv }}
+- {{ toJson . }}
+{{- end }}
 {{- end }}
 
 {{- /* Pods of a role on different nodes where there are several. */ -}}
 {{- define "sluice.spread" -}}
 topologySpreadConstraints:
+{{- range .root.Values.topologySpreadConstraints }}
+  - {{ merge (dict) . (dict "labelSelector" (dict "matchLabels" (include "sluice.selector" $ | fromYaml))) | toJson }}
+{{- else }}
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: ScheduleAnyway
     labelSelector:
       matchLabels:
-        {{- include "sluice.selector" . | nindent 8 }}
+        {{- include "sluice.selector" $ | nindent 8 }}
+{{- end }}
 {{- end }}
 
 {{- /* The listener of a process for metrics and health (docs/observability.md): dict "root" $ "group" "worker". */ -}}
