@@ -15,7 +15,7 @@ from tests.unit.test_locks import RUN, read_pinned
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {"app/sluice": "sluice", "topics/sluice_topics": "sluice_topics", "config": "sluice/config"}
-LEFT_OUT = ("config/helm/", "config/observability/", "config/site/")
+LEFT_OUT = ("config/helm/", "config/site/")
 
 
 def test_the_wheel_has_every_file_of_the_packages_and_of_config(wheel: Path) -> None:
