@@ -48,6 +48,11 @@ class Ledger:
         result = CliRunner().invoke(cli, arguments, env=self.environment())
         return result.exit_code, result.stdout
 
+    def complain(self, *arguments: str) -> tuple[int, str]:
+        """Exit code and standard error of the command."""
+        result = CliRunner().invoke(cli, arguments, env=self.environment())
+        return result.exit_code, result.stderr
+
     async def verify(self) -> tuple[int, dict[str, Any]]:
         """Exit code and report of `sluice ledger verify --json`."""
         code, out = await asyncio.to_thread(self.sluice, "ledger", "verify", "--json")

@@ -58,6 +58,7 @@ from sluice_topics.catalog import (
     REVIEWS,
     SERVED,
     SESSIONS_CHANGELOG,
+    TREE_HEADS,
     VERDICTS,
 )
 from sluice_topics.layout import TopicLayout
@@ -275,8 +276,10 @@ WRITES: dict[str, set[str]] = {
     "store": {REPORTED},
     "notifier": {NOTIFICATIONS},
     "exporter": set(),
+    "head-signer": {TREE_HEADS},
     "init": CONTROL | {MANDATES},
-    "worker": {one.name for one in CATALOG if one.direction in ("out", "internal")} - {NOTIFICATIONS},
+    "worker": {one.name for one in CATALOG if one.direction in ("out", "internal")}
+    - {NOTIFICATIONS, TREE_HEADS},
 }
 """Said here a second time, by hand: what each role may write, and so all that it may not."""
 UNREAD: dict[str, set[str]] = {
@@ -287,6 +290,7 @@ UNREAD: dict[str, set[str]] = {
     "store": {SESSIONS_CHANGELOG, ACTIONS, VERDICTS, ESCALATIONS, REGISTRY},
     "restorer": {VERDICTS, ADMITTED, BUNDLES, REGISTRY, SESSIONS_CHANGELOG, NOTIFICATIONS},
     "exporter": {ACTIONS, MEMORY_WRITES, REVIEWS, ADMITTED, SERVED, BUNDLES, SESSIONS_CHANGELOG},
+    "head-signer": {ACTIONS, MEMORY_WRITES, ADMITTED, SERVED, BUNDLES, REGISTRY, SESSIONS_CHANGELOG},
 }
 """Some of what a role may not read."""
 

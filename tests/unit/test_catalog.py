@@ -14,6 +14,7 @@ from sluice_topics.catalog import (
     MAX_INPUT_VALUE_BYTES,
     SERVED,
     SESSIONS_CHANGELOG,
+    TREE_HEADS,
     Topic,
     get_wire_schema,
 )
@@ -59,9 +60,9 @@ def test_the_ledger_is_kept_for_ever_and_every_topic_that_is_not_compacted_has_t
     assert ("message.timestamp.type" in config) == (topic.cleanup == "delete")
 
 
-def test_every_output_but_released_content_is_of_the_ledger() -> None:
+def test_every_output_but_released_content_and_heads_is_of_the_ledger() -> None:
     outputs = {topic.name for topic in CATALOG if topic.direction == "out"}
-    assert outputs - {topic.name for topic in CATALOG if topic.ledger} == {ADMITTED, SERVED}
+    assert outputs - {topic.name for topic in CATALOG if topic.ledger} == {ADMITTED, SERVED, TREE_HEADS}
 
 
 def test_the_broker_lets_a_full_input_through_with_room_for_key_and_headers() -> None:

@@ -42,6 +42,8 @@ COMMENTED = {
     "archive.endpoint_url",
     "archive.signing_key",
     "archive.noted_file",
+    "heads.signing_key",
+    "heads.copy_file",
     "embedding.patterns",
     "worker.ready_file",
     "worker.group_instance_id",

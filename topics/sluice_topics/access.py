@@ -31,6 +31,7 @@ from sluice_topics.catalog import (
     SESSION_EVENTS,
     SESSIONS_CHANGELOG,
     SOURCE_FEEDBACK,
+    TREE_HEADS,
     VERDICTS,
 )
 
@@ -51,6 +52,7 @@ Role = Literal[
     "store",
     "notifier",
     "exporter",
+    "head-signer",
     "init",
 ]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -61,6 +63,8 @@ OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 CONTROL_WRITER = "sluice-control"
 """Behind the prefix: the transactional id that all publishers of policy share."""
+HEAD_WRITER = "sluice-tree-heads"
+"""Behind the prefix: the transactional id of the head signer."""
 RESTORING_WRITER = "restore-"
 """Before a topic's name, a dash and a partition: the transactional ids of a restoration."""
 
@@ -86,6 +90,7 @@ class _Needs(NamedTuple):
     compares_topics: bool = False
     creates_topics: bool = False
     restores: bool = False
+    signs_heads: bool = False
 
 
 def _select(*directions: str) -> frozenset[str]:
@@ -95,6 +100,7 @@ def _select(*directions: str) -> frozenset[str]:
 _INPUTS, _CONTROL, _OUTPUTS, _INTERNAL = (
     _select(direction) for direction in ("in", "control", "out", "internal")
 )
+_LEDGER = frozenset(topic.name for topic in CATALOG if topic.ledger)
 _CONTENT = frozenset({ADMITTED, SERVED})
 _PROPOSED = frozenset({ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, MANDATES})
 _ANSWERS = frozenset({VERDICTS, MEMORY_DECISIONS, SERVED, SESSION_EVENTS, ESCALATIONS, DEAD_LETTERS})
@@ -112,7 +118,7 @@ _NEEDS: dict[Role, _Needs] = {
     "agent": _Needs(_ANSWERED, _PROPOSED),
     "worker": _Needs(
         _INPUTS | _CONTROL | _WORKERS_OWN | {MEMORY_DECISIONS, QUARANTINE},
-        _OUTPUTS | _WORKERS_OWN,
+        _OUTPUTS - {TREE_HEADS} | _WORKERS_OWN,
         groups=("", "-provenance"),
         decides=True,
         compares_topics=True,
@@ -149,6 +155,7 @@ _NEEDS: dict[Role, _Needs] = {
     "exporter": _Needs(
         frozenset({VERDICTS, MEMORY_DECISIONS, QUALITY_DECISIONS}), frozenset(), groups=("-export-*",)
     ),
+    "head-signer": _Needs(_LEDGER | {TREE_HEADS}, frozenset({TREE_HEADS}), signs_heads=True),
     "init": _POLICY._replace(creates_topics=True),
 }
 
@@ -203,3 +210,5 @@ def _list_transactional_access(needs: _Needs, layout: TopicLayout) -> Iterator[A
             yield AllowedOperation("transactional-id", name, "prefixed", "Write")
     if needs.publishes_policy:
         yield AllowedOperation("transactional-id", f"{layout.prefix}{CONTROL_WRITER}", "literal", "Write")
+    if needs.signs_heads:
+        yield AllowedOperation("transactional-id", f"{layout.prefix}{HEAD_WRITER}", "literal", "Write")

@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 from sluice_topics.catalog import CATALOG, DEFAULT_PARTITIONS, SESSION_KEY, Topic, get_wire_schema
 from sluice_topics.fields import make_fields_page
 from sluice_topics.headers import API_VERSION
+from sluice_topics.records import DsseEnvelope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -207,7 +208,7 @@ def _make_ref(model: type[BaseModel], ref_template: str) -> Json:
 
 
 def _describe(record: type[Record], content: Json) -> Json:
-    if get_wire_schema(record):
+    if get_wire_schema(record) or issubclass(record, DsseEnvelope):
         return content
     more = _BOTH_SPELLINGS + (_SEED_FORM if record.__name__ == "ProposedAction" else "")
     return content | {"description": f"{content['description']} {more}"}

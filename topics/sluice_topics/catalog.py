@@ -40,6 +40,7 @@ from sluice_topics.records import (
     ReviewDecision,
     ServedRetrieval,
     SessionFolded,
+    SignedTreeHead,
     SourceFeedback,
     SourceHistory,
     TaskMandate,
@@ -71,6 +72,7 @@ ALARMS = "gate.alarms"
 SESSION_EVENTS = "gate.session.events"
 POLICY_EVENTS = "gate.policy.events"
 DEAD_LETTERS = "gate.dead_letters"
+TREE_HEADS = "gate.tree_heads"
 SESSIONS_CHANGELOG = "sessions-changelog"
 SOURCE_FEEDBACK = "source-feedback"
 SOURCE_HISTORIES = "source-histories"
@@ -253,6 +255,15 @@ CATALOG: tuple[Topic, ...] = (
     ),
     _make_ledger(QUALITY_DECISIONS, (QualityDecision,), "One decision per item of a retrieval."),
     _make_ledger(ALARMS, (Alarm, OutcomeAlarm), "What an operator must see."),
+    replace(
+        _make_control(
+            TREE_HEADS,
+            "the head's number, decimal",
+            "Signed heads of the Merkle trees over the ledger, numbered by themselves: no worker signs them.",
+        ),
+        direction="out",
+        records=(SignedTreeHead,),
+    ),
     _make_released(
         ADMITTED,
         AdmittedMemory,

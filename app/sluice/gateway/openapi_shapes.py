@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -150,6 +150,26 @@ class CheckpointResponse(BaseModel):
     sequence: int
     prev_hash: str
     event_hash: Digest
+
+
+class RecordInclusion(BaseModel):
+    """A ledger record, and the hashes that lead from it to a head's root, from the leaf upwards."""
+
+    topic: str
+    partition: int
+    offset: int
+    sequence: int
+    record: str
+    path: list[Digest]
+    partition_path: list[Digest]
+
+
+class InclusionResponse(BaseModel):
+    """A signed tree head, a DSSE envelope, and what shows that records are in its ledger."""
+
+    schema_name: Annotated[Literal["sluice/inclusion_proof/v1"], Field(alias="schema")]
+    head: dict[str, Any]
+    proofs: list[RecordInclusion]
 
 
 class RerunDifference(BaseModel):

@@ -224,6 +224,21 @@ class ArchiveSettings(SettingGroup):
         return None if self.signing_key is None else read_key(self.signing_key)
 
 
+class HeadSettings(SettingGroup):
+    """Tree heads: who signs them and how often, whose count, and where they are kept besides."""
+
+    signing_key: SecretStr | None = None
+    public_keys: tuple[PublicKey, ...] = ()
+    retired_keys: dict[PublicKey, AwareDatetime] = {}  # noqa: RUF012 - pydantic copies it
+    interval_s: Seconds = 60.0
+    max_events: Positive = 100_000
+    copy_file: Path | None = None
+
+    def read_pem(self) -> bytes | None:
+        """The key that signs heads; None: there is none. Raises OSError."""
+        return None if self.signing_key is None else read_key(self.signing_key)
+
+
 class LoggingSettings(SettingGroup):
     """What worker, gateway and notifier write to standard error."""
 
@@ -265,6 +280,7 @@ class Settings(SettingGroup):
     notify: NotifySettings = NotifySettings()
     slack: SlackSettings = SlackSettings()
     archive: ArchiveSettings = ArchiveSettings()
+    heads: HeadSettings = HeadSettings()
     logging: LoggingSettings = LoggingSettings()
     traces: TracesSettings = TracesSettings()
     cache: CacheSettings = CacheSettings()

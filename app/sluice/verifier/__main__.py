@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .export import NotAnExport, read_lines
-from .ledger_findings import write_count
+from .head_check import HeadSigners, HeadsUnreadable, read_heads
+from .head_proof_check import check_proof
+from .ledger_findings import describe_heads, write_count
 from .proof_check import SignedBy, UnusableKey
 from .verify import verify
 
@@ -25,14 +27,30 @@ INTACT, WRONG, UNREADABLE = 0, 1, 2
 def main(words: Sequence[str] | None = None) -> int:
     """The exit code: 0 intact, 1 something is wrong, 2 the file cannot be read."""
     options = _build_parser().parse_args(words)
+    if options.proof:
+        return _check_proof(Path(options.export), options)
     try:
-        with Path(options.export).open("rb") as lines:
-            report = verify(read_lines(lines), _read_signed_by(options))
-    except (OSError, NotAnExport, UnusableKey, ImportError) as error:
+        export = Path(options.export)
+        heads = read_heads(export, [Path(each) for each in options.heads], _read_signers(options))
+        with export.open("rb") as lines:
+            report = verify(read_lines(lines), _read_signed_by(options), heads)
+    except (OSError, NotAnExport, HeadsUnreadable, UnusableKey, ImportError) as error:
         print(f"cannot read {options.export}: {error}", file=sys.stderr)
         return UNREADABLE
     print(write_json_line(_build_fields(report)) if options.json else "\n".join(_write_lines(report)))
     return INTACT if report.intact else WRONG
+
+
+def _check_proof(file: Path, options: argparse.Namespace) -> int:
+    try:
+        result = check_proof(file.read_bytes(), _read_signers(options))
+    except (OSError, UnusableKey, ImportError) as error:
+        print(f"cannot read {file}: {error}", file=sys.stderr)
+        return UNREADABLE
+    lines = " ".join(map(ascii, result.lines))
+    word = "it holds" if result.holds else "IT DOES NOT HOLD"
+    print(write_json_line(asdict(result)) if options.json else f"{word}: {lines}")
+    return INTACT if result.holds else WRONG
 
 
 def _build_parser() -> argparse.ArgumentParser:
@@ -52,7 +70,25 @@ def _build_parser() -> argparse.ArgumentParser:
         help="a public key (base64) that may have signed: each record must have a proof by one. Needs the "
         "package cryptography",
     )
-    parser.add_argument("--installation", default="", help="the id of the installation; for --verdict-key")
+    parser.add_argument(
+        "--head-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="a public key (base64) whose tree heads count, with @TIME for one that was replaced then: there "
+        "must be heads, and all by one. Needs the package cryptography",
+    )
+    parser.add_argument(
+        "--heads", action="append", default=[], metavar="FILE", help="tree heads that were kept elsewhere"
+    )
+    parser.add_argument(
+        "--proof",
+        action="store_true",
+        help="the file is a proof, as `sluice ledger prove` or `consistency` writes it",
+    )
+    parser.add_argument(
+        "--installation", default="", help="the id of the installation; for --verdict-key and --head-key"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object with every finding")
     return parser
 
@@ -61,10 +97,15 @@ def _read_signed_by(options: argparse.Namespace) -> SignedBy | None:
     return SignedBy(options.verdict_key, options.installation) if options.verdict_key else None
 
 
+def _read_signers(options: argparse.Namespace) -> HeadSigners | None:
+    return HeadSigners(options.head_key, options.installation or None) if options.head_key else None
+
+
 def _build_fields(report: Report) -> dict[str, object]:
     return {
         "intact": report.intact,
         "records": report.records,
+        "heads": None if report.heads is None else asdict(report.heads),
         "partitions": {str(number): asdict(summary) for number, summary in report.partitions.items()},
         "findings": [asdict(finding) for finding in report.findings],
     }
@@ -84,6 +125,7 @@ def _write_lines(report: Report) -> list[str]:
     summary = "intact" if report.intact else f"NOT INTACT, {write_count(len(report.findings), 'finding')}"
     return [
         *chains,
+        describe_heads(report),
         *map(_write_line, report.findings),
         f"{write_count(report.records, 'record')}: {summary}",
     ]

@@ -17,6 +17,7 @@ from .ledger_record import ChainEntry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .head_check import StatedTree
     from .ledger_findings import Code
 
 GENESIS = "GENESIS"
@@ -34,7 +35,9 @@ class _Break:
 class PartitionChain:
     """Feed it with `add`, then `close` once for the findings and the summary."""
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, tree: StatedTree | None = None) -> None:
+        """`tree`: what signed heads state of it."""
+        self._tree = tree
         self._partition = partition
         self._waiting: dict[int, ChainEntry] = {}
         self._next = 1
@@ -59,6 +62,8 @@ class PartitionChain:
         """The end was read: say what is wrong. Call once."""
         findings = [*self._find_gaps(), *self._find_second_claims(), *self._find_broken_links()]
         last, head = (self._head.sequence, self._head.hash) if self._head else (None, None)
+        if self._tree is not None and (differs := self._tree.close(last or 0)) is not None:
+            findings.append(differs)
         return Summary(self._records, self._first, last, head), findings
 
     def _link(self, entry: ChainEntry) -> None:
@@ -71,6 +76,8 @@ class PartitionChain:
     def _pass(self, entry: ChainEntry) -> None:
         self._first = entry.sequence if self._first is None else self._first
         self._passed.put(entry.sequence, entry.hash, entry.topic, entry.offset)
+        if self._tree is not None:
+            self._tree.append(entry.sequence, entry.hash, entry.topic, entry.offset)
         self._head = entry
         self._next = entry.sequence + 1
 

@@ -23,6 +23,13 @@ Code = Literal[
     "policy_lost",  # the policy in force became less, and nobody accepted it
     "archive_damaged",  # a file of the archive is not what its manifest says; the message names it
     "broken_link",  # prev_hash is not the event_hash of the record before
+    "truncated",  # a chain ends before a signed head says
+    "dropped",  # nothing is there of a partition of which a signed head states records
+    "rewritten",  # the records are not those that a signed head states
+    "head_broken",  # a head cannot be read, or does not follow from the one before
+    "head_forged",  # no key that counts signed a head
+    "head_forked",  # two heads of one number
+    "head_missing",  # none at all, or fewer than a copy has
 ]
 
 
@@ -49,16 +56,43 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadsSeen:
+    """Tree heads that the ledger was held against: how many, number of the last, the records that it states;
+    whether their signatures were checked."""
+
+    count: int
+    last: int
+    size: int
+    signatures_checked: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
-    """The whole result; `intact` when there is nothing to say."""
+    """The whole result; `intact` when there is nothing to say. `heads`: None where there are none."""
 
     partitions: dict[int, Summary]
     findings: tuple[LedgerFinding, ...]
     records: int
+    heads: HeadsSeen | None = None
 
     @property
     def intact(self) -> bool:
         return not self.findings
+
+
+def describe_heads(report: Report) -> str:
+    """What tree heads say of the end of the ledger, in a sentence."""
+    heads = report.heads
+    if heads is None:
+        return (
+            "No tree heads: a cut-off end, or a ledger that was written again as a whole, would not be seen."
+        )
+    how = "" if heads.signatures_checked else ", signatures not checked: no head key was given"
+    behind = max(report.records - heads.size, 0)
+    return (
+        f"Held against {write_count(heads.count, 'tree head')}{how}; head {heads.last} states "
+        f"{write_count(heads.size, 'record')}, {behind} are newer."
+    )
 
 
 def write_count(number: int, singular: str, many: str | None = None) -> str:

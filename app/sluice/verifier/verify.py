@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .chain_check import PartitionChain
+from .head_check import HeadCheck, is_head
 from .ledger_findings import LedgerFinding, Report
 from .ledger_record import NotStrict, Opened, open_record
 from .placement import Placement, is_moved
@@ -28,8 +29,10 @@ _IMPLIED = frozenset({"out_of_order", "duplicate_id"})
 class Verifier:
     """Feed it with `add`, then `report` once."""
 
-    def __init__(self, signed_by: SignedBy | None = None) -> None:
-        """`signed_by` None: proofs are not checked. Raises UnusableKey, and ImportError (proof_check.py)."""
+    def __init__(self, signed_by: SignedBy | None = None, heads: HeadCheck | None = None) -> None:
+        """`signed_by` None: proofs are not checked. `heads`: all tree heads, read before; None: there are
+        none. Raises UnusableKey, and ImportError (proof_check.py)."""
+        self._heads = HeadCheck() if heads is None else heads
         self._proofs = None if signed_by is None else ProofCheck(signed_by)
         self._chains: dict[int, PartitionChain] = {}
         self._placement = Placement()
@@ -39,10 +42,13 @@ class Verifier:
         self._records = 0
 
     def add(self, located: Located) -> None:
-        """Take one record. Nothing is raised for what it holds: that becomes a finding."""
+        """Take one record. Nothing is raised for what it holds: that becomes a finding. Heads are passed
+        over."""
+        if is_head(located):
+            return
         self._records += 1
         self._check_proof(located)
-        chain = self._chains.setdefault(located.partition, PartitionChain(located.partition))
+        chain = self._get_chain(located.partition)
         try:
             opened = open_record(located)
         except NotStrict as error:
@@ -59,10 +65,18 @@ class Verifier:
     def make_report(self) -> Report:
         """The end was read: the whole result, findings by partition and number. Call once."""
         partitions = {}
+        for number in self._heads.list_partitions():
+            self._get_chain(number)
         for number, chain in sorted(self._chains.items()):
             partitions[number], findings = chain.close()
             self._findings += findings
-        return Report(partitions, _sort_findings(self._findings), self._records)
+        heads, findings = self._heads.summarize(self._records)
+        return Report(partitions, _sort_findings([*self._findings, *findings]), self._records, heads)
+
+    def _get_chain(self, partition: int) -> PartitionChain:
+        if partition not in self._chains:
+            self._chains[partition] = PartitionChain(partition, self._heads.make_tree(partition))
+        return self._chains[partition]
 
     def _check_proof(self, located: Located) -> None:
         objection = None if self._proofs is None else self._proofs.find_objection(located)
@@ -87,10 +101,12 @@ class Verifier:
             self._findings.append(LedgerFinding("out_of_order", *location, message))
 
 
-def verify(records: Iterable[Located], signed_by: SignedBy | None = None) -> Report:
+def verify(
+    records: Iterable[Located], signed_by: SignedBy | None = None, heads: HeadCheck | None = None
+) -> Report:
     """Verify the whole ledger: every record of every ledger topic, each topic-partition in offset order.
-    `signed_by`: as Verifier, and what it raises."""
-    verifier = Verifier(signed_by)
+    `signed_by`, `heads`: as Verifier, and what it raises."""
+    verifier = Verifier(signed_by, heads)
     for located in records:
         verifier.add(located)
     return verifier.make_report()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -14,8 +15,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from load.installations import neutral_policy
+from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner
+from sluice.core.trust.tree_heads import HeadKeys, HeadSeries
 from sluice.gateway.openapi_shapes import EvaluationResponse
 from sluice.stream.engine.outbox import home_of
+from sluice.verifier.head_check import HeadSigners
+from sluice.verifier.head_proof_check import check_proof
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
@@ -27,6 +32,7 @@ from tests.kafka.gateway_process import (
     action,
 )
 from tests.kafka.installation import publish, read_stored
+from tests.unit.core.trust.scene import key as make_key
 
 if TYPE_CHECKING:
     from load.installations.installation import TestInstallation
@@ -125,6 +131,27 @@ def test_shadow_is_for_tenants_in_shadow(gateway: Gateway) -> None:
         answer = client.post("/v1/evaluate", json=request)
     assert (answer.status_code, answer.json()["outcome"]) == (200, "ALLOW")
     assert answer.json()["shadowOutcome"] == "BLOCK"
+
+
+async def test_a_verdict_is_proven_to_be_in_the_ledger_of_a_head_and_only_to_its_tenant(
+    installation: TestInstallation, gateway: Gateway
+) -> None:
+    key = make_key("heads")
+    with gateway.client() as client:
+        made = await asyncio.to_thread(client.post, "/v1/evaluate", json=action(new_session()))
+        way = f"/v1/verdicts/{made.json()['verdict_id']}/proof"
+        early = await asyncio.to_thread(client.get, way)
+        assert (early.status_code, early.json()["error"]["code"]) == (409, "no_tree_head")
+        audience = installation.trust.make_audience(installation.prefix)
+        series = HeadSeries(HeadKeys([key.public]), audience)
+        signer = HeadSigner(installation.bootstrap_servers, series, [key], HeadLimits(1, 1))
+        assert await signer.run(once=True) is not None
+        proof = await asyncio.to_thread(client.get, way)
+    assert (proof.status_code, proof.json()["schema"]) == (200, "sluice/inclusion_proof/v1")
+    signers = HeadSigners([key.public.text], audience.installation)
+    assert check_proof(proof.content, signers).holds
+    with gateway.client(gateway.key(OTHER_TENANT)) as client:
+        assert (await asyncio.to_thread(client.get, way)).status_code == 404
 
 
 def test_a_verdict_is_found_again_by_its_id_and_only_by_its_tenant(gateway: Gateway) -> None:

@@ -47,6 +47,7 @@ from sluice_topics.records.session_events import (
     SessionFolded,
     UsualDestination,
 )
+from sluice_topics.records.tree_heads import SignedTreeHead
 from sluice_topics.records.verdicts import ResolvedVerdict, Verdict
 
 __all__ = [
@@ -93,6 +94,7 @@ __all__ = [
     "ReviewDecision",
     "ServedRetrieval",
     "SessionFolded",
+    "SignedTreeHead",
     "SourceFeedback",
     "SourceHistory",
     "TaskMandate",

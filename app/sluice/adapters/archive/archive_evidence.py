@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sluice.adapters.archive.archived_records import name_damage
@@ -15,22 +16,28 @@ from sluice.adapters.kafka.kafka_ledger import locate_record
 from sluice.core.decide.kinds import DECIDING
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.rerun.walk import FIRST_OF_TOPIC, read_entry
-from sluice.verifier.ledger_findings import LedgerFinding, Report
+from sluice.verifier.head_check import HeadCheck, take_copies
+from sluice.verifier.ledger_findings import LedgerFinding
 from sluice.verifier.verify import Verifier
 from sluice_topics.agent_signature import find_header
-from sluice_topics.catalog import BUNDLES, CATALOG, REGISTRY
+from sluice_topics.catalog import BUNDLES, CATALOG, REGISTRY, TREE_HEADS
 from sluice_topics.headers import find_agent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from sluice.adapters.archive.archived_records import Archive
     from sluice.adapters.archive.manifest import ArchiveFinding
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.core.rerun.walk import LedgerEntry, Place, WrittenRecord
+    from sluice.verifier.head_check import HeadSigners
+    from sluice.verifier.ledger_findings import Report
     from sluice.verifier.proof_check import SignedBy
 
 _LEDGER = tuple(topic.name for topic in CATALOG if topic.ledger)
+UNEVEN_MS = 900_000
+"""By so much the heads' topic may be archived further than the ledger's."""
 
 
 class ArchiveEvidence:
@@ -157,28 +164,46 @@ class ArchivePartitions:
         return {f"{self._prefix}{base}" for base in _LEDGER}
 
 
-def verify_archived_ledger(archive: Archive, prefix: str, signed_by: SignedBy | None = None) -> Report:
+def verify_archived_ledger(
+    archive: Archive,
+    prefix: str,
+    signed_by: SignedBy | None = None,
+    signers: HeadSigners | None = None,
+    copies: Sequence[Path] = (),
+) -> Report:
     """The verifier's report on the ledger in an archive, with what is wrong with the archive itself before.
-    Raises StoreError, and as Verifier."""
-    verifier = Verifier(signed_by)
-    ledger = {f"{prefix}{base}" for base in _LEDGER}
+    `signers`: as HeadCheck; `copies`: of heads. Raises StoreError, and as Verifier and take_copies."""
+    heads_topic = f"{prefix}{TREE_HEADS}"
+    ledger = {heads_topic, *(f"{prefix}{base}" for base in _LEDGER)}
     damages = [
         finding
         for finding in archive.manifest.findings
         if finding.code not in {"offsets_missing", "offsets_twice"}
         or finding.where.rpartition(":")[0] in ledger
     ]
-    for part in archive.list_parts(ledger):
+    heads = HeadCheck(signers, archive.manifest.at_ms - UNEVEN_MS)
+    for record in _read_undamaged(archive, {heads_topic}, damages):
+        heads.add(locate_record(record))
+    take_copies(heads, copies)
+    verifier = Verifier(signed_by, heads)
+    for record in _read_undamaged(archive, ledger - {heads_topic}, damages):
+        verifier.add(locate_record(record))
+    report = verifier.make_report()
+    findings = tuple(_make_finding(damage) for damage in damages)
+    return replace(report, findings=(*findings, *report.findings))
+
+
+def _read_undamaged(
+    archive: Archive, topics: set[str], damages: list[ArchiveFinding]
+) -> Iterator[StoredRecord]:
+    """Every record of the topics; what cannot be read is added to `damages`. Raises StoreError."""
+    for part in archive.list_parts(topics):
         for segment in archive.list_segments(part):
             try:
                 for batch in archive.read_batches(segment):
-                    for record in batch:
-                        verifier.add(locate_record(record))
+                    yield from batch
             except ArchiveDamaged as error:
                 damages.append(name_damage(segment, error))
-    report = verifier.make_report()
-    findings = tuple(_make_finding(damage) for damage in damages)
-    return Report(report.partitions, (*findings, *report.findings), report.records)
 
 
 def _make_finding(finding: ArchiveFinding) -> LedgerFinding:

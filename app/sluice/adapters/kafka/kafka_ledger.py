@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
+from sluice.adapters.kafka.kafka_read import StoredRecord, UnknownTopics, open_reader
+from sluice.adapters.kafka.kafka_tree_heads import read_heads
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice.verifier.export import Located
+from sluice.verifier.head_check import HeadCheck, take_copies
 from sluice.verifier.verify import Verifier
-from sluice_topics.catalog import CATALOG
+from sluice_topics.catalog import CATALOG, TREE_HEADS
 from sluice_topics.record_proof import find_proof
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
 
     from sluice.adapters.kafka.kafka_read import Start
     from sluice.client.kafka_connection import KafkaCluster
@@ -31,15 +34,17 @@ async def read_ledger(
     take: Callable[[StoredRecord], None],
     start: Start | int = "beginning",
     until_ms: int | None = None,
+    number: int | None = None,
 ) -> int:
     """Hand every committed record to `take`, each partition of a topic in order; how many they were.
-    `start`: see `open_reader`; `until_ms`: only what was written before it, see `TopicReader.to_time`.
+    `start`, `number`: see `open_reader`; `until_ms`: only what was written before it, see
+    `TopicReader.to_time`.
 
     Raises KafkaUnreachable and UnknownTopics.
     """
     names = [f"{prefix}{topic.name}" for topic in CATALOG if topic.ledger]
     count = 0
-    async with open_reader(cluster, names, start) as reader:
+    async with open_reader(cluster, names, start, number) as reader:
         async for batch in reader.to_end() if until_ms is None else reader.read_to_time(until_ms):
             for record in batch:
                 take(record)
@@ -47,11 +52,36 @@ async def read_ledger(
     return count
 
 
-async def verify_ledger(cluster: KafkaCluster, prefix: str, signed_by: SignedBy | None = None) -> Report:
-    """The verifier's report on the ledger of one installation. Raises as `read_ledger` and as Verifier."""
-    verifier = Verifier(signed_by)
+async def verify_ledger(
+    cluster: KafkaCluster,
+    prefix: str,
+    signed_by: SignedBy | None = None,
+    heads: HeadCheck | None = None,
+    copies: Sequence[Path] = (),
+) -> Report:
+    """The verifier's report on the ledger of one installation. `heads` takes those of the topic, as far as
+    there is one, and of `copies`. Raises as `read_ledger`, as Verifier and as
+    take_copies."""
+    heads = HeadCheck() if heads is None else heads
+    for head in await locate_heads(cluster, prefix):
+        heads.add(head)
+    take_copies(heads, copies)
+    verifier = Verifier(signed_by, heads)
     await read_ledger(cluster, prefix, lambda record: verifier.add(locate_record(record)))
     return verifier.make_report()
+
+
+async def locate_heads(cluster: KafkaCluster, prefix: str) -> list[Located]:
+    """Tree heads as the verifier takes them; none where the topic is not there. Raises KafkaUnreachable."""
+    try:
+        records = await read_heads(cluster, prefix)
+    except UnknownTopics:
+        return []
+    name = f"{prefix}{TREE_HEADS}"
+    return [
+        Located(name, record.partition, record.offset, record.key, record.value, record.timestamp_ms)
+        for record in records
+    ]
 
 
 def locate_record(record: StoredRecord) -> Located:

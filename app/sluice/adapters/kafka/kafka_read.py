@@ -144,14 +144,16 @@ class TopicReader:
 
 @asynccontextmanager
 async def open_reader(
-    cluster: KafkaCluster, topics: Sequence[str], start: Start | int
+    cluster: KafkaCluster, topics: Sequence[str], start: Start | int, number: int | None = None
 ) -> AsyncIterator[TopicReader]:
     """A reader whose positions are settled when it is handed over. A `start` in ms since the epoch is the
-    first record of each partition that was written then or later.
+    first record of each partition that was written then or later. `number`: of one partition of each topic;
+    None: all.
 
     Raises UnknownTopics, and KafkaUnreachable here or from any of the reader's methods.
     """
-    partitions = await list_partitions(cluster, topics)
+    listed = await list_partitions(cluster, topics)
+    partitions = [part for part in listed if number in (None, part.partition)]
     try:
         async with make_consumer(cluster, "read_uncommitted") as asking:
             ends = await fetch_ends(asking, partitions)

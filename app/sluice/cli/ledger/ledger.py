@@ -12,9 +12,16 @@ from rich.table import Table
 
 from sluice.adapters.archive.archive_evidence import verify_archived_ledger
 from sluice.adapters.archive.archive_store import BUCKET_SCHEME, StoreError
-from sluice.adapters.kafka.kafka_ledger import locate_record, read_ledger, verify_ledger
+from sluice.adapters.kafka.kafka_ledger import locate_heads, locate_record, read_ledger, verify_ledger
 from sluice.cli.ledger.archive_source import ArchiveKeys, Noted, describe_signatures, require_archive
 from sluice.cli.ledger.policy_there import find_absent_policy, find_absent_policy_in_archive
+from sluice.cli.ledger.tree_heads import (
+    check_proof_command,
+    consistency_command,
+    list_head_signers,
+    prove_command,
+    sign_heads_command,
+)
 from sluice.cli.output import (
     WELL,
     WRONG,
@@ -28,6 +35,8 @@ from sluice.cli.output import (
 )
 from sluice.text.plurals import count_noun
 from sluice.verifier.export import NotAnExport, read_lines, write_line
+from sluice.verifier.head_check import HeadCheck, HeadsUnreadable, read_heads
+from sluice.verifier.ledger_findings import describe_heads
 from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify
 
@@ -38,6 +47,7 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.settings.reader import Settings
+    from sluice.verifier.head_check import HeadSigners
     from sluice.verifier.ledger_findings import LedgerFinding, Report
 
 SHOWN = 50
@@ -49,6 +59,7 @@ def build_report_fields(report: Report) -> dict[str, Any]:
     return {
         "intact": report.intact,
         "records": report.records,
+        "heads": None if report.heads is None else asdict(report.heads),
         "partitions": {str(number): asdict(summary) for number, summary in report.partitions.items()},
         "findings": [asdict(finding) for finding in report.findings],
     }
@@ -59,6 +70,8 @@ def build_report_parts(report: Report) -> Iterator[RenderableType]:
     yield _build_partitions(report)
     if report.findings:
         yield _build_findings(report.findings[:SHOWN])
+    if report.records:
+        yield clean(describe_heads(report))
     yield _write_sentence(report)
 
 
@@ -95,10 +108,14 @@ def _write_sentence(report: Report) -> str:
 T = TypeVar("T")
 
 cli = typer.Typer(name="ledger", no_args_is_help=True, help="Verify the ledger, or export it for an auditor.")
+cli.command(name="sign-heads")(sign_heads_command)
+cli.command(name="prove")(prove_command)
+cli.command(name="consistency")(consistency_command)
+cli.command(name="check-proof")(check_proof_command)
 
 
 @cli.command(name="verify")
-def verify_command(
+def verify_command(  # noqa: PLR0913 - the command's options
     from_: Annotated[
         str | None,
         typer.Option(
@@ -112,6 +129,16 @@ def verify_command(
         typer.Option(metavar="KEY", help="Public key, base64, that may have signed; beside the settings'."),
     ] = None,
     archive_key: ArchiveKeys = None,
+    head_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="Public key, base64, whose tree heads count (KEY@TIME: until then); beside the settings'.",
+        ),
+    ] = None,
+    heads: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Tree heads that were kept elsewhere.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Check every ledger record: hashes, links, numbers, places, ids.
@@ -130,19 +157,24 @@ def verify_command(
     have a proof that one of them signed it. An archive's entries must be
     signed where --archive-key or archive.public_keys names a key.
 
-    A chain alone does not show a cut-off tail, or, without keys, a chain
-    that someone with write access computed again as a whole. Compare the
-    printed heads with heads that you noted earlier.
+    Where there are tree heads (sluice ledger sign-heads), the ledger must
+    be what they state: a cut-off end, a dropped partition and a chain that
+    was written again are found. With a key, from --head-key or
+    heads.public_keys, there must be heads, and each by one of the keys.
+    --heads names a file of heads that was kept outside the broker.
 
     Example: sluice ledger verify --json | jq .findings
     """
     settings = require_settings()
     keys = (*settings.verdicts.public_keys, *(verdict_key or ()))
     signed_by = SignedBy(keys, settings.policy.installation) if keys else None
+    signatures = _Signatures(signed_by, list_head_signers(settings, head_key or ()), heads or [])
     try:
-        report = _verify(settings, from_, _ArchiveOptions(noted, archive_key), signed_by)
+        report = _verify(settings, from_, _ArchiveOptions(noted, archive_key), signatures)
     except UnusableKey as error:
         stop(str(error))
+    except HeadsUnreadable as error:
+        stop(f"--heads: {error}")
     if json:
         print_json(build_report_fields(report))
     else:
@@ -154,7 +186,8 @@ def verify_command(
 def export_command(
     file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
 ) -> None:
-    """Write every ledger record to FILE, to verify without the broker.
+    """Write tree heads and every ledger record to FILE, to verify without
+    the broker.
 
     One JSON object a line: topic, partition, offset, timestamp (ms), key
     (base64) and value (the record's text).
@@ -164,10 +197,13 @@ def export_command(
     try:
         with file.open("x", encoding="utf-8") as out:
             kafka = require_settings().kafka
+            heads = _require(locate_heads(kafka.connection, kafka.topic_prefix))
+            for head in heads:
+                out.write(write_line(head, head.timestamp_ms or 0) + "\n")
             reading = read_ledger(
                 kafka.connection, kafka.topic_prefix, lambda record: _write(out.write, record)
             )
-            count = _require(reading)
+            count = len(heads) + _require(reading)
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
     errors.print(f"{count_noun(count, 'record')} written to {file}", soft_wrap=True)
@@ -184,34 +220,47 @@ class _ArchiveOptions(NamedTuple):
     keys: list[str] | None
 
 
+class _Signatures(NamedTuple):
+    """Who may have signed records and heads, and files of heads that were kept elsewhere."""
+
+    records: SignedBy | None
+    heads: HeadSigners | None
+    copies: list[Path]
+
+
 def _verify(
-    settings: Settings, from_: str | None, of_archive: _ArchiveOptions, signed_by: SignedBy | None
+    settings: Settings, from_: str | None, of_archive: _ArchiveOptions, signatures: _Signatures
 ) -> Report:
     if from_ is None:
-        return _verify_broker(settings, signed_by)
+        return _verify_broker(settings, signatures)
     if from_.startswith(BUCKET_SCHEME) or Path(from_).is_dir():
         archive = require_archive(settings, from_, *of_archive)
         errors.print(describe_signatures(archive.manifest), soft_wrap=True, highlight=False)
         try:
-            report = verify_archived_ledger(archive, settings.kafka.topic_prefix, signed_by)
+            report = verify_archived_ledger(archive, settings.kafka.topic_prefix, *signatures)
             absent = asyncio.run(find_absent_policy_in_archive(settings, archive))
         except StoreError as error:
             stop(f"cannot read the archive: {error}")
         return replace(report, findings=(*report.findings, *absent))
-    return _verify_file(Path(from_), signed_by)
+    return _verify_file(Path(from_), signatures)
 
 
-def _verify_file(file: Path, signed_by: SignedBy | None) -> Report:
+def _verify_file(file: Path, signatures: _Signatures) -> Report:
     try:
+        heads = read_heads(file, signatures.copies, signatures.heads)
         with file.open("rb") as lines:
-            return verify(read_lines(lines), signed_by)
+            return verify(read_lines(lines), signatures.records, heads)
     except (OSError, NotAnExport) as error:
         stop(f"cannot read {file}: {error}")
 
 
-def _verify_broker(settings: Settings, signed_by: SignedBy | None) -> Report:
+def _verify_broker(settings: Settings, signatures: _Signatures) -> Report:
     kafka = settings.kafka
-    report = _require(verify_ledger(kafka.connection, kafka.topic_prefix, signed_by))
+    heads = HeadCheck(signatures.heads)
+    reading = verify_ledger(
+        kafka.connection, kafka.topic_prefix, signatures.records, heads, signatures.copies
+    )
+    report = _require(reading)
     absent = require_broker(find_absent_policy(settings), "cannot read the policy in force: {}")
     return replace(report, findings=(*report.findings, *absent))
 

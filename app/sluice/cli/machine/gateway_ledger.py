@@ -28,6 +28,7 @@ def build_ledger_work(settings: Settings, proofs: RecordProofs) -> LedgerWork:
         lambda *asked: asyncio.to_thread(_report_quality, settings, proofs, *asked),
         lambda tenant: asyncio.to_thread(_write_quality_page, settings, proofs, tenant),
         lambda tenant: asyncio.to_thread(_count_memories, settings, tenant),
+        lambda an_id: asyncio.to_thread(_prove, settings, an_id),
     )
 
 
@@ -119,3 +120,21 @@ def _count_memories(settings: Settings, tenant: str) -> list[dict[str, Any]]:
         for row in rows
         if row["tenant"] == tenant
     ]
+
+
+def _prove(settings: Settings, an_id: str) -> dict[str, Any] | None:
+    """The proof that `sluice ledger prove` makes; None: no head states the record yet. Raises
+    LedgerUnreadable."""
+    from sluice.adapters.kafka.kafka_head_proofs import NotProvable, prove_record  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
+    from sluice.cli.ledger.tree_heads import require_head_keys  # noqa: PLC0415 - as above
+    from sluice.core.trust.tree_heads import HeadRefused, HeadSeries, LedgerBroken  # noqa: PLC0415 - as above
+    from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
+
+    series = HeadSeries(require_head_keys(settings, ()), settings.build_audience())
+    try:
+        return asyncio.run(prove_record(settings.kafka.connection, series, an_id))
+    except NotProvable:
+        return None
+    except (HeadRefused, LedgerBroken, KafkaUnreachable, UnknownTopics) as error:
+        raise LedgerUnreadable(str(error)) from error

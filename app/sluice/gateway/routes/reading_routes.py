@@ -60,12 +60,14 @@ class LedgerWork(NamedTuple):
     `rerun` executes the decision of an id again: its status, and what differs or is gone. `quality`: the
     report of a tenant's retrievals between two days, None for no bound. `quality_page`: that report of all
     days, as an HTML document. `memory_counts`: how many writes of each agent of a tenant were decided how.
+    `prove`: that the records of an id are in the ledger of the last tree head; None: of no head yet.
     """
 
     rerun: Callable[[str], Awaitable[dict[str, Any]]]
     quality: Callable[[str, str | None, str | None], Awaitable[dict[str, Any]]]
     quality_page: Callable[[str], Awaitable[str]]
     memory_counts: Callable[[str], Awaitable[list[dict[str, Any]]]]
+    prove: Callable[[str], Awaitable[dict[str, Any] | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,22 @@ class ReadingRoutes:
                 raise HttpError(503, "unavailable", str(error)).set_retry_after(COME_AGAIN_S) from None
         body = {"verdict_id": verdict_id, "identical": result["status"] == "identical", **result}
         return respond(render_answer(200, body, RERUN_SCHEMA), read_facts(request))
+
+    async def proof(self, request: Request, verdict_id: str) -> Response:
+        """The proof that a decision is in the ledger that a tree head signs (docs/tree-heads.md)."""
+        context = await self.callers.identify(request)
+        if not verdict_id.startswith(VERDICT_IDS):
+            raise make_not_found(verdict_id)
+        if await self.decisions.fetch_decision(verdict_id, context.caller) is None:
+            raise HttpError(409, "not_decided", f"{verdict_id} is not decided yet")
+        async with self.one_at_a_time:
+            try:
+                proof = await self.ledger.prove(verdict_id)
+            except LedgerUnreadable as error:
+                raise HttpError(503, "unavailable", str(error)).set_retry_after(COME_AGAIN_S) from None
+        if proof is None:
+            raise HttpError(409, "no_tree_head", f"no tree head signs {verdict_id} yet")
+        return respond(render_answer(200, proof, proof["schema"]), read_facts(request))
 
     async def verdict(self, request: Request, verdict_id: str) -> Response:
         """The decision of this id, as POST /v1/evaluate gives it."""

@@ -14,6 +14,7 @@ from sluice.gateway.openapi_shapes import (
     ErrorResponse,
     EscalationResponse,
     EvaluationResponse,
+    InclusionResponse,
     PendingResponse,
     RerunResponse,
     ReviewResponse,
@@ -166,6 +167,19 @@ def add_reading(app: FastAPI, routes: ReadingRoutes) -> None:
             200: {"model": RerunResponse},
             404: {"model": ErrorResponse},
             409: {"model": ErrorResponse, "description": "not decided yet"},
+        },
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/verdicts/{verdict_id}/proof",
+        routes.proof,
+        methods=["GET"],
+        summary="The proof that a decision is in the ledger that a tree head signs",
+        responses={
+            **_ERRORS,
+            200: {"model": InclusionResponse},
+            404: {"model": ErrorResponse},
+            409: {"model": ErrorResponse, "description": "not decided, or in no tree head yet"},
         },
         **_KEYED,
     )

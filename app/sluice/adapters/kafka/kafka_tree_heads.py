@@ -1,0 +1,202 @@
+"""The head signer on a broker: it follows the ledger as committed, and publishes signed tree heads.
+
+What a head is and when none may be signed is said in sluice/core/trust/tree_heads.py. Here is what a kill at
+any moment must not break: a head is published in a transaction of one fenced writer, and the next one is made
+only from what the topic then has. So of two signers the earlier one is refused, a head that was not committed
+is seen by nobody, and no two heads have one number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, ProducerFenced
+
+from sluice.adapters.kafka.kafka_control import KafkaControlReader
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
+from sluice.client.kafka_connection import build_client_arguments
+from sluice.core.trust.tree_heads import HeadRefused, LedgerBroken, LedgerTree, read_link, sign_head
+from sluice_topics.access import HEAD_WRITER
+from sluice_topics.catalog import CATALOG, MAX_CONTROL_MESSAGE_BYTES, TREE_HEADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sluice.adapters.kafka.kafka_read import StoredRecord, TopicReader
+    from sluice.client.kafka_connection import KafkaCluster
+    from sluice.core.foundation.input_record import InputRecord
+    from sluice.core.registry.keys import SigningKey
+    from sluice.core.trust.tree_heads import HeadSeries
+    from sluice_topics.records.tree_heads import TreeHead
+
+log = logging.getLogger(__name__)
+
+GAP_S = 60.0
+"""For so long a record's predecessors, in other topics, may not be there yet."""
+_TRANSACTION_TIMEOUT_MS = 30_000
+_READ_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class HeadLimits:
+    """A head is signed when there is something new and so much time has passed since the last, or so many
+    records have come."""
+
+    interval_s: float
+    max_events: int
+
+
+async def read_heads(cluster: KafkaCluster, prefix: str) -> list[InputRecord]:
+    """Every record of the heads' topic, as committed. Raises UnknownTopics and KafkaUnreachable."""
+    name = f"{prefix}{TREE_HEADS}"
+    await list_partitions(cluster, [name])
+    reader = KafkaControlReader(cluster, {name: TREE_HEADS})
+    try:
+        return await reader.to_end()
+    except KafkaError as error:
+        raise make_unreachable(cluster, error) from error
+    finally:
+        await reader.close()
+
+
+class HeadCopies(Protocol):
+    """Where heads are sent besides the topic. They raise HeadRefused where what they have is not what the
+    topic has, and OSError."""
+
+    def take(self, number: int, digest: str, value: bytes) -> None:
+        """Take a head that is published: the first ones again after a restart. `value`: the envelope."""
+
+    def require_no_later(self, number: int) -> None:
+        """The topic ends with the head of this number."""
+
+
+class _Desk(NamedTuple):
+    """What signing takes: the fenced writer, the topic's reader, and what was read of the ledger."""
+
+    producer: AIOKafkaProducer
+    heads: KafkaControlReader
+    tree: LedgerTree
+
+
+class HeadSigner:
+    """Of one installation; run one."""
+
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        series: HeadSeries,
+        keys: Sequence[SigningKey],
+        limits: HeadLimits,
+        copies: Sequence[HeadCopies] = (),
+    ) -> None:
+        """`series`: empty, with the keys and the installation whose heads count; `keys` sign."""
+        self._cluster = cluster
+        self._series = series
+        self._keys = keys
+        self._limits = limits
+        self._copies = copies
+        self._prefix = series.audience.topic_prefix
+        self._topic = f"{self._prefix}{TREE_HEADS}"
+        self._stopped = False
+        self.signed = 0
+
+    def stop(self) -> None:
+        """End `run` soon; what is not signed yet is signed before."""
+        self._stopped = True
+
+    async def run(self, *, once: bool = False) -> TreeHead | None:
+        """Sign until stopped; `once`: sign what lies there now. The last head, None where there is none.
+
+        Raises LedgerBroken and HeadRefused where nothing may be signed, UnknownTopics, KafkaUnreachable, and
+        OSError of a copy.
+        """
+        ledger = [f"{self._prefix}{topic.name}" for topic in CATALOG if topic.ledger]
+        parts = await list_partitions(self._cluster, [self._topic, *ledger])
+        heads = KafkaControlReader(self._cluster, {self._topic: TREE_HEADS})
+        try:
+            async with self._make_producer() as producer:
+                self._take_heads(await heads.to_end())
+                for copies in self._copies:
+                    copies.require_no_later(self._series.number)
+                tree = LedgerTree(1 + max(part.partition for part in parts), self._series.last)
+                async with open_reader(self._cluster, ledger, "beginning") as reader:
+                    await self._read(reader, _Desk(producer, heads, tree), once=once)
+                return self._series.last
+        except ProducerFenced:
+            raise HeadRefused("another head signer took over: run one for each installation") from None
+        except KafkaError as error:
+            raise make_unreachable(self._cluster, error) from error
+        finally:
+            await heads.close()
+
+    async def _read(self, reader: TopicReader, desk: _Desk, *, once: bool) -> None:
+        async for batch in reader.to_end():
+            await self._take(desk.tree, batch)
+        desk.tree.require_published()
+        await self._sign(desk)
+        if once:
+            return
+        signed_at = gap_at = time.monotonic()
+        gap: str | None = None
+        async for batch in reader.follow(None):
+            await self._take(desk.tree, batch)
+            now = time.monotonic()
+            missing = desk.tree.find_gap()
+            if missing != gap:
+                gap, gap_at = missing, now
+            if gap is not None and now - gap_at > GAP_S:
+                raise LedgerBroken(gap)
+            is_due = now - signed_at >= self._limits.interval_s
+            if is_due or desk.tree.unsigned >= self._limits.max_events or self._stopped:
+                await self._sign(desk)
+                signed_at = now
+            if self._stopped:
+                return
+
+    async def _take(self, tree: LedgerTree, batch: Iterable[StoredRecord]) -> None:
+        for count, record in enumerate(batch, start=1):
+            try:
+                tree.trees[record.partition].take(read_link(record.value))
+            except LedgerBroken as error:
+                place = f"{record.topic}:{record.partition}:{record.offset}"
+                raise LedgerBroken(f"{error} ({place})") from None
+            if count % _READ_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _sign(self, desk: _Desk) -> None:
+        """Publish a head if there is something new. Raises HeadRefused and KafkaError."""
+        if not desk.tree.unsigned:
+            return
+        head = desk.tree.make_head(self._series, time.time_ns() // 1_000_000)
+        value = sign_head(head, self._keys).encode()
+        async with desk.producer.transaction():
+            await desk.producer.send_and_wait(self._topic, value, b"%d" % head.number, partition=0)
+        written = await desk.heads.to_end()
+        if [record.value for record in written] != [value]:
+            raise HeadRefused(f"{self._topic} has other records than head {head.number}: who else writes?")
+        self._take_heads(written)
+        desk.tree.note_published(head)
+        self.signed += 1
+        log.info("head %d signs %d records", head.number, head.size)
+
+    def _take_heads(self, records: Sequence[InputRecord]) -> None:
+        for record in records:
+            try:
+                self._series.take(record.value, record.timestamp_ms)
+            except HeadRefused as error:
+                raise HeadRefused(f"{error} ({self._topic}:0:{record.offset})") from None
+            for copies in self._copies:
+                copies.take(self._series.number, self._series.digest, record.value or b"")
+
+    def _make_producer(self) -> AIOKafkaProducer:
+        return AIOKafkaProducer(
+            **build_client_arguments(self._cluster),
+            transactional_id=f"{self._prefix}{HEAD_WRITER}",
+            transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+            max_request_size=MAX_CONTROL_MESSAGE_BYTES,
+        )

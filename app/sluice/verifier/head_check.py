@@ -1,0 +1,452 @@
+"""Whether the ledger is what signed tree heads state. Written from the published description
+(docs/tree-heads.md).
+
+Heads are read first, then the ledger. Of each partition it keeps what heads state of it, 48 bytes for each
+length, and at most 64 hashes of its tree. Signatures need the package `cryptography`, and a key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from array import array
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from .export import Located, read_lines
+from .ledger_findings import HeadsSeen, LedgerFinding
+from .ledger_record import NotStrict, canonicalize, read_object
+from .proof_check import UnusableKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from .ledger_findings import Code
+
+TREE_HEADS = "gate.tree_heads"
+PAYLOAD_TYPE = "application/vnd.sluice.tree-head+json"
+GENESIS = "GENESIS"
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_HASH_BYTES = 32
+_LARGEST = 2**53 - 1
+
+
+def is_head(located: Located) -> bool:
+    """Whether it lies on the heads' topic."""
+    return located.topic.endswith(TREE_HEADS)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSigners:
+    """The keys whose heads count: base64 of 32 bytes, with `@` and a time for one that was replaced then.
+    `installation`: for which they must have signed; None: any."""
+
+    keys: Sequence[str]
+    installation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatedPartition:
+    """What one head states of one partition."""
+
+    partition: int
+    size: int
+    root: bytes
+    leaf: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StatedHead:
+    """A head; `digest` is the SHA-256 of its payload, `root` that over the partitions."""
+
+    number: int
+    previous: str
+    digest: str
+    signed_at: str
+    installation: str
+    prefix: str
+    size: int
+    root: str
+    partitions: tuple[StatedPartition, ...]
+
+
+@dataclass
+class _Lengths:
+    """What heads state of one partition, by rising length."""
+
+    sizes: array[int] = field(default_factory=lambda: array("Q"))
+    numbers: array[int] = field(default_factory=lambda: array("Q"))
+    roots: bytearray = field(default_factory=bytearray)
+
+    def add(self, size: int, root: bytes, number: int) -> None:
+        if not self.sizes or self.sizes[-1] != size or self.roots[-_HASH_BYTES:] != root:
+            self.sizes.append(size)
+            self.numbers.append(number)
+            self.roots += root
+
+    def list_rising(self) -> Iterator[tuple[int, bytes, int]]:
+        for at in sorted(range(len(self.sizes)), key=self.sizes.__getitem__):
+            root = bytes(self.roots[at * _HASH_BYTES : (at + 1) * _HASH_BYTES])
+            yield self.sizes[at], root, self.numbers[at]
+
+
+class HeadsUnreadable(Exception):
+    """A file of heads cannot be read."""
+
+
+class HeadCheck:
+    """Feed it with `add`, each source of heads in its order, the topic first. Then each chain takes its
+    `StatedTree`."""
+
+    def __init__(self, signers: HeadSigners | None = None, firm_until_ms: int | None = None) -> None:
+        """`signers` None: signatures are not checked. `firm_until_ms`: no chain need be as long as heads say
+        that the broker took later; for an archive, whose topics end at different moments.
+
+        Raises UnusableKey, and ImportError without the package `cryptography`.
+        """
+        self._keys = None if signers is None else _KeyRing(signers.keys)
+        self._installation = None if signers is None else signers.installation
+        self._firm_until_ms = firm_until_ms
+        self._firm: dict[int, tuple[int, int]] = {}
+        self._lengths: dict[int, _Lengths] = {}
+        self._digests: dict[int, str] = {}
+        self._before: StatedHead | None = None
+        self._topic_last: int | None = None
+        self._largest: StatedHead | None = None
+        self.findings: list[LedgerFinding] = []
+
+    def add(self, located: Located, *, is_copy: bool = False) -> None:
+        """Take a head. Nothing is raised for what it holds: that becomes a finding. `is_copy`: from elsewhere
+        than the topic."""
+        head = self.read_alone(located)
+        if head is None:
+            return
+        known = self._digests.get(head.number)
+        if known is not None:
+            if known != head.digest:
+                message = "it and another one with this number are signed: the signer signed two histories"
+                self._report("head_forked", located, head.number, message)
+            elif not is_copy:
+                self._report("head_broken", located, head.number, "it is there twice")
+            else:
+                self._before = head
+                return
+        else:
+            self._check_order(head, located, is_copy=is_copy)
+        self._digests[head.number] = head.digest
+        self._before = head
+        if self._largest is None or head.number > self._largest.number:
+            self._largest = head
+        is_firm = self._firm_until_ms is None or (located.timestamp_ms or 0) <= self._firm_until_ms
+        for part in head.partitions:
+            self._lengths.setdefault(part.partition, _Lengths()).add(part.size, part.root, head.number)
+            if is_firm and part.size > self._firm.get(part.partition, (0, 0))[0]:
+                self._firm[part.partition] = part.size, head.number
+
+    def read_alone(self, located: Located) -> StatedHead | None:
+        """The head, if it can be read and its signature counts, whatever came before; else a finding."""
+        try:
+            payload, signatures = _open_envelope(located.value)
+            head = _read_head(payload)
+        except NotStrict as error:
+            self._report("head_broken", located, 0, f"it is no tree head: {error}")
+            return None
+        objection = self._find_forgery(head, payload, signatures, located)
+        if objection is not None:
+            self._report("head_forged", located, head.number, objection)
+        return head if objection is None else None
+
+    def begin_copy(self) -> None:
+        """The topic, or the copy before, was read to its end."""
+        if self._topic_last is None:
+            self._topic_last = 0 if self._before is None else self._before.number
+        self._before = None
+
+    def list_partitions(self) -> list[int]:
+        """Of which heads state something."""
+        return sorted(self._firm)
+
+    def make_tree(self, partition: int) -> StatedTree:
+        """What a partition's chain is held against."""
+        stated = self._lengths.get(partition, _Lengths()).list_rising()
+        return StatedTree(partition, stated, self._firm.get(partition, (0, 0)))
+
+    def summarize(self, records: int) -> tuple[HeadsSeen | None, list[LedgerFinding]]:
+        """What was there, None for no heads, and all findings about heads. `records`: of the ledger."""
+        findings = list(self.findings)
+        if self._keys is not None and not self._digests and records:
+            message = "no head by a key that was given, though there are records"
+            findings.append(LedgerFinding("head_missing", 0, None, TREE_HEADS, None, message))
+        if self._largest is None:
+            return None, findings
+        last = self._largest
+        return HeadsSeen(len(self._digests), last.number, last.size, self._keys is not None), findings
+
+    def _find_forgery(
+        self, head: StatedHead, payload: bytes, signatures: list[bytes], located: Located
+    ) -> str | None:
+        if self._installation is not None and head.installation != self._installation:
+            return f"it is of another installation: {head.installation[:80]!r}"
+        if self._keys is None:
+            return None
+        at_ms = max(_read_time(head.signed_at), located.timestamp_ms or 0)
+        return self._keys.find_objection(_encode_for_signing(payload), signatures, at_ms)
+
+    def _check_order(self, head: StatedHead, located: Located, *, is_copy: bool) -> None:
+        if is_copy and self._topic_last is not None and head.number > self._topic_last:
+            message = f"the topic ends with head {self._topic_last}: later heads were cut off"
+            self._report("head_missing", located, head.number, message)
+        before = self._before
+        last, digest = (0, GENESIS) if before is None else (before.number, before.digest)
+        if is_copy and before is None:
+            last, digest = head.number - 1, head.previous
+        if head.number != last + 1:
+            self._report("head_broken", located, head.number, f"it follows on head {last}")
+        elif head.previous != digest:
+            self._report("head_broken", located, head.number, f"it names another head before it than {last}")
+        if before is not None and head.signed_at < before.signed_at:
+            self._report("head_broken", located, head.number, f"it was signed before head {last}")
+        if self._find_shrunk(head):
+            self._report("head_broken", located, head.number, f"it states less than head {last}")
+
+    def _find_shrunk(self, head: StatedHead) -> bool:
+        before = () if self._before is None else self._before.partitions
+        return len(head.partitions) < len(before) or any(
+            now.size < then.size for now, then in zip(head.partitions, before, strict=False)
+        )
+
+    def _report(self, code: Code, located: Located, number: int, message: str) -> None:
+        place = (located.partition, number, located.topic, located.offset)
+        self.findings.append(LedgerFinding(code, *place, f"head {number}: {message}"))
+
+
+def read_heads(export: Path | None, copies: Iterable[Path], signers: HeadSigners | None) -> HeadCheck:
+    """All heads of an export's file, and of files that were kept elsewhere, with an envelope a line.
+    `signers`: as HeadCheck, and what it raises. Raises OSError, NotAnExport and HeadsUnreadable too."""
+    heads = HeadCheck(signers)
+    if export is not None:
+        with export.open("rb") as lines:
+            for located in read_lines(line for line in lines if TREE_HEADS.encode() in line):
+                if is_head(located):
+                    heads.add(located)
+    take_copies(heads, copies)
+    return heads
+
+
+def take_copies(heads: HeadCheck, copies: Iterable[Path]) -> None:
+    """The topic's heads were read: take those of files. Raises HeadsUnreadable."""
+    for path in copies:
+        heads.begin_copy()
+        try:
+            lines = path.read_bytes().splitlines(keepends=True)
+        except OSError as error:
+            raise HeadsUnreadable(f"{path}: {error.strerror}") from None
+        for number, line in enumerate(lines):
+            if line.endswith(b"\n"):
+                place = f"{path.name}/{TREE_HEADS}", 0, number
+                heads.add(Located(*place, None, line.rstrip(b"\n")), is_copy=True)
+
+
+class StatedTree:
+    """The Merkle tree of one partition's chain, compared at each length of which a head states the root."""
+
+    def __init__(
+        self, partition: int, stated: Iterable[tuple[int, bytes, int]], firm: tuple[int, int]
+    ) -> None:
+        """`stated`: size, root and head's number, by rising size; `firm`: how long the chain must be, and by
+        which head."""
+        self._firm = firm
+        self._partition = partition
+        self._stated = iter(stated)
+        self._size = 0
+        self._is_lost = False
+        self._full: list[bytes] = []
+        self._agreed = 0
+        self._agreed_head = 0
+        self._differs: LedgerFinding | None = None
+        self._next = next(self._stated, None)
+        self._compare()
+
+    def append(self, sequence: int, event_hash: str, topic: str, offset: int) -> None:
+        """Take the next record of the chain. Behind a gap, or a hash that is none, nothing is compared."""
+        if self._next is None or self._differs is not None or self._is_lost:
+            return
+        if sequence != self._size + 1 or not _HASH.fullmatch(event_hash):
+            self._is_lost = True
+            return
+        node, size = _hash(b"\0" + bytes.fromhex(event_hash[7:])), self._size
+        while size & 1:
+            node, size = _hash(b"\1" + self._full.pop() + node), size >> 1
+        self._full.append(node)
+        self._size += 1
+        self._compare(topic, offset)
+
+    def close(self, last: int) -> LedgerFinding | None:
+        """What is wrong; the chain ends with record `last` (0: it has none)."""
+        size, number = self._firm
+        if self._differs is not None or last >= size:
+            return self._differs
+        if not last:
+            message = f"no record of the partition is there: head {number} signs {size}"
+            return LedgerFinding("dropped", self._partition, None, "", None, message)
+        message = f"the chain ends at record {last}: head {number} signs {size}, so the end was cut off"
+        return LedgerFinding("truncated", self._partition, last, "", None, message)
+
+    def _compare(self, topic: str = "", offset: int | None = None) -> None:
+        while self._next is not None and self._next[0] == self._size:
+            size, root, number = self._next
+            if size and _join(self._full) != root:
+                since = self._agreed + 1
+                agreed = f"; head {self._agreed_head} agrees" if self._agreed_head else ""
+                message = f"records {since} to {size} are not those that head {number} signs{agreed}"
+                self._differs = LedgerFinding("rewritten", self._partition, size, topic, offset, message)
+                return
+            self._agreed, self._agreed_head = size, number
+            self._next = next(self._stated, None)
+
+
+class _KeyRing:
+    def __init__(self, texts: Sequence[str]) -> None:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
+        self._keys: list[tuple[Any, int | None]] = []
+        for text in texts:
+            key, _, until = text.partition("@")
+            try:
+                raw = base64.b64decode(key, validate=True)
+                public = Ed25519PublicKey.from_public_bytes(raw)
+                self._keys.append((public, _read_time(until) if until else None))
+            except ValueError:
+                raise UnusableKey(
+                    f"{text!r} is no public key: 44 characters of base64, and @TIME where it was replaced"
+                ) from None
+
+    def find_objection(self, message: bytes, signatures: list[bytes], at_ms: int) -> str | None:
+        late = False
+        for key, until_ms in self._keys:
+            if any(_is_valid(key, signature, message) for signature in signatures):
+                if until_ms is None or at_ms <= until_ms:
+                    return None
+                late = True
+        return "the key that signed it was replaced before" if late else "no key that was given signed it"
+
+
+def _is_valid(key: Any, signature: bytes, message: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - as above
+
+    try:
+        key.verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _encode_for_signing(payload: bytes) -> bytes:
+    kind = PAYLOAD_TYPE.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def _open_envelope(value: bytes | None) -> tuple[bytes, list[bytes]]:
+    """Payload and signatures. Raises NotStrict."""
+    fields, _ = read_object(value or b"")
+    if fields.get("payloadType") != PAYLOAD_TYPE:
+        raise NotStrict(f"payloadType is {str(fields.get('payloadType'))[:80]!r}")
+    listed = fields.get("signatures")
+    signatures = (
+        [each.get("sig") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    )
+    return _decode(fields.get("payload")), [_decode(signature) for signature in signatures]
+
+
+def _decode(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise NotStrict("payload or signature is not base64") from None
+
+
+def _read_head(payload: bytes) -> StatedHead:
+    """The head in a payload, if its parts fit together. Raises NotStrict."""
+    fields, plain = read_object(payload)
+    if canonicalize(fields, plain=plain) != payload:
+        raise NotStrict("the payload is not in its canonical form")
+    listed = fields.get("partitions")
+    if fields.get("schema") != "sluice/tree_head/v1" or not isinstance(listed, list) or not listed:
+        raise NotStrict("its schema is not sluice/tree_head/v1, or it has no partitions")
+    partitions = tuple(_read_partition(number, part, plain=plain) for number, part in enumerate(listed))
+    frontier: list[bytes] = []
+    for count, part in enumerate(partitions):
+        node, size = part.leaf, count
+        while size & 1:
+            node, size = _hash(b"\1" + frontier.pop() + node), size >> 1
+        frontier.append(node)
+    root = f"sha256:{_join(frontier).hex()}"
+    size = sum(part.size for part in partitions)
+    if fields.get("root") != root or fields.get("size") != size:
+        raise NotStrict("its root or size is not that of its partitions")
+    texts = {
+        name: _read_text(fields.get(name))
+        for name in ("previous", "signed_at", "installation", "topic_prefix")
+    }
+    _read_time(texts["signed_at"])
+    return StatedHead(
+        number=_read_count(fields.get("number")),
+        previous=texts["previous"],
+        digest=f"sha256:{hashlib.sha256(payload).hexdigest()}",
+        signed_at=texts["signed_at"],
+        installation=texts["installation"],
+        prefix=texts["topic_prefix"],
+        size=size,
+        root=root,
+        partitions=partitions,
+    )
+
+
+def _read_partition(number: int, part: Any, *, plain: bool) -> StatedPartition:
+    if not isinstance(part, dict) or part.get("partition") != number:
+        raise NotStrict(f"partition {number} is not where it belongs")
+    root = _read_text(part.get("root"))
+    if not _HASH.fullmatch(root):
+        raise NotStrict(f"partition {number}: its root is no SHA-256")
+    leaf = _hash(b"\0" + canonicalize(part, plain=plain))
+    return StatedPartition(number, _read_count(part.get("size")), bytes.fromhex(root[7:]), leaf)
+
+
+def _read_count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _LARGEST:
+        raise NotStrict("a number or a size is no whole number")
+    return value
+
+
+def _read_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise NotStrict("a field is no text")
+    return value
+
+
+def _read_time(text: str) -> int:
+    """Milliseconds since 1970. Raises NotStrict."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise NotStrict(f"{text[:40]!r} is no time") from None
+    aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)
+
+
+def _join(full: list[bytes]) -> bytes:
+    """The root over full subtrees, largest first."""
+    if not full:
+        return hashlib.sha256(b"").digest()
+    root = full[-1]
+    for node in full[-2::-1]:
+        root = _hash(b"\1" + node + root)
+    return root
+
+
+def _hash(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()

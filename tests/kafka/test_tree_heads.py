@@ -1,0 +1,225 @@
+"""Tree heads on a real broker: what the signer publishes, when it refuses, and what a kill leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner, read_heads
+from sluice.cli.policy.key_files import make_private_key
+from sluice.core.foundation.chain import Chain
+from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, HeadSeries
+from sluice_topics.access import HEAD_WRITER
+from sluice_topics.audience import Audience
+from sluice_topics.catalog import TREE_HEADS, VERDICTS
+from tests.kafka.installation import delete_topics
+from tests.kafka.laid_ledger import PARTITIONS, RECORDS, Ledger, genuine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sluice.core.registry.keys import SigningKey
+    from sluice_topics.records.tree_heads import TreeHead
+
+pytestmark = pytest.mark.kafka
+EACH = RECORDS // PARTITIONS
+
+
+class SignedLedger(Ledger):
+    """A ledger with a head key, and the command set to both."""
+
+    key: SigningKey
+    environ: dict[str, str]
+
+    def environment(self) -> dict[str, str]:
+        """With the key, and a file that gets each head."""
+        return super().environment() | self.environ
+
+    async def sign(self) -> tuple[int, str]:
+        """Exit code and standard error of `sluice ledger sign-heads --once`."""
+        return await asyncio.to_thread(self.complain, "ledger", "sign-heads", "--once")
+
+    def make_signer(self, interval_s: float = 0.05) -> HeadSigner:
+        """A signer in this process."""
+        series = HeadSeries(HeadKeys([self.key.public]), Audience("", self.prefix))
+        return HeadSigner(self.bootstrap_servers, series, [self.key], HeadLimits(interval_s, 1000))
+
+    async def read_heads(self) -> list[TreeHead]:
+        """The heads on the topic, each checked against the one before."""
+        series = HeadSeries(HeadKeys([self.key.public]), Audience("", self.prefix))
+        records = await read_heads(self.bootstrap_servers, self.prefix)
+        return [series.take(record.value, record.timestamp_ms) for record in records]
+
+    async def append(self, topic: str, *values: bytes, partition: int = 0) -> None:
+        """Write committed records to a topic."""
+        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers) as producer:
+            for value in values:
+                await producer.send_and_wait(self.prefix + topic, value, b"k", partition=partition)
+
+
+@pytest.fixture
+def ledger(kafka: str, prefix: str, tmp_path: Path) -> SignedLedger:
+    ledger = SignedLedger(kafka, prefix)
+    key = make_private_key(tmp_path / "heads.pem")
+    object.__setattr__(ledger, "key", key)
+    environ = {
+        "SLUICE_HEADS__SIGNING_KEY": str(tmp_path / "heads.pem"),
+        "SLUICE_HEADS__COPY_FILE": str(tmp_path / "heads.jsonl"),
+    }
+    object.__setattr__(ledger, "environ", environ)
+    return ledger
+
+
+def continue_chain(count: int) -> list[bytes]:
+    """Records that follow on the genuine chain of partition 0."""
+    chain = Chain(0)
+    for record in genuine():
+        if record.partition == 0:
+            chain.sequence += 1
+            chain.head = "sha256:" + (record.value or b"").rpartition(b"sha256:")[2][:64].decode()
+    return [chain.link({"schema": "sluice/verdict/v1"}) for _ in range(count)]
+
+
+async def test_a_head_is_signed_over_what_is_committed_and_again_only_for_something_new(
+    ledger: SignedLedger, tmp_path: Path
+) -> None:
+    await ledger.lay(genuine())
+    code, said = await ledger.sign()
+    assert (code, "head 1 signs 60 records" in said) == (0, True), said
+    assert (await ledger.sign())[0] == 0
+    await ledger.append(VERDICTS, *continue_chain(2))
+    assert (await ledger.sign())[0] == 0
+    first, second = await ledger.read_heads()
+    assert [part.size for part in first.partitions] == [EACH] * PARTITIONS
+    assert [part.size for part in second.partitions] == [EACH + 2, *[EACH] * (PARTITIONS - 1)]
+    values = [record.value for record in await read_heads(ledger.bootstrap_servers, ledger.prefix)]
+    assert (tmp_path / "heads.jsonl").read_bytes().splitlines() == values
+
+
+async def test_nothing_is_signed_over_a_ledger_that_was_written_again(ledger: SignedLedger) -> None:
+    """The topics are deleted and laid anew with another, consistent chain of which one partition is cut."""
+    records = genuine()
+    await ledger.lay(records)
+    assert (await ledger.sign())[0] == 0
+    await ledger.append(VERDICTS, continue_chain(2)[1])
+    code, said = await ledger.sign()
+    assert (code, f"record {EACH + 1} is missing" in said) == (0, False)  # it may come from another topic yet
+    await ledger.append(VERDICTS, continue_chain(1)[0].replace(b"verdict/v1", b"verdict/v2"))
+    code, said = await ledger.sign()
+    assert code == 1
+    assert f"record {EACH + 1} was altered" in said
+    assert len(await ledger.read_heads()) == 1
+
+
+async def test_a_kill_between_write_and_commit_leaves_one_head_of_a_size(ledger: SignedLedger) -> None:
+    """The writer of a killed signer has an open transaction; the next one ends it before it reads."""
+    await ledger.lay(genuine())
+    killed = AIOKafkaProducer(
+        bootstrap_servers=ledger.bootstrap_servers, transactional_id=ledger.prefix + HEAD_WRITER
+    )
+    await killed.start()
+    await killed.begin_transaction()
+    await killed.send_and_wait(ledger.prefix + TREE_HEADS, b"of the killed one", b"1", partition=0)
+    try:
+        assert await ledger.make_signer().run(once=True) is not None
+        assert [(head.number, head.size) for head in await ledger.read_heads()] == [(1, RECORDS)]
+    finally:
+        await killed.stop()
+
+
+async def test_heads_follow_a_ledger_that_grows_and_a_second_signer_ends_the_first(
+    ledger: SignedLedger,
+) -> None:
+    await ledger.lay(genuine())
+    first = ledger.make_signer()
+    running = asyncio.create_task(first.run())
+    for count, value in enumerate(continue_chain(2)):
+        await _wait_for_size(ledger, running, RECORDS + count)
+        await ledger.append(VERDICTS, value)
+    await _wait_for_size(ledger, running, RECORDS + 2)
+    second = ledger.make_signer()
+    assert await second.run(once=True) is not None
+    await ledger.append(VERDICTS, continue_chain(3)[2])
+    with pytest.raises(HeadRefused, match="another head signer took over"):
+        await asyncio.wait_for(running, 30)
+    sizes = [head.size for head in await ledger.read_heads()]
+    assert sizes == sorted(set(sizes))
+    third = ledger.make_signer()
+    third.stop()
+    last = await asyncio.wait_for(third.run(), 30)
+    assert last is not None
+    assert last.size == RECORDS + 3
+
+
+async def _wait_for_size(ledger: SignedLedger, running: asyncio.Task[TreeHead | None], size: int) -> None:
+    for _ in range(300):
+        assert not running.done()
+        if any(head.size >= size for head in await ledger.read_heads()):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"no head of {size} records")
+
+
+async def test_a_heads_topic_that_lost_heads_or_has_a_strangers_is_refused(
+    ledger: SignedLedger, tmp_path: Path
+) -> None:
+    await ledger.lay(genuine())
+    assert (await ledger.sign())[0] == 0
+    copy = tmp_path / "heads.jsonl"
+    copy.write_bytes(copy.read_bytes() * 2)
+    code, said = await ledger.sign()
+    assert (code, "line 2 is head 1" in said) == (1, True), said
+    copy.write_bytes(copy.read_bytes()[: len(copy.read_bytes()) // 2] + b'{"cut off')
+    assert (await ledger.sign())[0] == 0
+    await ledger.append(TREE_HEADS, b"a stranger's")
+    code, said = await ledger.sign()
+    assert (code, "head 2 is no DSSE envelope" in said) == (1, True), said
+
+
+async def test_the_verifier_holds_the_ledger_against_heads_and_proofs_are_checked(
+    ledger: SignedLedger, tmp_path: Path
+) -> None:
+    await ledger.lay(genuine())
+    assert (await ledger.sign())[0] == 0
+    await ledger.append(VERDICTS, *continue_chain(2))
+    assert (await ledger.sign())[0] == 0
+    key = ("--head-key", ledger.key.public.text)
+    sluice = ledger.sluice
+    code, out = await asyncio.to_thread(sluice, "ledger", "verify", "--json", *key)
+    report = json.loads(out)
+    assert (code, report["findings"]) == (0, [])
+    assert report["heads"] == {"count": 2, "last": 2, "size": RECORDS + 2, "signatures_checked": True}
+    wanted = json.loads(genuine()[7].value or b"")
+    an_id = next(wanted[name] for name in ("verdict_id", "escalation_id", "dead_letter_id") if name in wanted)
+    proof, growth = str(tmp_path / "proof.json"), str(tmp_path / "growth.json")
+    assert (await asyncio.to_thread(sluice, "ledger", "prove", an_id, "--out", proof, *key))[0] == 0
+    assert (await asyncio.to_thread(sluice, "ledger", "consistency", "1", "2", "--out", growth, *key))[0] == 0
+    for file in (proof, growth):
+        code, out = await asyncio.to_thread(sluice, "ledger", "check-proof", file, *key)
+        assert (code, "It holds." in out) == (0, True), out
+    assert (await asyncio.to_thread(sluice, "ledger", "prove", "verdict:x:0:999", *key))[0] == 1
+    assert (await asyncio.to_thread(sluice, "ledger", "consistency", "1", "3", *key))[0] == 1
+
+
+async def test_a_tail_that_is_cut_off_and_a_partition_that_is_dropped_are_found(
+    ledger: SignedLedger, kafka: str, tmp_path: Path
+) -> None:
+    """Whoever has all rights on the broker deletes the topics and lays them again; the heads were kept."""
+    await ledger.lay(genuine())
+    assert (await ledger.sign())[0] == 0
+    await delete_topics(kafka, ledger.prefix)
+    cut = [record for record in genuine() if record.partition != 2]
+    await ledger.lay([record for record in cut if record.value != genuine()[RECORDS - 3].value])
+    key = ("--head-key", ledger.key.public.text)
+    code, out = await asyncio.to_thread(ledger.sluice, "ledger", "verify", "--json", *key)
+    assert [each["code"] for each in json.loads(out)["findings"]] == ["head_missing"]
+    more = ("--heads", str(tmp_path / "heads.jsonl"))
+    code, out = await asyncio.to_thread(ledger.sluice, "ledger", "verify", "--json", *key, *more)
+    findings = {(each["code"], each["partition"]) for each in json.loads(out)["findings"]}
+    assert (code, findings) == (1, {("head_missing", 0), ("truncated", 0), ("dropped", 2)})
+    code, said = await ledger.sign()
+    assert (code, "the topic was cut off" in said) == (1, True), said
