@@ -192,7 +192,8 @@ async def test_the_verifier_holds_the_ledger_against_heads_and_proofs_are_checke
     code, out = await asyncio.to_thread(sluice, "ledger", "verify", "--json", *key)
     report = json.loads(out)
     assert (code, report["findings"]) == (0, [])
-    assert report["heads"] == {"count": 2, "last": 2, "size": RECORDS + 2, "signatures_checked": True}
+    seen = {"count": 2, "last": 2, "size": RECORDS + 2, "signatures_checked": True, "witnessed": None}
+    assert report["heads"] == seen
     wanted = json.loads(genuine()[7].value or b"")
     an_id = next(wanted[name] for name in ("verdict_id", "escalation_id", "dead_letter_id") if name in wanted)
     proof, growth = str(tmp_path / "proof.json"), str(tmp_path / "growth.json")

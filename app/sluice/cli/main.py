@@ -90,6 +90,11 @@ VERBS = {
     "show": Verb(_LEDGER, "sluice.cli.ledger.show", "Show one decision's whole story, the reason first."),
     "rerun": Verb(_LEDGER, "sluice.cli.ledger.rerun", "Execute decisions again, and compare field by field."),
     "ledger": Verb(_LEDGER, "sluice.cli.ledger.ledger", "Verify the ledger, or export it for an auditor."),
+    "witness": Verb(
+        _LEDGER,
+        "sluice.cli.ledger.witness",
+        "Co-sign a tree head, if its ledger continues that of the last head",
+    ),
     "export": Verb(
         _LEDGER,
         "sluice.cli.ledger.export",

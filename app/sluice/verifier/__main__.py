@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .export import NotAnExport, read_lines
-from .head_check import HeadSigners, HeadsUnreadable, read_heads
+from .head_check import HeadSigners, HeadSources, HeadsUnreadable, find_witnesses, read_heads
 from .head_proof_check import check_proof
 from .ledger_findings import describe_heads, write_count
 from .proof_check import SignedBy, UnusableKey
@@ -31,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return _check_proof(Path(options.export), options)
     try:
         export = Path(options.export)
-        heads = read_heads(export, [Path(each) for each in options.heads], _read_signers(options))
+        heads = read_heads(export, _read_sources(options))
         with export.open("rb") as lines:
             report = verify(read_lines(lines), _read_signed_by(options), heads)
     except (OSError, NotAnExport, HeadsUnreadable, UnusableKey, ImportError) as error:
@@ -82,6 +82,17 @@ def _build_parser() -> argparse.ArgumentParser:
         "--heads", action="append", default=[], metavar="FILE", help="tree heads that were kept elsewhere"
     )
     parser.add_argument(
+        "--witness-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="a public key (base64) of a witness: witnesses must have co-signed a head",
+    )
+    parser.add_argument("--witnesses", type=int, metavar="K", help="so many of them; else all")
+    parser.add_argument(
+        "--cosigned", action="append", default=[], metavar="FILE", help="heads that a witness co-signed"
+    )
+    parser.add_argument(
         "--proof",
         action="store_true",
         help="the file is a proof, as `sluice ledger prove` or `consistency` writes it",
@@ -99,6 +110,12 @@ def _read_signed_by(options: argparse.Namespace) -> SignedBy | None:
 
 def _read_signers(options: argparse.Namespace) -> HeadSigners | None:
     return HeadSigners(options.head_key, options.installation or None) if options.head_key else None
+
+
+def _read_sources(options: argparse.Namespace) -> HeadSources:
+    copies, cosigned = (tuple(map(Path, names)) for names in (options.heads, options.cosigned))
+    witnesses = find_witnesses(options.witness_key, options.witnesses)
+    return HeadSources(_read_signers(options), copies, witnesses, cosigned)
 
 
 def _build_fields(report: Report) -> dict[str, object]:

@@ -50,6 +50,14 @@ class HeadSigners:
 
 
 @dataclass(frozen=True, slots=True)
+class Witnesses:
+    """Witnesses' keys, written as those of HeadSigners, and how many of them must have co-signed a head."""
+
+    keys: Sequence[str]
+    enough: int
+
+
+@dataclass(frozen=True, slots=True)
 class StatedPartition:
     """What one head states of one partition."""
 
@@ -102,12 +110,21 @@ class HeadCheck:
     """Feed it with `add`, each source of heads in its order, the topic first. Then each chain takes its
     `StatedTree`."""
 
-    def __init__(self, signers: HeadSigners | None = None, firm_until_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        signers: HeadSigners | None = None,
+        firm_until_ms: int | None = None,
+        witnesses: Witnesses | None = None,
+    ) -> None:
         """`signers` None: signatures are not checked. `firm_until_ms`: no chain need be as long as heads say
-        that the broker took later; for an archive, whose topics end at different moments.
+        that the broker took later; for an archive, whose topics end at different moments. `witnesses`: of
+        which enough must have co-signed one head.
 
         Raises UnusableKey, and ImportError without the package `cryptography`.
         """
+        self._witnesses = witnesses
+        self._rings = [] if witnesses is None else [_KeyRing([key]) for key in dict.fromkeys(witnesses.keys)]
+        self._cosigners: dict[int, set[int]] = {}
         self._keys = None if signers is None else _KeyRing(signers.keys)
         self._installation = None if signers is None else signers.installation
         self._firm_until_ms = firm_until_ms
@@ -139,9 +156,12 @@ class HeadCheck:
             self._check_order(head, located, is_copy=is_copy)
         self._digests[head.number] = head.digest
         self._before = head
+        is_firm = self._firm_until_ms is None or (located.timestamp_ms or 0) <= self._firm_until_ms
+        self._state(head, is_firm=is_firm)
+
+    def _state(self, head: StatedHead, *, is_firm: bool) -> None:
         if self._largest is None or head.number > self._largest.number:
             self._largest = head
-        is_firm = self._firm_until_ms is None or (located.timestamp_ms or 0) <= self._firm_until_ms
         for part in head.partitions:
             self._lengths.setdefault(part.partition, _Lengths()).add(part.size, part.root, head.number)
             if is_firm and part.size > self._firm.get(part.partition, (0, 0))[0]:
@@ -159,6 +179,29 @@ class HeadCheck:
         if objection is not None:
             self._report("head_forged", located, head.number, objection)
         return head if objection is None else None
+
+    def add_cosigned(self, located: Located) -> None:
+        """Take a head that a witness co-signed, after all sources of heads."""
+        head = self.read_alone(located)
+        if head is None:
+            return
+        known = self._digests.setdefault(head.number, head.digest)
+        if known != head.digest:
+            message = "a witness co-signed another one with this number: the signer signed two histories"
+            self._report("head_forked", located, head.number, message)
+        if self._topic_last is not None and head.number > self._topic_last:
+            message = f"the topic ends with head {self._topic_last}: later heads were cut off"
+            self._report("head_missing", located, head.number, message)
+        self._state(head, is_firm=True)
+        if known == head.digest:
+            payload, signatures = _open_envelope(located.value)
+            message_ = _encode_for_signing(payload)
+            signed = {
+                at
+                for at, ring in enumerate(self._rings)
+                if ring.find_objection(message_, signatures, _read_time(head.signed_at)) is None
+            }
+            self._cosigners.setdefault(head.number, set()).update(signed)
 
     def begin_copy(self) -> None:
         """The topic, or the copy before, was read to its end."""
@@ -181,10 +224,24 @@ class HeadCheck:
         if self._keys is not None and not self._digests and records:
             message = "no head by a key that was given, though there are records"
             findings.append(LedgerFinding("head_missing", 0, None, TREE_HEADS, None, message))
+        witnessed = self._find_witnessed()
+        if self._witnesses is not None and witnessed is None and records:
+            most = max(map(len, self._cosigners.values()), default=0)
+            message = (
+                f"no head is co-signed by {self._witnesses.enough} of the witnesses, but by {most} at most"
+            )
+            findings.append(LedgerFinding("unwitnessed", 0, None, TREE_HEADS, None, message))
         if self._largest is None:
             return None, findings
-        last = self._largest
-        return HeadsSeen(len(self._digests), last.number, last.size, self._keys is not None), findings
+        last, count = self._largest, len(self._digests)
+        return HeadsSeen(count, last.number, last.size, self._keys is not None, witnessed), findings
+
+    def _find_witnessed(self) -> int | None:
+        """The last head that enough witnesses co-signed."""
+        if self._witnesses is None:
+            return None
+        enough = self._witnesses.enough
+        return max((number for number, by in self._cosigners.items() if len(by) >= enough), default=None)
 
     def _find_forgery(
         self, head: StatedHead, payload: bytes, signatures: list[bytes], located: Located
@@ -224,31 +281,73 @@ class HeadCheck:
         self.findings.append(LedgerFinding(code, *place, f"head {number}: {message}"))
 
 
-def read_heads(export: Path | None, copies: Iterable[Path], signers: HeadSigners | None) -> HeadCheck:
-    """All heads of an export's file, and of files that were kept elsewhere, with an envelope a line.
-    `signers`: as HeadCheck, and what it raises. Raises OSError, NotAnExport and HeadsUnreadable too."""
-    heads = HeadCheck(signers)
-    if export is not None:
-        with export.open("rb") as lines:
-            for located in read_lines(line for line in lines if TREE_HEADS.encode() in line):
-                if is_head(located):
-                    heads.add(located)
-    take_copies(heads, copies)
-    return heads
+@dataclass(frozen=True, slots=True)
+class HeadSources:
+    """What a ledger is held against besides the heads that lie with it. `signers`: None: signatures are not
+    checked; `copies`: files of heads that were kept elsewhere; `cosigned`: files of `witnesses`."""
 
+    signers: HeadSigners | None = None
+    copies: Sequence[Path] = ()
+    witnesses: Witnesses | None = None
+    cosigned: Sequence[Path] = ()
 
-def take_copies(heads: HeadCheck, copies: Iterable[Path]) -> None:
-    """The topic's heads were read: take those of files. Raises HeadsUnreadable."""
-    for path in copies:
+    def read(self, stored: Iterable[Located], firm_until_ms: int | None = None) -> HeadCheck:
+        """All heads, `stored` those of the topic. Raises HeadsUnreadable, and as HeadCheck."""
+        heads = HeadCheck(self.signers, firm_until_ms, self.witnesses)
+        for located in stored:
+            heads.add(located)
+        for path in self.copies:
+            heads.begin_copy()
+            for located in _read_file(path):
+                heads.add(located, is_copy=True)
         heads.begin_copy()
-        try:
-            lines = path.read_bytes().splitlines(keepends=True)
-        except OSError as error:
-            raise HeadsUnreadable(f"{path}: {error.strerror}") from None
-        for number, line in enumerate(lines):
-            if line.endswith(b"\n"):
-                place = f"{path.name}/{TREE_HEADS}", 0, number
-                heads.add(Located(*place, None, line.rstrip(b"\n")), is_copy=True)
+        for path in self.cosigned:
+            for located in _read_file(path):
+                heads.add_cosigned(located)
+        return heads
+
+
+NO_HEADS = HeadSources()
+
+
+def find_witnesses(keys: Sequence[str], enough: int | None) -> Witnesses | None:
+    """Of so many keys so many; None: all. None without a key. Raises UnusableKey where there are fewer keys
+    than must have co-signed."""
+    if not keys:
+        if enough is not None:
+            raise UnusableKey("witnesses must co-sign, and no key of a witness is given")
+        return None
+    if enough is not None and enough > len(set(keys)):
+        raise UnusableKey(f"{enough} witnesses must co-sign, and {len(set(keys))} keys are given")
+    return Witnesses(keys, enough or len(set(keys)))
+
+
+def read_heads(export: Path, sources: HeadSources) -> HeadCheck:
+    """All heads of an export's file and of other sources. Raises OSError, NotAnExport, and as HeadSources."""
+    with export.open("rb") as lines:
+        located = read_lines(line for line in lines if TREE_HEADS.encode() in line)
+        return sources.read(each for each in located if is_head(each))
+
+
+def read_cosigned(path: Path, signers: HeadSigners) -> Iterator[StatedHead]:
+    """The heads of a witness's file. Raises HeadsUnreadable, for a line that is no head too."""
+    heads = HeadCheck(signers)
+    for located in _read_file(path):
+        head = heads.read_alone(located)
+        if head is None:
+            raise HeadsUnreadable(f"{path}: line {located.offset + 1}: {heads.findings[-1].message}")
+        yield head
+
+
+def _read_file(path: Path) -> Iterator[Located]:
+    """The envelopes of a file, one a line; a last line that a kill cut off is left out."""
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise HeadsUnreadable(f"{path}: {error.strerror}") from None
+    for number, line in enumerate(lines):
+        if line.endswith(b"\n"):
+            yield Located(f"{path.name}/{TREE_HEADS}", 0, number, None, line.rstrip(b"\n"))
 
 
 class StatedTree:

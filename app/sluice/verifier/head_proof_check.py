@@ -29,6 +29,17 @@ class ProofResult:
     lines: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Two heads of which the first's ledger begins the second's, and the second's envelope; None for both,
+    and `why`, where the proof does not hold."""
+
+    first: StatedHead | None
+    second: StatedHead | None
+    envelope: bytes
+    why: str = ""
+
+
 class _DoesNotHold(Exception):
     """The message says why."""
 
@@ -44,6 +55,19 @@ def check_proof(raw: bytes, signers: HeadSigners | None) -> ProofResult:
     if signers is None:
         lines.append("No head key was given: who signed the head was not checked.")
     return ProofResult(holds=True, lines=tuple(lines))
+
+
+def find_growth(raw: bytes, signers: HeadSigners) -> Growth:
+    """The heads of a proof of consistency that holds. `signers`: as HeadCheck, and what it raises."""
+    result = check_proof(raw, signers)
+    if not result.holds:
+        return Growth(None, None, b"", " ".join(result.lines))
+    document, _ = read_object(raw)
+    if "second" not in document:
+        return Growth(None, None, b"", "it is no proof of consistency")
+    heads = HeadCheck(signers)
+    first, second = (_take_head(document[name], heads) for name in ("first", "second"))
+    return Growth(first, second, _encode(document["second"]))
 
 
 def _check_document(document: dict[str, Any], heads: HeadCheck) -> list[str]:
@@ -108,11 +132,14 @@ def _check_consistency(document: dict[str, Any], heads: HeadCheck) -> list[str]:
 def _take_head(envelope: Any, heads: HeadCheck) -> StatedHead:
     """The head in an envelope, if a key that counts signed it. Raises _DoesNotHold."""
     before = len(heads.findings)
-    value = json.dumps(envelope).encode()
-    head = heads.read_alone(Located(TREE_HEADS, 0, 0, None, value))
+    head = heads.read_alone(Located(TREE_HEADS, 0, 0, None, _encode(envelope)))
     if head is None:
         raise _DoesNotHold("; ".join(finding.message for finding in heads.findings[before:]))
     return head
+
+
+def _encode(envelope: Any) -> bytes:
+    return json.dumps(envelope).encode()
 
 
 def _read_path(value: Any) -> list[bytes]:

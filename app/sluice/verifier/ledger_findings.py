@@ -30,6 +30,7 @@ Code = Literal[
     "head_forged",  # no key that counts signed a head
     "head_forked",  # two heads of one number
     "head_missing",  # none at all, or fewer than a copy has
+    "unwitnessed",  # too few of the witnesses co-signed any head
 ]
 
 
@@ -58,12 +59,14 @@ class Summary:
 @dataclass(frozen=True, slots=True)
 class HeadsSeen:
     """Tree heads that the ledger was held against: how many, number of the last, the records that it states;
-    whether their signatures were checked."""
+    whether their signatures were checked; the last one that enough witnesses co-signed, None where none is,
+    or nobody asked."""
 
     count: int
     last: int
     size: int
     signatures_checked: bool
+    witnessed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,10 @@ def describe_heads(report: Report) -> str:
         )
     how = "" if heads.signatures_checked else ", signatures not checked: no head key was given"
     behind = max(report.records - heads.size, 0)
+    by = "" if heads.witnessed is None else f"; head {heads.witnessed} is co-signed by enough witnesses"
     return (
         f"Held against {write_count(heads.count, 'tree head')}{how}; head {heads.last} states "
-        f"{write_count(heads.size, 'record')}, {behind} are newer."
+        f"{write_count(heads.size, 'record')}, {behind} are newer{by}."
     )
 
 

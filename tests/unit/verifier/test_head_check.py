@@ -14,7 +14,7 @@ from sluice.core.foundation.chain import Chain
 from sluice.core.trust.tree_heads import HeadKeys, HeadSeries, LedgerTree, read_link, sign_head
 from sluice.verifier.__main__ import main
 from sluice.verifier.export import Located, write_line
-from sluice.verifier.head_check import HeadCheck, HeadSigners, take_copies
+from sluice.verifier.head_check import HeadCheck, HeadSigners, HeadSources
 from sluice.verifier.proof_check import UnusableKey
 from sluice.verifier.verify import verify
 from sluice_topics.audience import Audience
@@ -59,11 +59,7 @@ def check(
     copies: Sequence[Path] = (),
 ) -> list[tuple[str, int, str]]:
     """Code, partition and message of each finding."""
-    of_heads = HeadCheck(signers)
-    for head in heads:
-        of_heads.add(head)
-    take_copies(of_heads, copies)
-    report = verify(records, None, of_heads)
+    report = verify(records, None, HeadSources(signers, copies).read(heads))
     return [(each.code, each.partition, each.message) for each in report.findings]
 
 

@@ -16,7 +16,7 @@ from sluice.adapters.kafka.kafka_ledger import locate_record
 from sluice.core.decide.kinds import DECIDING
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.rerun.walk import FIRST_OF_TOPIC, read_entry
-from sluice.verifier.head_check import HeadCheck, take_copies
+from sluice.verifier.head_check import NO_HEADS
 from sluice.verifier.ledger_findings import LedgerFinding
 from sluice.verifier.verify import Verifier
 from sluice_topics.agent_signature import find_header
@@ -25,13 +25,12 @@ from sluice_topics.headers import find_agent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from sluice.adapters.archive.archived_records import Archive
     from sluice.adapters.archive.manifest import ArchiveFinding
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.core.rerun.walk import LedgerEntry, Place, WrittenRecord
-    from sluice.verifier.head_check import HeadSigners
+    from sluice.verifier.head_check import HeadSources
     from sluice.verifier.ledger_findings import Report
     from sluice.verifier.proof_check import SignedBy
 
@@ -168,11 +167,10 @@ def verify_archived_ledger(
     archive: Archive,
     prefix: str,
     signed_by: SignedBy | None = None,
-    signers: HeadSigners | None = None,
-    copies: Sequence[Path] = (),
+    sources: HeadSources = NO_HEADS,
 ) -> Report:
     """The verifier's report on the ledger in an archive, with what is wrong with the archive itself before.
-    `signers`: as HeadCheck; `copies`: of heads. Raises StoreError, and as Verifier and take_copies."""
+    `sources`: of heads besides the archive's. Raises StoreError, and as Verifier and HeadSources."""
     heads_topic = f"{prefix}{TREE_HEADS}"
     ledger = {heads_topic, *(f"{prefix}{base}" for base in _LEDGER)}
     damages = [
@@ -181,10 +179,8 @@ def verify_archived_ledger(
         if finding.code not in {"offsets_missing", "offsets_twice"}
         or finding.where.rpartition(":")[0] in ledger
     ]
-    heads = HeadCheck(signers, archive.manifest.at_ms - UNEVEN_MS)
-    for record in _read_undamaged(archive, {heads_topic}, damages):
-        heads.add(locate_record(record))
-    take_copies(heads, copies)
+    archived = map(locate_record, _read_undamaged(archive, {heads_topic}, damages))
+    heads = sources.read(archived, archive.manifest.at_ms - UNEVEN_MS)
     verifier = Verifier(signed_by, heads)
     for record in _read_undamaged(archive, ledger - {heads_topic}, damages):
         verifier.add(locate_record(record))

@@ -10,18 +10,18 @@ from sluice.adapters.kafka.kafka_tree_heads import read_heads
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice.verifier.export import Located
-from sluice.verifier.head_check import HeadCheck, take_copies
+from sluice.verifier.head_check import NO_HEADS
 from sluice.verifier.verify import Verifier
 from sluice_topics.catalog import CATALOG, TREE_HEADS
 from sluice_topics.record_proof import find_proof
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from sluice.adapters.kafka.kafka_read import Start
     from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.record_proofs import RecordProofs
+    from sluice.verifier.head_check import HeadSources
     from sluice.verifier.ledger_findings import Report
     from sluice.verifier.proof_check import SignedBy
 
@@ -56,16 +56,11 @@ async def verify_ledger(
     cluster: KafkaCluster,
     prefix: str,
     signed_by: SignedBy | None = None,
-    heads: HeadCheck | None = None,
-    copies: Sequence[Path] = (),
+    sources: HeadSources = NO_HEADS,
 ) -> Report:
-    """The verifier's report on the ledger of one installation. `heads` takes those of the topic, as far as
-    there is one, and of `copies`. Raises as `read_ledger`, as Verifier and as
-    take_copies."""
-    heads = HeadCheck() if heads is None else heads
-    for head in await locate_heads(cluster, prefix):
-        heads.add(head)
-    take_copies(heads, copies)
+    """The verifier's report on the ledger of one installation, held against the heads of the topic, as far as
+    there is one, and of `sources`. Raises as `read_ledger`, as Verifier and as HeadSources."""
+    heads = sources.read(await locate_heads(cluster, prefix))
     verifier = Verifier(signed_by, heads)
     await read_ledger(cluster, prefix, lambda record: verifier.add(locate_record(record)))
     return verifier.make_report()

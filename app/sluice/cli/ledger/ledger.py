@@ -35,7 +35,7 @@ from sluice.cli.output import (
 )
 from sluice.text.plurals import count_noun
 from sluice.verifier.export import NotAnExport, read_lines, write_line
-from sluice.verifier.head_check import HeadCheck, HeadsUnreadable, read_heads
+from sluice.verifier.head_check import HeadSources, HeadsUnreadable, find_witnesses, read_heads
 from sluice.verifier.ledger_findings import describe_heads
 from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.settings.reader import Settings
-    from sluice.verifier.head_check import HeadSigners
     from sluice.verifier.ledger_findings import LedgerFinding, Report
 
 SHOWN = 50
@@ -139,6 +138,17 @@ def verify_command(  # noqa: PLR0913 - the command's options
     heads: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Tree heads that were kept elsewhere.")
     ] = None,
+    witness_key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Public key, base64, of a witness that co-signs tree heads."),
+    ] = None,
+    witnesses: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="K", help="So many of them must have co-signed a head; else all."),
+    ] = None,
+    cosigned: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Heads that a witness co-signed.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Check every ledger record: hashes, links, numbers, places, ids.
@@ -161,15 +171,21 @@ def verify_command(  # noqa: PLR0913 - the command's options
     be what they state: a cut-off end, a dropped partition and a chain that
     was written again are found. With a key, from --head-key or
     heads.public_keys, there must be heads, and each by one of the keys.
-    --heads names a file of heads that was kept outside the broker.
+    --heads names a file of heads that was kept outside the broker. With
+    --witness-key, witnesses (sluice witness) must have co-signed a head:
+    --cosigned names their files.
 
     Example: sluice ledger verify --json | jq .findings
     """
     settings = require_settings()
     keys = (*settings.verdicts.public_keys, *(verdict_key or ()))
     signed_by = SignedBy(keys, settings.policy.installation) if keys else None
-    signatures = _Signatures(signed_by, list_head_signers(settings, head_key or ()), heads or [])
+    signers = list_head_signers(settings, head_key or ())
     try:
+        sources = HeadSources(
+            signers, heads or (), find_witnesses(witness_key or (), witnesses), cosigned or ()
+        )
+        signatures = _Signatures(signed_by, sources)
         report = _verify(settings, from_, _ArchiveOptions(noted, archive_key), signatures)
     except UnusableKey as error:
         stop(str(error))
@@ -221,11 +237,10 @@ class _ArchiveOptions(NamedTuple):
 
 
 class _Signatures(NamedTuple):
-    """Who may have signed records and heads, and files of heads that were kept elsewhere."""
+    """Who may have signed records, and what the ledger is held against."""
 
     records: SignedBy | None
-    heads: HeadSigners | None
-    copies: list[Path]
+    heads: HeadSources
 
 
 def _verify(
@@ -247,7 +262,7 @@ def _verify(
 
 def _verify_file(file: Path, signatures: _Signatures) -> Report:
     try:
-        heads = read_heads(file, signatures.copies, signatures.heads)
+        heads = read_heads(file, signatures.heads)
         with file.open("rb") as lines:
             return verify(read_lines(lines), signatures.records, heads)
     except (OSError, NotAnExport) as error:
@@ -256,11 +271,7 @@ def _verify_file(file: Path, signatures: _Signatures) -> Report:
 
 def _verify_broker(settings: Settings, signatures: _Signatures) -> Report:
     kafka = settings.kafka
-    heads = HeadCheck(signatures.heads)
-    reading = verify_ledger(
-        kafka.connection, kafka.topic_prefix, signatures.records, heads, signatures.copies
-    )
-    report = _require(reading)
+    report = _require(verify_ledger(kafka.connection, kafka.topic_prefix, *signatures))
     absent = require_broker(find_absent_policy(settings), "cannot read the policy in force: {}")
     return replace(report, findings=(*report.findings, *absent))
 
