@@ -44,6 +44,8 @@ COMMENTED = {
     "archive.noted_file",
     "heads.signing_key",
     "heads.copy_file",
+    "heads.webhook_url",
+    "heads.webhook_secret",
     "embedding.patterns",
     "worker.ready_file",
     "worker.group_instance_id",

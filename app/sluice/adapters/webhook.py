@@ -34,7 +34,7 @@ TOO_MANY = 429
 OK = range(200, 300)
 MEND_ALONE = range(400, 500)
 """Statuses that say something of this one request."""
-_OF_THE_RECEIVER = (httpx2.HTTPError, OSError, ValueError, LookupError)
+OF_THE_RECEIVER = (httpx2.HTTPError, OSError, ValueError, LookupError)
 """What a receiver's bytes raise in TLS, h11 and the codecs below; OSError has TimeoutError."""
 
 
@@ -95,7 +95,7 @@ class Webhook:
         try:
             async with asyncio.timeout(self._timeout_s):
                 status, wait_s = await self._post(body, headers)
-        except _OF_THE_RECEIVER as error:
+        except OF_THE_RECEIVER as error:
             raise TryLaterError(f"does not answer: {type(error).__name__}", "") from None
         if status not in OK:
             scope = None if status in MEND_ALONE and status != TOO_MANY else ""

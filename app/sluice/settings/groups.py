@@ -14,7 +14,7 @@ from sluice.settings.base import ListenAddress, Positive, Seconds, SettingGroup
 from sluice.settings.kafka import KafkaSettings
 from sluice.settings.keys import PublicKey, RedisSettings, ValuesSettings, VerdictSettings, read_key
 from sluice.settings.models import AnalysisSettings, EmbeddingSettings, GraderSettings
-from sluice.settings.notifications import NotifySettings, SlackSettings
+from sluice.settings.notifications import NotifySettings, SafeUrl, SlackSettings
 from sluice_topics.audience import Audience
 
 if TYPE_CHECKING:
@@ -233,6 +233,15 @@ class HeadSettings(SettingGroup):
     interval_s: Seconds = 60.0
     max_events: Positive = 100_000
     copy_file: Path | None = None
+    webhook_url: SafeUrl | None = None
+    webhook_secret: Annotated[SecretStr, Field(min_length=24, max_length=512)] | None = None
+    webhook_timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
+
+    @model_validator(mode="after")
+    def _check_webhook(self) -> HeadSettings:
+        if (self.webhook_url is None) != (self.webhook_secret is None):
+            raise ValueError("webhook_url and webhook_secret go together")
+        return self
 
     def read_pem(self) -> bytes | None:
         """The key that signs heads; None: there is none. Raises OSError."""

@@ -74,6 +74,13 @@ class HeadCopies(Protocol):
     def require_no_later(self, number: int) -> None:
         """The topic ends with the head of this number."""
 
+    async def deliver(self) -> None:
+        """Send on what was taken and is not sent yet, within seconds. One that cannot be sent is tried again
+        with the next call."""
+
+    async def close(self) -> None:
+        """Nothing more comes."""
+
 
 class _Desk(NamedTuple):
     """What signing takes: the fenced writer, the topic's reader, and what was read of the ledger."""
@@ -133,6 +140,8 @@ class HeadSigner:
             raise make_unreachable(self._cluster, error) from error
         finally:
             await heads.close()
+            for copies in self._copies:
+                await copies.close()
 
     async def _read(self, reader: TopicReader, desk: _Desk, *, once: bool) -> None:
         async for batch in reader.to_end():
@@ -170,8 +179,12 @@ class HeadSigner:
 
     async def _sign(self, desk: _Desk) -> None:
         """Publish a head if there is something new. Raises HeadRefused and KafkaError."""
-        if not desk.tree.unsigned:
-            return
+        if desk.tree.unsigned:
+            await self._publish(desk)
+        for copies in self._copies:
+            await copies.deliver()
+
+    async def _publish(self, desk: _Desk) -> None:
         head = desk.tree.make_head(self._series, time.time_ns() // 1_000_000)
         value = sign_head(head, self._keys).encode()
         async with desk.producer.transaction():

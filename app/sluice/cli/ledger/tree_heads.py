@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluice.adapters.head_file import HeadFile
+from sluice.adapters.head_copies import HeadFile, HeadWebhook
 from sluice.adapters.kafka.kafka_head_proofs import NotProvable, prove_growth, prove_record
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner
@@ -36,8 +36,9 @@ from sluice.verifier.head_proof_check import check_proof
 from sluice.verifier.proof_check import UnusableKey
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Coroutine, Iterable, Iterator
 
+    from sluice.adapters.kafka.kafka_tree_heads import HeadCopies
     from sluice.settings.reader import Settings
     from sluice_topics.records.tree_heads import TreeHead
 
@@ -74,13 +75,12 @@ def sign_heads_command(
     keys = require_head_keys(settings, (), [signing])
     heads = settings.heads
     try:
-        copies = [] if heads.copy_file is None else [HeadFile(heads.copy_file.expanduser())]
         signer = HeadSigner(
             settings.kafka.connection,
             HeadSeries(keys, settings.build_audience()),
             [signing],
             HeadLimits(heads.interval_s, heads.max_events),
-            copies,
+            list(_build_copies(settings)),
         )
         last = asyncio.run(_run(signer, once=once))
     except (LedgerBroken, HeadRefused) as error:
@@ -93,6 +93,16 @@ def sign_heads_command(
         stop(str(error), EXIT_FAULT)
     errors.print(_describe(signer.signed, last), soft_wrap=True, highlight=False)
     raise typer.Exit(WELL)
+
+
+def _build_copies(settings: Settings) -> Iterator[HeadCopies]:
+    """Raises OSError and HeadRefused."""
+    heads = settings.heads
+    if heads.copy_file is not None:
+        yield HeadFile(heads.copy_file.expanduser())
+    if heads.webhook_url is not None and heads.webhook_secret is not None:
+        secret = heads.webhook_secret.get_secret_value().encode()
+        yield HeadWebhook(heads.webhook_url, secret, heads.webhook_timeout_s)
 
 
 async def _run(signer: HeadSigner, *, once: bool) -> TreeHead | None:

@@ -1,0 +1,85 @@
+"""Where heads are sent besides the topic: a file that outlives a kill, an endpoint that may be away."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sluice.adapters.head_copies import HeadFile, HeadWebhook
+from sluice.core.trust.tree_heads import HeadRefused, digest_head, open_head
+from tests.unit.verifier.test_head_check import HEADS, OTHER_HEADS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VALUES = [head.value or b"" for head in HEADS]
+DIGESTS = [digest_head(open_head(value, 0)[0]) for value in VALUES]
+SECRET = b"a secret of twenty-four bytes"
+
+
+def test_a_file_has_each_head_once_whatever_a_restart_gives_again(tmp_path: Path) -> None:
+    path = tmp_path / "heads.jsonl"
+    for upto in (1, 2, 3, 3):
+        file = HeadFile(path)
+        for number in range(upto):
+            file.take(number + 1, DIGESTS[number], VALUES[number])
+        file.require_no_later(upto)
+        assert path.read_bytes().splitlines() == VALUES[:upto]
+        with path.open("ab") as cut:
+            cut.write(b'{"cut off by a kill')
+
+
+def test_a_file_shows_that_the_topic_lost_heads_or_has_others(tmp_path: Path) -> None:
+    path = tmp_path / "heads.jsonl"
+    path.write_bytes(b"".join(value + b"\n" for value in VALUES))
+    with pytest.raises(HeadRefused, match=r"the topic ends with head 2, and .* has head 3"):
+        HeadFile(path).require_no_later(2)
+    other = OTHER_HEADS[1].value or b""
+    with pytest.raises(HeadRefused, match="head 2 is another than that in"):
+        HeadFile(path).take(2, digest_head(open_head(other, 2)[0]), other)
+    path.write_bytes(VALUES[1] + b"\n")
+    with pytest.raises(HeadRefused, match="line 1 is head 2"):
+        HeadFile(path)
+
+
+async def test_an_endpoint_gets_the_newest_head_and_again_after_it_was_away() -> None:
+    answers, taken = [b"503 Away", b"200 OK"], list[tuple[bytes, bytes]]()
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(
+            int(line.split(b":")[1])
+            for line in head.lower().split(b"\r\n")
+            if line.startswith(b"content-length")
+        )
+        taken.append((head, await reader.readexactly(length)))
+        writer.write(b"HTTP/1.1 " + answers.pop(0) + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(receive, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        webhook = HeadWebhook(f"http://127.0.0.1:{port}/heads", SECRET, 30)
+        webhook.take(1, DIGESTS[0], VALUES[0])
+        webhook.take(2, DIGESTS[1], VALUES[1])
+        for _ in range(3):
+            await webhook.deliver()
+        await webhook.close()
+    assert [body for _, body in taken] == [VALUES[1]] * 2
+    lines = [line.partition(b": ") for line in taken[0][0].split(b"\r\n")]
+    fields = {name.lower(): value for name, _, value in lines}
+    signed = b"head:2." + fields[b"webhook-timestamp"] + b"." + VALUES[1]
+    signature = base64.b64encode(hmac.digest(SECRET, signed, "sha256"))
+    assert (fields[b"webhook-id"], fields[b"webhook-signature"]) == (b"head:2", b"v1," + signature)
+
+
+async def test_an_endpoint_that_does_not_answer_holds_nothing_up() -> None:
+    webhook = HeadWebhook("http://127.0.0.1:1/heads", SECRET, 5)
+    await webhook.deliver()
+    webhook.take(1, DIGESTS[0], VALUES[0])
+    await asyncio.wait_for(webhook.deliver(), 20)
+    await webhook.close()
