@@ -118,6 +118,10 @@ class TopicReader:
         while left := {part for part in left if await self._consumer.position(part) < self._ends[part]}:
             yield [record for record in await self._poll(_POLL_MS) if _is_before(record, self._ends)]
 
+    async def has_passed_ends(self) -> bool:
+        """Whether all was read that lay there when the reader was opened."""
+        return not await is_behind(self._consumer, self._ends)
+
     async def read_to_time(self, until_ms: int) -> AsyncIterator[list[StoredRecord]]:
         """Batches of what was written before this time, until every partition has passed it; one that is to
         come is waited for."""

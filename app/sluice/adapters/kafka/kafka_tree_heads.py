@@ -113,7 +113,7 @@ class HeadSigner:
         self.signed = 0
 
     def stop(self) -> None:
-        """End `run` soon; what is not signed yet is signed before."""
+        """End `run` soon. What is new is signed before, unless the ledger is not read whole yet."""
         self._stopped = True
 
     async def run(self, *, once: bool = False) -> TreeHead | None:
@@ -144,17 +144,21 @@ class HeadSigner:
                 await copies.close()
 
     async def _read(self, reader: TopicReader, desk: _Desk, *, once: bool) -> None:
-        async for batch in reader.to_end():
-            await self._take(desk.tree, batch)
-        desk.tree.require_published()
-        await self._sign(desk)
-        if once:
-            return
         signed_at = gap_at = time.monotonic()
         gap: str | None = None
+        is_whole = False
         async for batch in reader.follow(None):
             await self._take(desk.tree, batch)
             now = time.monotonic()
+            if not is_whole:
+                is_whole = await reader.has_passed_ends()
+                if is_whole:
+                    desk.tree.require_published()
+                    await self._sign(desk)
+                    signed_at = now
+                if self._stopped or (once and is_whole):
+                    return
+                continue
             missing = desk.tree.find_gap()
             if missing != gap:
                 gap, gap_at = missing, now
