@@ -22,7 +22,7 @@ from tests.unit.verifier.test_head_proofs import prove, prove_growth
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from click.testing import Result
+    from typer.testing import Result
 
 
 class Witness:

@@ -3,7 +3,6 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from pydantic.json_schema import GenerateJsonSchema
 
 from sluice_topics.records.base import Digest, Moment, Record
 from sluice_topics.records.inputs import Base64, DsseEnvelope
@@ -50,7 +49,9 @@ class TreeHead(Record):
 
 
 def _describe_payload(schema: dict[str, Any]) -> None:
-    payload = TreeHead.model_json_schema(by_alias=True, schema_generator=GenerateJsonSchema)
+    payload = TreeHead.model_json_schema(by_alias=True)
+    parts = payload.pop("$defs")  # whose references would be taken for the envelope's own
+    payload["properties"]["partitions"]["items"] = parts["PartitionHead"]
     schema |= {"contentEncoding": "base64", "contentMediaType": PAYLOAD_TYPE, "contentSchema": payload}
 
 
