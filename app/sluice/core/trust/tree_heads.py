@@ -145,9 +145,9 @@ class LedgerTree:
         for part in [] if published is None else published.partitions:
             if part.partition >= partitions:
                 raise LedgerBroken(
-                    f"partition {part.partition} is gone: head {_number(published)} signs {part.size} records"
+                    f"partition {part.partition} is gone: head {_get_number(published)} signs {part.size} records"
                 )
-            self.trees[part.partition].published = part.size, part.root, _number(published)
+            self.trees[part.partition].published = part.size, part.root, _get_number(published)
             self._published += part.size
 
     @property
@@ -194,7 +194,7 @@ class LedgerTree:
             self.trees[part.partition].published = part.size, part.root, head.number
 
 
-def _number(head: TreeHead | None) -> int:
+def _get_number(head: TreeHead | None) -> int:
     return 0 if head is None else head.number
 
 
