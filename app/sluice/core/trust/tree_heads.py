@@ -142,13 +142,13 @@ class LedgerTree:
         it has more partitions than the ledger."""
         self.trees = [PartitionTree(number) for number in range(partitions)]
         self._published = 0
-        for part in [] if published is None else published.partitions:
+        if published is None:
+            return
+        for part in published.partitions:
             if part.partition >= partitions:
-                raise LedgerBroken(
-                    f"partition {part.partition} is gone: head {_get_number(published)} signs {part.size} records"
-                )
-            self.trees[part.partition].published = part.size, part.root, _get_number(published)
-            self._published += part.size
+                what = f"head {published.number} signs {part.size} records"
+                raise LedgerBroken(f"partition {part.partition} is gone: {what}")
+        self.note_published(published)
 
     @property
     def size(self) -> int:
@@ -192,10 +192,6 @@ class LedgerTree:
         self._published = head.size
         for part in head.partitions:
             self.trees[part.partition].published = part.size, part.root, head.number
-
-
-def _get_number(head: TreeHead | None) -> int:
-    return 0 if head is None else head.number
 
 
 def compute_root_over(partitions: Sequence[PartitionHead]) -> str:
