@@ -177,7 +177,7 @@ def test_a_copy_elsewhere_shows_that_the_topic_lost_heads_or_has_others(tmp_path
 
 
 def test_keys_are_replaced_with_an_overlap() -> None:
-    until = "2025-11-21T02:13:20.500Z"
+    until = "2025-11-21T13:00:00.500Z"
     later = HeadSigners([BOB.public.text, f"{ALICE.public.text}@{until}"])
     found = check(RECORDS_WRITTEN, HEADS, later)
     assert [code for code, *_ in found] == ["head_forged", "head_forged"]
