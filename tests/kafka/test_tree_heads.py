@@ -39,9 +39,9 @@ class SignedLedger(Ledger):
         """With the key, and a file that gets each head."""
         return super().environment() | self.environ
 
-    async def sign(self) -> tuple[int, str]:
+    def sign(self) -> tuple[int, str]:
         """Exit code and standard error of `sluice ledger sign-heads --once`."""
-        return await asyncio.to_thread(self.complain, "ledger", "sign-heads", "--once")
+        return self.complain("ledger", "sign-heads", "--once")
 
     def make_signer(self, interval_s: float = 0.05) -> HeadSigner:
         """A signer in this process."""
@@ -84,35 +84,35 @@ def continue_chain(count: int) -> list[bytes]:
     return [chain.link({"schema": "sluice/verdict/v1"}) for _ in range(count)]
 
 
-async def test_a_head_is_signed_over_what_is_committed_and_again_only_for_something_new(
+def test_a_head_is_signed_over_what_is_committed_and_again_only_for_something_new(
     ledger: SignedLedger, tmp_path: Path
 ) -> None:
-    await ledger.lay(genuine())
-    code, said = await ledger.sign()
+    asyncio.run(ledger.lay(genuine()))
+    code, said = ledger.sign()
     assert (code, "head 1 signs 60 records" in said) == (0, True), said
-    assert (await ledger.sign())[0] == 0
-    await ledger.append(VERDICTS, *continue_chain(2))
-    assert (await ledger.sign())[0] == 0
-    first, second = await ledger.read_heads()
+    assert (ledger.sign())[0] == 0
+    asyncio.run(ledger.append(VERDICTS, *continue_chain(2)))
+    assert (ledger.sign())[0] == 0
+    first, second = asyncio.run(ledger.read_heads())
     assert [part.size for part in first.partitions] == [EACH] * PARTITIONS
     assert [part.size for part in second.partitions] == [EACH + 2, *[EACH] * (PARTITIONS - 1)]
-    values = [record.value for record in await read_heads(ledger.bootstrap_servers, ledger.prefix)]
+    values = [record.value for record in asyncio.run(read_heads(ledger.bootstrap_servers, ledger.prefix))]
     assert (tmp_path / "heads.jsonl").read_bytes().splitlines() == values
 
 
-async def test_nothing_is_signed_over_a_ledger_that_was_written_again(ledger: SignedLedger) -> None:
+def test_nothing_is_signed_over_a_ledger_that_was_written_again(ledger: SignedLedger) -> None:
     """The topics are deleted and laid anew with another, consistent chain of which one partition is cut."""
     records = genuine()
-    await ledger.lay(records)
-    assert (await ledger.sign())[0] == 0
-    await ledger.append(VERDICTS, continue_chain(2)[1])
-    code, said = await ledger.sign()
+    asyncio.run(ledger.lay(records))
+    assert (ledger.sign())[0] == 0
+    asyncio.run(ledger.append(VERDICTS, continue_chain(2)[1]))
+    code, said = ledger.sign()
     assert (code, f"record {EACH + 1} is missing" in said) == (0, False)  # it may come from another topic yet
-    await ledger.append(VERDICTS, continue_chain(1)[0].replace(b"verdict/v1", b"verdict/v2"))
-    code, said = await ledger.sign()
+    asyncio.run(ledger.append(VERDICTS, continue_chain(1)[0].replace(b"verdict/v1", b"verdict/v2")))
+    code, said = ledger.sign()
     assert code == 1
     assert f"record {EACH + 1} was altered" in said
-    assert len(await ledger.read_heads()) == 1
+    assert len(asyncio.run(ledger.read_heads())) == 1
 
 
 async def test_a_kill_between_write_and_commit_leaves_one_head_of_a_size(ledger: SignedLedger) -> None:
@@ -162,32 +162,31 @@ async def _wait_for_size(ledger: SignedLedger, running: asyncio.Task[TreeHead | 
     raise AssertionError(f"no head of {size} records")
 
 
-async def test_a_heads_topic_that_lost_heads_or_has_a_strangers_is_refused(
+def test_a_heads_topic_that_lost_heads_or_has_a_strangers_is_refused(
     ledger: SignedLedger, tmp_path: Path
 ) -> None:
-    await ledger.lay(genuine())
-    assert (await ledger.sign())[0] == 0
+    asyncio.run(ledger.lay(genuine()))
+    assert (ledger.sign())[0] == 0
     copy = tmp_path / "heads.jsonl"
     copy.write_bytes(copy.read_bytes() * 2)
-    code, said = await ledger.sign()
+    code, said = ledger.sign()
     assert (code, "line 2 is head 1" in said) == (1, True), said
     copy.write_bytes(copy.read_bytes()[: len(copy.read_bytes()) // 2] + b'{"cut off')
-    assert (await ledger.sign())[0] == 0
-    await ledger.append(TREE_HEADS, b"a stranger's")
-    code, said = await ledger.sign()
+    assert (ledger.sign())[0] == 0
+    asyncio.run(ledger.append(TREE_HEADS, b"a stranger's"))
+    code, said = ledger.sign()
     assert (code, "head 2 is no DSSE envelope" in said) == (1, True), said
 
 
-async def test_the_verifier_holds_the_ledger_against_heads_and_proofs_are_checked(
+def test_the_verifier_holds_the_ledger_against_heads_and_proofs_are_checked(
     ledger: SignedLedger, tmp_path: Path
 ) -> None:
-    await ledger.lay(genuine())
-    assert (await ledger.sign())[0] == 0
-    await ledger.append(VERDICTS, *continue_chain(2))
-    assert (await ledger.sign())[0] == 0
+    asyncio.run(ledger.lay(genuine()))
+    assert (ledger.sign())[0] == 0
+    asyncio.run(ledger.append(VERDICTS, *continue_chain(2)))
+    assert (ledger.sign())[0] == 0
     key = ("--head-key", ledger.key.public.text)
-    sluice = ledger.sluice
-    code, out = await asyncio.to_thread(sluice, "ledger", "verify", "--json", *key)
+    code, out = ledger.sluice("ledger", "verify", "--json", *key)
     report = json.loads(out)
     assert (code, report["findings"]) == (0, [])
     seen = {"count": 2, "last": 2, "size": RECORDS + 2, "signatures_checked": True, "witnessed": None}
@@ -195,30 +194,30 @@ async def test_the_verifier_holds_the_ledger_against_heads_and_proofs_are_checke
     wanted = json.loads(genuine()[7].value or b"")
     an_id = next(wanted[name] for name in ("verdict_id", "escalation_id", "dead_letter_id") if name in wanted)
     proof, growth = str(tmp_path / "proof.json"), str(tmp_path / "growth.json")
-    assert (await asyncio.to_thread(sluice, "ledger", "prove", an_id, "--out", proof, *key))[0] == 0
-    assert (await asyncio.to_thread(sluice, "ledger", "consistency", "1", "2", "--out", growth, *key))[0] == 0
+    assert (ledger.sluice("ledger", "prove", an_id, "--out", proof, *key))[0] == 0
+    assert (ledger.sluice("ledger", "consistency", "1", "2", "--out", growth, *key))[0] == 0
     for file in (proof, growth):
-        code, out = await asyncio.to_thread(sluice, "ledger", "check-proof", file, *key)
+        code, out = ledger.sluice("ledger", "check-proof", file, *key)
         assert (code, "It holds." in out) == (0, True), out
-    assert (await asyncio.to_thread(sluice, "ledger", "prove", "verdict:x:0:999", *key))[0] == 1
-    assert (await asyncio.to_thread(sluice, "ledger", "consistency", "1", "3", *key))[0] == 1
+    assert (ledger.sluice("ledger", "prove", "verdict:x:0:999", *key))[0] == 1
+    assert (ledger.sluice("ledger", "consistency", "1", "3", *key))[0] == 1
 
 
-async def test_a_tail_that_is_cut_off_and_a_partition_that_is_dropped_are_found(
+def test_a_tail_that_is_cut_off_and_a_partition_that_is_dropped_are_found(
     ledger: SignedLedger, kafka: str, tmp_path: Path
 ) -> None:
     """Whoever has all rights on the broker deletes the topics and lays them again; the heads were kept."""
-    await ledger.lay(genuine())
-    assert (await ledger.sign())[0] == 0
-    await delete_topics(kafka, ledger.prefix)
+    asyncio.run(ledger.lay(genuine()))
+    assert (ledger.sign())[0] == 0
+    asyncio.run(delete_topics(kafka, ledger.prefix))
     cut = [record for record in genuine() if record.partition != 2]
-    await ledger.lay([record for record in cut if record.value != genuine()[RECORDS - 3].value])
+    asyncio.run(ledger.lay([record for record in cut if record.value != genuine()[RECORDS - 3].value]))
     key = ("--head-key", ledger.key.public.text)
-    code, out = await asyncio.to_thread(ledger.sluice, "ledger", "verify", "--json", *key)
+    code, out = ledger.sluice("ledger", "verify", "--json", *key)
     assert [each["code"] for each in json.loads(out)["findings"]] == ["head_missing"]
     more = ("--heads", str(tmp_path / "heads.jsonl"))
-    code, out = await asyncio.to_thread(ledger.sluice, "ledger", "verify", "--json", *key, *more)
+    code, out = ledger.sluice("ledger", "verify", "--json", *key, *more)
     findings = {(each["code"], each["partition"]) for each in json.loads(out)["findings"]}
     assert (code, findings) == (1, {("head_missing", 0), ("truncated", 0), ("dropped", 2)})
-    code, said = await ledger.sign()
+    code, said = ledger.sign()
     assert (code, "the topic was cut off" in said) == (1, True), said

@@ -134,8 +134,6 @@ class HeadSigner:
                 async with open_reader(self._cluster, ledger, "beginning") as reader:
                     await self._read(reader, _Desk(producer, heads, tree), once=once)
                 return self._series.last
-        except ProducerFenced:
-            raise HeadRefused("another head signer took over: run one for each installation") from None
         except KafkaError as error:
             raise make_unreachable(self._cluster, error) from error
         finally:
@@ -191,8 +189,11 @@ class HeadSigner:
     async def _publish(self, desk: _Desk) -> None:
         head = desk.tree.make_head(self._series, time.time_ns() // 1_000_000)
         value = sign_head(head, self._keys).encode()
-        async with desk.producer.transaction():
-            await desk.producer.send_and_wait(self._topic, value, b"%d" % head.number, partition=0)
+        try:
+            async with desk.producer.transaction():
+                await desk.producer.send_and_wait(self._topic, value, b"%d" % head.number, partition=0)
+        except ProducerFenced:
+            raise HeadRefused("another head signer took over: run one for each installation") from None
         written = await desk.heads.to_end()
         if [record.value for record in written] != [value]:
             raise HeadRefused(f"{self._topic} has other records than head {head.number}: who else writes?")
