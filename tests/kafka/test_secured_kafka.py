@@ -27,6 +27,7 @@ from sluice.broker.handle import LOOPBACK
 from sluice.broker.secured import ADMIN, BrokerSecurity
 from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice.cli.main import cli
+from sluice.cli.policy.key_files import make_private_key
 from sluice.client import (
     AsyncGateClient,
     BrokerUnreachable,
@@ -388,6 +389,11 @@ def test_processes_work_with_no_more_than_the_rights_of_their_roles(
     )
     assert exported.exit_code == 0
     assert answer.verdict_id in exported.output
+    make_private_key(tmp_path / "heads.pem")
+    signing = security.write_settings(secured_kafka.port, "head-signer")
+    signing["SLUICE_HEADS__SIGNING_KEY"] = str(tmp_path / "heads.pem")
+    signed = run_sluice("ledger", "sign-heads", "--once", settings=installation.settings | signing)
+    assert (signed.exit_code, "1 head signed" in signed.stderr) == (0, True), signed.output
     by_auditor, by_admin = (
         run_sluice(
             "rerun",
