@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -81,7 +81,13 @@ def continue_chain(count: int) -> list[bytes]:
         if record.partition == 0:
             chain.sequence += 1
             chain.head = "sha256:" + (record.value or b"").rpartition(b"sha256:")[2][:64].decode()
-    return [chain.link({"schema": "sluice/verdict/v1"}) for _ in range(count)]
+    return [chain.link(_write_verdict(1000 + number)) for number in range(count)]
+
+
+def _write_verdict(offset: int) -> dict[str, Any]:
+    source = {"topic": "gate.actions.proposed", "partition": 0, "offset": offset}
+    body = {"schema": "sluice/verdict/v1", "verdict_id": f"verdict:gate.actions.proposed:0:{offset}"}
+    return body | {"session_id": "k", "decided_at": "2026-01-01T00:00:00.000Z", "input": source}
 
 
 def test_a_head_is_signed_over_what_is_committed_and_again_only_for_something_new(
