@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import uuid
 from pathlib import Path
@@ -24,7 +25,8 @@ from load.installations.worker_process import WorkerProcess
 from sluice.broker import locate
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.registry.keys import SigningKey
-from sluice_topics.catalog import ESCALATIONS, REVIEWS
+from sluice_topics.catalog import ESCALATIONS, QUARANTINE, REVIEWS
+from tests.kafka import memories
 from tests.kafka.installation import END_S, installation_on, publish, read_stored, wait_until
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 AGENT, APPROVER = "example-operator", "ann"
 BUNDLE, WAIT_MS = "frameworks", 8 * 3600 * 1000
-KEY = SigningKey(Ed25519PrivateKey.generate())
+KEY, REVIEWER_KEY = SigningKey(Ed25519PrivateKey.generate()), SigningKey(Ed25519PrivateKey.generate())
 FORBIDDEN = {
     "id": "no-payroll",
     "type": "forbidden",
@@ -48,12 +50,15 @@ PAYS = {"tier": "T3", "action_type": "PAYMENT", "reversible": False, "trusts_row
 
 
 def make_installation(servers: str, folder: Path) -> TestInstallation:
-    """An agent, whose reads are allowed, but not of the payroll, and whose payments wait for an approver.
+    """An agent, whose reads are allowed, but not of the payroll, and whose payments wait for an approver; a
+    reviewer of its memories.
 
-    `read_slowly` is decided when the slow port answers (`withhold`)."""
+    `read_slowly`, and a memory with the word "slow", are decided when the slow port answers (`withhold`)."""
     stages = (*neutral_policy.STAGES[:-1], "rules", neutral_policy.STAGES[-1])
     made = installation_on(servers, folder, f"frameworks-{uuid.uuid4().hex[:8]}", stages)
-    own = {"id": BUNDLE, "escalation_ttl_ms": WAIT_MS, "rules": [FORBIDDEN]}
+    neutral = neutral_policy.bundle(stages=stages)
+    memory = {**neutral["memory"], "quarantineReviewMs": WAIT_MS}
+    own = {"id": BUNDLE, "escalation_ttl_ms": WAIT_MS, "rules": [FORBIDDEN], "memory": memory}
     agent = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": BUNDLE}
     entries = [
         entry("agent", AGENT, **agent, autonomy_tier="sandbox"),
@@ -62,7 +67,8 @@ def make_installation(servers: str, folder: Path) -> TestInstallation:
     ]
     policy = [
         approver(made.trust, APPROVER, KEY, ["approver"]),
-        made.trust.sign_bundle(json.dumps({**neutral_policy.bundle(stages=stages), **own}).encode()),
+        approver(made.trust, memories.REVIEWER, REVIEWER_KEY, ["reviewer"]),
+        made.trust.sign_bundle(json.dumps({**neutral, **own}).encode()),
         *made.trust.sign_entries(entries),
     ]
     asyncio.run(publish_policy(servers, made.prefix, policy))
@@ -134,6 +140,29 @@ class GateCommands:
         publish(self.installation, signed, REVIEWS)
         self._answered.update(one["escalation_id"] for one in waiting)
         return len(waiting)
+
+    def review_memories(self, approve: bool) -> int:
+        """Sign an answer to each held memory that has none; how many."""
+        entered = [
+            each
+            for each in self.read(QUARANTINE)
+            if each["schema"] == "sluice/quarantine_entered/v1" and each["memory_id"] not in self._answered
+        ]
+        made, decision = (
+            memories.MemoryInstallation(self.installation, REVIEWER_KEY),
+            "approve" if approve else "reject",
+        )
+        publish(self.installation, [memories.review(made, each, decision) for each in entered], REVIEWS)
+        self._answered.update(each["memory_id"] for each in entered)
+        return len(entered)
+
+    def pause(self) -> None:
+        """The worker, where it stands, until `resume`."""
+        self._worker.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """The paused worker goes on."""
+        self._worker.send(signal.SIGCONT)
 
     def read(self, topic: str) -> list[dict[str, Any]]:
         """All records of a topic."""
