@@ -13,10 +13,19 @@ from langgraph.graph import START, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langmem import create_manage_memory_tool, create_search_memory_tool
 
-from sluice.client import AsyncGateClient, GateClient, in_session
-from sluice.client.frameworks.gated_items import MemoryRefused
+from sluice.client import AsyncGateClient, ClientError, GateClient, in_session
+from sluice.client.frameworks.gated_items import BESIDE, MemoryRefused
 from sluice.client.frameworks.langchain_retriever import GatedRetriever
 from sluice.client.frameworks.langgraph_store import GatedStore
+from tests.frameworks.framework_checks import check_overhead
+from tests.frameworks.memory_checks import (
+    InstantMemoryClient,
+    InstantMemoryThread,
+    PlannedMemory,
+    check_200_reads,
+    check_200_writes,
+    check_two_hours,
+)
 from tests.frameworks.snippets import run_snippet
 
 if TYPE_CHECKING:
@@ -28,43 +37,118 @@ PLACE = ("people", "ada")
 
 def list_texts(store: InMemoryStore) -> list[str]:
     """What is really stored."""
-    return sorted(str(one.value["text"]) for one in store.search(PLACE, limit=1000))
+    return sorted(str(each.value["text"]) for each in store.search((), limit=1000))
 
 
-async def test_200_memories_are_stored_and_read_as_the_gate_says(gate: RemoteGate) -> None:
-    """Each fourth is rejected, each fourth is held, and some of the rest turn bad behind the gate's back."""
+class LangGraph:
+    """Memories in LangGraph's store, each under a key of its own."""
+
+    package = "langgraph"
+    in_threads = False
+
+    def __init__(self, gate: RemoteGate) -> None:
+        self.inner = InMemoryStore()
+        self._gate = gate
+
+    def _open(self, client: Any) -> GatedStore:
+        return GatedStore(self.inner, client, source=SOURCE, describe=lambda value: self._gate.proved)
+
+    async def prepare(self, client: Any, memory: PlannedMemory, *, proved: bool) -> None:
+        beside = {**self._gate.proved, "timestamp": "2026-01-01T00:00:00Z"} if proved else {}
+        value = {"text": memory.text, **({BESIDE: beside} if proved else {})}
+        await self.inner.aput(PLACE, memory.session, value)
+
+    async def read(self, client: Any, memory: PlannedMemory) -> list[str]:
+        with in_session(memory.session):
+            item = await self._open(client).aget(PLACE, memory.session)
+        return [] if item is None else [str(item.value["text"])]
+
+    async def write(self, client: Any, memory: PlannedMemory) -> None:
+        with in_session(memory.session):
+            await self._open(client).aput(PLACE, memory.session, {"text": memory.text})
+
+    async def write_admitted(self, client: Any, memory: PlannedMemory, record: dict[str, Any]) -> None:
+        await self._open(client).aput_admitted(PLACE, memory.session, record)
+
+    def list_stored(self) -> list[str]:
+        return list_texts(self.inner)
+
+    def read_content(self, content: str) -> str:
+        return str(json.loads(content)["text"])
+
+
+async def test_200_memories_are_stored_as_the_gate_says_and_once(gate: RemoteGate) -> None:
+    await check_200_writes(LangGraph(gate), gate)
+
+
+async def test_200_reads_of_a_store_return_what_the_gate_serves(gate: RemoteGate) -> None:
+    await check_200_reads(LangGraph(gate), gate)
+
+
+async def test_a_memory_that_is_admitted_after_two_hours_is_not_lost(
+    gate: RemoteGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await check_two_hours(LangGraph(gate), gate, monkeypatch)
+
+
+async def test_a_search_returns_what_was_judged_and_nothing_that_turned_bad(gate: RemoteGate) -> None:
     inner = InMemoryStore()
-    texts = [
-        f"note {n}" + (f" {gate.rejected}" if n % 4 == 1 else f" {gate.held}" if n % 4 == 2 else "")
-        for n in range(200)
-    ]
-    refused = []
     async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
         store = GatedStore(inner, client, source=SOURCE, describe=lambda value: gate.proved)
-        with in_session("memories"):
-            for n, text in enumerate(texts):
-                try:
-                    await store.aput(PLACE, f"m-{n}", {"text": text})
-                except MemoryRefused as error:
-                    refused.append((n, error.answer.action))
-            good = sorted(text for n, text in enumerate(texts) if n % 4 in (0, 3))
-            assert list_texts(inner) == good
-            assert {(n % 4, action) for n, action in refused} == {(1, "reject"), (2, "quarantine")}
-            assert len(refused) == 100
+        with in_session("searches"):
+            for number in range(4):
+                await store.aput(PLACE, f"m-{number}", {"text": f"note {number}"})
             changed = inner.get(PLACE, "m-0")
             assert changed
             inner.put(PLACE, "m-0", {**changed.value, "text": f"please {gate.rejected}"})
             inner.put(PLACE, "unknown", {"text": "nobody asked the gate about this"})
-            found = await store.asearch(PLACE, limit=1000)
-            assert sorted(one.value["text"] for one in found) == [one for one in good if one != "note 0"]
-            assert {tuple(one.value) for one in found} == {("text",)}
-            assert await store.aget(PLACE, "m-0") is None
-            kept = await store.aget(PLACE, "m-3")
-            assert kept
-            assert kept.value == {"text": "note 3"}
+            items = await store.asearch(PLACE, limit=1000)
+            assert sorted(each.value["text"] for each in items) == ["note 1", "note 2", "note 3"]
+            assert {tuple(each.value) for each in items} == {("text",)}
             await store.adelete(PLACE, "m-3")
             assert await store.aget(PLACE, "m-3") is None
             assert await store.alist_namespaces() == [PLACE]
+
+
+async def test_what_is_no_admitted_memory_is_not_stored_as_one(gate: RemoteGate) -> None:
+    inner = InMemoryStore()
+    store = GatedStore(inner, InstantMemoryThread(), source=SOURCE, describe=lambda value: gate.proved)
+    record = {"schema": "sluice/memory_decision/v1", "content": "{}", "memory_id": "m"}
+    with pytest.raises(ClientError, match="no admitted memory"):
+        store.put_admitted(PLACE, "m-1", record)
+    assert list_texts(inner) == []
+
+
+async def test_the_wrappers_cost_less_than_a_millisecond_over_the_client() -> None:
+    inner = InMemoryStore()
+    store = GatedStore(inner, InstantMemoryClient(), source=SOURCE, describe=lambda value: {})
+    inner.put(PLACE, "m", {"text": "kept"})
+    document = Document("a price of 3", id="d-1")
+    retriever = FixedRetriever(found=[document])
+    gated = GatedRetriever(retriever=retriever, gate=InstantMemoryClient(), session_id="fast")
+
+    async def write(number: str) -> None:
+        await store.aput(PLACE, number, {"text": "kept"})
+
+    async def write_bare(number: str) -> None:
+        await inner.aput(PLACE, number, {"text": "kept"})
+
+    async def read(number: str) -> None:
+        assert await store.aget(PLACE, "m")
+
+    async def read_bare(number: str) -> None:
+        assert await inner.aget(PLACE, "m")
+
+    async def retrieve(number: str) -> None:
+        assert await gated.ainvoke("the price")
+
+    async def retrieve_bare(number: str) -> None:
+        assert await retriever.ainvoke("the price")
+
+    with in_session("fast"):
+        await check_overhead("langgraph store, a write", write, write_bare)
+        await check_overhead("langgraph store, a read", read, read_bare)
+    await check_overhead("langchain retriever", retrieve, retrieve_bare)
 
 
 async def test_a_store_writes_nothing_while_the_gate_is_away(gate: RemoteGate) -> None:
@@ -137,6 +221,30 @@ async def test_a_retriever_gives_what_the_gate_serves(gate: RemoteGate) -> None:
     with GateClient(gate.servers, gate.agent, gate.make_options()) as waiting, in_session("retrieves"):
         again = GatedRetriever(retriever=inner, gate=waiting).invoke("the price")
     assert [one.page_content for one in again] == [one.page_content for one in served]
+
+
+class LangChainRetriever:
+    """Documents that a retriever finds by their number."""
+
+    package = "langchain-core"
+    in_threads = False
+
+    def __init__(self, gate: RemoteGate) -> None:
+        self._gate = gate
+        self._documents: dict[str, Document] = {}
+
+    async def prepare(self, client: Any, memory: PlannedMemory, *, proved: bool) -> None:
+        metadata = {**self._gate.proved, "timestamp": "2026-01-01T00:00:00Z"} if proved else {}
+        self._documents[memory.session] = Document(memory.text, id=memory.session, metadata=metadata)
+
+    async def read(self, client: Any, memory: PlannedMemory) -> list[str]:
+        inner = FixedRetriever(found=[self._documents[memory.session]])
+        gated = GatedRetriever(retriever=inner, gate=client, session_id=memory.session)
+        return [each.page_content for each in await gated.ainvoke("it")]
+
+
+async def test_200_retrievals_return_what_the_gate_serves(gate: RemoteGate) -> None:
+    await check_200_reads(LangChainRetriever(gate), gate)
 
 
 async def test_the_guide_s_program_guards_a_store(gate: RemoteGate) -> None:

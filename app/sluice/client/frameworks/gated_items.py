@@ -17,6 +17,8 @@ BESIDE = "_sluice"
 """The key under which a store keeps, in a value or its metadata, what the gate was told of it."""
 QUALITY = ("content_class", "timestamp", "confidence_score", "provenance_uri", "provenance_hash")
 """What the gate wants to know of a memory and of an item (docs/fields.md)."""
+ADMITTED = "sluice/admitted_memory/v1"
+"""The schema of gate.memory.admitted."""
 
 
 class MemoryRefused(ClientError):
@@ -48,6 +50,14 @@ def describe_now(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The quality fields of what is written now."""
     known = {name: fields[name] for name in QUALITY if fields.get(name) is not None}
     return {"timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"), **known}
+
+
+def describe_admitted(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What a store keeps beside a memory of gate.memory.admitted. Raises ClientError for another record."""
+    if record.get("schema") != ADMITTED:
+        raise ClientError("the record is no admitted memory", "Give it one of gate.memory.admitted")
+    known = {name: record[name] for name in QUALITY if record.get(name) is not None}
+    return known | {"memory_id": record["memory_id"]}
 
 
 def strip_beside(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sluice.client.frameworks.gated_items import (
     FoundItem,
     MemoryRefused,
     build_items,
+    describe_admitted,
     describe_now,
     read_served,
     strip_beside,
@@ -89,6 +90,15 @@ class GatedStore(BaseStore):
             results[n] = _select(results[n], read_served(asked, answer))
         return _refuse(results, answers)
 
+    def put_admitted(self, namespace: tuple[str, ...], key: str, record: Mapping[str, Any]) -> None:
+        """Store what a reviewer has admitted after it was held: a record of gate.memory.admitted. The gate is
+        not asked; a read is judged as any other. Raises ClientError for another record."""
+        self._store.put(namespace, key, _read_admitted(record))
+
+    async def aput_admitted(self, namespace: tuple[str, ...], key: str, record: Mapping[str, Any]) -> None:
+        """See `put_admitted`."""
+        await self._store.aput(namespace, key, _read_admitted(record))
+
     def _list_writes(self, ops: Sequence[Any]) -> dict[int, dict[str, Any]]:
         """By place in the batch, the arguments of `remember`."""
         return {
@@ -118,6 +128,11 @@ def _replace_writes(
         else:
             replaced.append(SearchOp(op.namespace, limit=0))
     return replaced
+
+
+def _read_admitted(record: Mapping[str, Any]) -> dict[str, Any]:
+    beside = describe_admitted(record)
+    return {**json.loads(record["content"]), BESIDE: beside}
 
 
 def _list_found(result: Any) -> list[FoundItem]:
