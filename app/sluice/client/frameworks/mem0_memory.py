@@ -6,7 +6,11 @@ messages, so that what is stored is what was judged.
 
 from __future__ import annotations
 
+import json
 import logging
+import re
+from contextvars import ContextVar
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.frameworks.gated_items import (
@@ -14,9 +18,9 @@ from sluice.client.frameworks.gated_items import (
     FoundItem,
     MemoryRefused,
     build_items,
+    describe_admitted,
     describe_now,
     read_served,
-    strip_beside,
 )
 from sluice.client.guarded_calls import resolve_session_id
 
@@ -27,13 +31,25 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sluice.client")
 
+MEMORY_KEY = "_sluice_memory"
+"""The key in Mem0's metadata of the id of a memory that a reviewer has admitted."""
+IDS = ("user_id", "agent_id", "run_id")
+NAMED = (*IDS, "actor_id", "role", "attributed_to", "created_at", "updated_at", "expiration_date")
+"""What results have beside their metadata. A value that is `WORD` is not judged."""
+UNREAD = {BESIDE, MEMORY_KEY, "id", "data", "hash", "text_lemmatized"}
+"""What a payload has beside what is judged with its text."""
+WORD = re.compile(r"[\w@:.+-]{0,40}")
+_admitted: ContextVar[Mapping[str, Any] | None] = ContextVar("admitted", default=None)
+"""The record of gate.memory.admitted that is being stored."""
+
 
 class GatedMemory:
     """`add` and `search` of a `mem0.Memory`, and its other methods by `memory`, whose vector store is the
     gated one from now on.
 
     Of what `add` makes out of messages it stores what the gate admits; where it admits nothing, Mem0 raises
-    its error, or MemoryRefused. The session is the `run_id`, or that of `in_session`.
+    its error, or MemoryRefused. The metadata given to `add`, and the name of who spoke, are judged with the
+    text. The session is the `run_id`, or that of `in_session`.
     """
 
     def __init__(
@@ -55,6 +71,22 @@ class GatedMemory:
         added: dict[str, Any] = self.memory.add(messages, **more)
         return added
 
+    def add_admitted(self, record: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """Store, once, what a reviewer has admitted after it was held: a record of gate.memory.admitted. The
+        gate is not asked; a search is judged as any other. `more`: the ids that `add` was given, and its
+        `expiration_date`. Raises ClientError for another record."""
+        beside, (text, given) = describe_admitted(record), _read_content(record["content"])
+        filters = {name: more[name] for name in IDS if more.get(name)} | {MEMORY_KEY: beside["memory_id"]}
+        if any(self.memory.get_all(filters=filters, top_k=1)["results"]):
+            return {"results": []}
+        message = {"role": given.pop("role", "user"), "content": text, "name": given.pop("actor_id", None)}
+        metadata = {**given, MEMORY_KEY: beside["memory_id"]}
+        token = _admitted.set(record)
+        try:
+            return self.add([message], infer=False, metadata=metadata, **more)
+        finally:
+            _admitted.reset(token)
+
     def search(self, query: str, **more: Any) -> dict[str, Any]:
         """See `mem0.Memory.search`: of its results those that the gate serves, as it serves them."""
         found = self.memory.search(query, **more)
@@ -63,7 +95,7 @@ class GatedMemory:
 
     def _select(self, results: Sequence[Mapping[str, Any]], session: str) -> list[dict[str, Any]]:
         items = build_items(
-            FoundItem(one["id"], one["memory"], (one.get("metadata") or {}).get(BESIDE, {}))
+            FoundItem(one["id"], _write_content(one["memory"], _list_given(one)), _find_beside(one))
             for one in results
         )
         answer = self._gate.retrieve(items, session_id=session) if items else None
@@ -71,13 +103,56 @@ class GatedMemory:
         return [_serve(one, body) for one, body in pairs if body is not None]
 
 
+def _find_beside(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    beside: Mapping[str, Any] = (found.get("metadata") or {}).get(BESIDE, {})
+    return beside
+
+
+def _list_given(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a result has beside its text, as it is in Mem0's payload."""
+    return {**(found.get("metadata") or {}), **{name: found.get(name) for name in NAMED}}
+
+
 def _serve(found: Mapping[str, Any], body: str) -> dict[str, Any]:
-    metadata = strip_beside(found.get("metadata") or {})
-    return {**found, "memory": body, "metadata": metadata or None}
+    """The result, with what was judged as the gate serves it."""
+    plain = not _select_given(_list_given(found))
+    text, given = (body, {}) if plain else _read_content(body)
+    named = {name: given.pop(name) for name in NAMED if name in given}
+    return {**found, **named, "memory": text, "metadata": given or None}
+
+
+def _select_given(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What is judged with the text."""
+    given = {name: value for name, value in payload.items() if name not in UNREAD and value is not None}
+    return {
+        name: value
+        for name, value in given.items()
+        if name not in NAMED or not (isinstance(value, str) and WORD.fullmatch(value))
+    }
+
+
+def _write_content(text: str, payload: Mapping[str, Any]) -> str:
+    """What the gate judges: the text, and in JSON where something was given beside it."""
+    given = _select_given(payload)
+    if not given:
+        return text
+    whole = {"memory": text, "metadata": given}
+    return json.dumps(whole, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def _read_content(content: str) -> tuple[str, dict[str, Any]]:
+    """The text and what was given beside it."""
+    try:
+        read = json.loads(content)
+    except ValueError:
+        read = None
+    if not isinstance(read, dict) or read.keys() != {"memory", "metadata"}:
+        return content, {}
+    return read["memory"], dict(read["metadata"])
 
 
 class _GatedVectors:
-    """A vector store of Mem0 that asks before it keeps a memory's text; all else is the store's own."""
+    """A vector store of Mem0 that asks before it keeps a memory; all else is the store's own."""
 
     def __init__(
         self,
@@ -107,12 +182,15 @@ class _GatedVectors:
 
     def _ask(self, name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The payload with what the gate was told of it. A repeated question gets the first answer."""
+        record, content = _admitted.get(), _write_content(payload["data"], payload)
+        if record is not None and record["content"] == content:
+            return {**payload, BESIDE: describe_admitted(record)}
         made = payload.get("updated_at") or payload.get("created_at")
         fields = describe_now({"timestamp": made, **self._describe(payload)})
         session = resolve_session_id(payload.get("run_id"))
-        write_id = f"mem0-{name}-{payload.get('hash', '')}"
+        write_id = f"mem0-{name}-{sha256(f'{made} {content}'.encode()).hexdigest()[:32]}"
         given = {"source": self._source, "session_id": session, "write_id": write_id, **fields}
-        answer = self._gate.remember(payload["data"], **given)
+        answer = self._gate.remember(content, **given)
         if answer.action != "allow":
             _log.warning("mem0: a memory is not stored: %s: %s", answer.action, answer.reason)
             raise MemoryRefused(answer)
