@@ -119,6 +119,14 @@ NOT_RUN = {
         "docs/secured-kafka.md",
         "from sluice.client",
     ): "a cluster of nobody's; tests/kafka/test_secured_kafka.py connects so",
+    (
+        "docs/secured-kafka.md",
+        "sluice broker start --secured",
+    ): "a broker beside the others; tests/kafka/test_broker.py starts one and logs in by its files",
+    (
+        "docs/observability.md",
+        "rule_files:",
+    ): "Prometheus is not there; the rules are held by their own tests",
     ("docs/secured-kafka.md", "kafka-configs.sh"): "likewise; the same file sets every role's ACLs",
     (
         "docs/secured-kafka.md",
