@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
 BEFORE, AFTER, OPENED, PROMPTED, OTHER = "before", "after", "opened", "prompted", "other"
@@ -21,6 +21,14 @@ PROMPT_FIELD = "prompt"
 """Of an event, in every product: what the person said."""
 FAILED, INTERRUPTED = "tool_failed", "interrupted"
 """Classes of errors: the text of an error may hold content, and is not passed on."""
+_SECRET_ENDS = (
+    *("key", "token", "secret", "password", "passwd", "pwd", "auth", "jwt"),
+    *("signature", "credential", "credentials", "session", "sessionid", "session_id"),
+)
+_SECRET_WORDS = ("pin", "sig", "code", "pass")
+"""What the name of a parameter of an address ends with, and its last word, if its value may be a secret."""
+LONGEST_SHOWN = 32
+"""Characters of another parameter's value that a server's name shows; of a longer one it has a digest."""
 CALL_FIELDS = frozenset({"tool_name", "tool_input", "command", "file_path"})
 """What an event that is about a call of a tool has, in every product."""
 
@@ -271,7 +279,7 @@ class Cursor(Dialect):
 
 
 def _read_server(document: Mapping[str, Any]) -> str:
-    """Of an MCP call: the address of its server without what may be a secret, or its command. Raises
+    """Of an MCP call: the address of its server without what may be a secret in it, or its command. Raises
     HookUnreadable, also for an address in which a product may see another host: a backslash ends the host as
     a slash does, and white space and control characters are left out."""
     address = document.get("url")
@@ -280,9 +288,30 @@ def _read_server(document: Mapping[str, Any]) -> str:
     scheme, colon, rest = address.partition("://")
     if not (colon and address.isprintable()) or "\\" in address or " " in address:
         raise HookUnreadable("url", "the address of a server")
-    place = rest.partition("?")[0].partition("#")[0]
+    place, _, query = rest.partition("#")[0].partition("?")
     host, slash, path = place.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+    named = "&".join(_name_parameters(query))
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}{named and '?'}{named}"
+
+
+def _name_parameters(query: str) -> Iterator[str]:
+    """The parameters of an address by which servers of one place differ: without those that are secrets by
+    their names, and with digests of values that are long or have no name."""
+    if not query:
+        return
+    import hashlib  # noqa: PLC0415 - few addresses have a query
+    from urllib.parse import unquote  # noqa: PLC0415 - as above
+
+    for parameter in filter(None, query.replace(";", "&").split("&")):
+        name, given, value = parameter.partition("=")
+        read = unquote(name).lower().replace("-", "_")
+        if given and (read.endswith(_SECRET_ENDS) or read.rpartition("_")[2] in _SECRET_WORDS):
+            continue
+        if given and len(value) <= LONGEST_SHOWN:
+            yield parameter
+        else:
+            digest = hashlib.sha256(parameter.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            yield f"{name}=sha256:{digest}" if given else f"sha256:{digest}"
 
 
 def read_text(document: Mapping[str, Any], name: str, *, may_be_empty: bool = False) -> str:

@@ -107,6 +107,34 @@ def test_no_address_of_a_server_takes_the_name_of_another(address: str) -> None:
     assert "//db.example.org/" not in named
 
 
+def test_servers_that_differ_in_the_query_of_their_address_have_two_names() -> None:
+    def name(query: str) -> str:
+        event = {
+            "hook_event_name": "beforeMCPExecution",
+            "conversation_id": "c-1",
+            "tool_name": "query",
+            "tool_input": "{}",
+            "url": f"https://mcp.example.org/x{query}",
+        }
+        return DIALECTS["cursor"].read(event).tool
+
+    others = [
+        "",
+        "?",
+        "#a",
+        "?profile=ours",
+        "?profile=ours&x=1",
+        "?profile=theirs",
+        "?theirs",
+        "?a=b;profile=ours",
+    ]
+    others += [f"?profile={letter * 40}" for letter in "ab"]
+    assert len({name(one) for one in others}) == len(others) - 2, "?, # and nothing are one place"
+    for secret in ("?api_key=1234", "?%61pi_key=1234", "?access_token=1234#1234", "?x=1;SECRET=1234"):
+        assert "1234" not in name(secret)
+    assert name("?api_key=1234") == name("?api_key=5678") == name(""), "a new key needs no new entry"
+
+
 async def test_no_outcome_of_another_call_or_session_ends_a_call() -> None:
     """Nor does one that is reported before the call is judged."""
     hooks = Hooks()
