@@ -24,7 +24,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from sluice.client import AsyncGateClient, GateClient, in_session
 from sluice.client.frameworks.langchain import GateMiddleware
@@ -176,6 +176,47 @@ async def test_no_argument_runs_as_a_default_because_its_tool_reads_it_under_ano
             with in_session("aliased"):
                 await agent.ainvoke({"messages": [HumanMessage("read")]})
     assert ran == [True], "what was judged as a dry run ran as none, or the honest tool did not run"
+
+
+async def test_a_tool_that_reads_what_was_judged_as_something_else_does_not_run(gate: RemoteGate) -> None:
+    class Place(BaseModel):
+        path: str = Field("/", alias="p")
+
+    class PlaceByName(Place):
+        model_config = ConfigDict(validate_by_name=True)
+
+    class Shortened(BaseModel):
+        path: str
+
+        @field_validator("path")
+        @classmethod
+        def shorten(cls, path: str) -> str:
+            return path.removeprefix("/srv")
+
+    ran: list[Any] = []
+
+    def read_records(place: Any) -> str:
+        ran.append(place.path)
+        return "read"
+
+    async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
+        for number, (kind, given) in enumerate(
+            [
+                (Place, {"p": "/srv/a"}),
+                (Shortened, {"path": "/srv/srv/etc"}),
+                (PlaceByName, {"p": "/srv/b"}),
+                (Shortened, {"path": "/var"}),
+            ]
+        ):
+            schema = create_model("Given", place=(kind, ...))
+            tool = StructuredTool.from_function(
+                read_records, description="Read the records.", args_schema=schema
+            )
+            model = script("read_records", f"read-again-{number}", {"place": given})
+            agent = create_agent(model, [tool], middleware=[GateMiddleware(client)])
+            with in_session("read-again"):
+                await agent.ainvoke({"messages": [HumanMessage("read")]})
+    assert ran == ["/srv/b", "/var"], "what ran is not what was judged, or an honest call did not run"
 
 
 def test_the_same_without_an_event_loop_and_a_warning_of_hosted_tools(

@@ -105,6 +105,10 @@ async def test_a_search_returns_what_was_judged_and_nothing_that_turned_bad(gate
             items = await store.asearch(PLACE, limit=1000)
             assert sorted(each.value["text"] for each in items) == ["note 1", "note 2", "note 3"]
             assert {tuple(each.value) for each in items} == {("text",)}
+            for place, key in ((PLACE, f"m {gate.rejected}"), ((*PLACE, gate.held), "m"), (PLACE, "m" * 300)):
+                with pytest.raises(ClientError, match="not stored" if len(key) < 300 else "too long"):
+                    await store.aput(place, key, {"text": "harmless"})
+            assert "harmless" not in list_texts(inner), "the key and the namespace are read with an item"
             await store.adelete(PLACE, "m-3")
             assert await store.aget(PLACE, "m-3") is None
             assert await store.alist_namespaces() == [PLACE]

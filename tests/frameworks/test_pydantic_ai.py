@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 import logging
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import BaseModel, Field, SecretStr, field_serializer
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry
 from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
@@ -37,6 +39,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.frameworks.gate import RemoteGate
+
+
+class Payee(BaseModel):
+    """An argument whose own JSON does not show what it is."""
+
+    name: str
+    account: str = Field("none", exclude=True)
+
+    @field_serializer("name")
+    def write_name(self, _: str) -> str:
+        return "a friend"
 
 
 def script(name: str, call_id: str, arguments: dict[str, Any]) -> FunctionModel:
@@ -157,6 +170,35 @@ def test_a_retry_of_the_tools_own_is_reported_and_a_date_runs_as_it_was_judged(t
         assert [one["error"] for one in scenario.exchange.outcomes.values()] == ["ModelRetry"]
 
     asyncio.run(run())
+
+
+async def test_what_json_leaves_out_of_an_argument_is_judged_and_a_secret_does_not_run(
+    tmp_path: Path,
+) -> None:
+    scenario = Scenario(tmp_path)
+    ran: list[Any] = []
+
+    def pay(to: Payee) -> None:
+        ran.append((to.name, to.account))
+
+    def log_in(password: SecretStr) -> None:
+        ran.append(password.get_secret_value())
+
+    scenario.exchange._decide = lambda record: scenario.exchange.answer(record, "allowed")  # type: ignore[method-assign] # noqa: SLF001
+    ask, asked = scenario.exchange.ask, []
+
+    async def note(sent: Any, *more: Any) -> Any:
+        asked.append(json.loads(sent.value)["parameters"])
+        return await ask(sent, *more)
+
+    scenario.exchange.ask = note  # type: ignore[method-assign]
+    given = {"to": {"name": "a stranger", "account": "DE00"}}
+    await make_agent(script("pay", "c-1", given), scenario.gate, pay).run("go")
+    assert asked == [given]
+    assert ran == [("a stranger", "DE00")]
+    refused = await make_agent(script("log_in", "c-2", {"password": "x"}), scenario.gate, log_in).run("go")
+    assert "a secret that the gate cannot read" in str(refused.all_messages())
+    assert len(ran) == len(asked) == 1
 
 
 async def test_a_fault_of_the_adapters_own_runs_nothing(tmp_path: Path) -> None:

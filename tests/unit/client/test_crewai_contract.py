@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import BaseModel, PrivateAttr
+from pydantic import BaseModel, PrivateAttr, SecretStr
 
 from sluice.client import ClientError, in_session
 from tests.frameworks.scripted_gate import TOOL, Scenario, ScriptedThread, ToolFailed, raise_fault
@@ -272,6 +272,20 @@ def test_what_a_later_hook_changes_or_the_cache_answers_does_not_run(
         assert "has not allowed this run" in crew.call(tool, dict(scenario.calls[10].arguments))
     assert scenario.ran == []
     assert [one["error"] for one in scenario.exchange.outcomes.values()] == ["ToolNotRun"] * 2
+
+
+def test_a_secret_that_would_be_judged_as_asterisks_does_not_run(
+    crew: Crew, scenario: Scenario, client: ScriptedThread
+) -> None:
+    class Hidden(BaseModel):
+        kind: SecretStr
+        place: int
+
+    tool = ToolOfFunction(func=scenario.move_records, args_schema=Hidden)
+    with guard_crew(client):
+        said = crew.call(tool, {"kind": "allowed", "place": 1})
+    assert "a secret that the gate cannot read" in said
+    assert (scenario.ran, scenario.exchange.judged) == ([], {})
 
 
 def test_a_tool_stays_guarded_when_the_guard_has_ended(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluice.client import frameworks
+from sluice.client.frameworks.gated_items import FoundItem, build_items
 from tests.frameworks.snippets import MOST_LINES, list_headings, read_snippet
 
 FOLDER = Path(frameworks.__file__).parent
@@ -49,6 +50,14 @@ def test_the_client_imports_no_adapter() -> None:
     program = "import sys, sluice.client; print([n for n in sys.modules if 'client.frameworks' in n])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_no_two_items_of_a_retrieval_have_one_id() -> None:
+    names = ["a", "a#2", "a", "a", "a#3", "a#2", "b"]
+    items = build_items(FoundItem(name, str(place), {}) for place, name in enumerate(names))
+    assert [one["body"] for one in items] == [str(place) for place in range(len(names))]
+    assert items[0]["item_id"] == "a"
+    assert len({one["item_id"] for one in items}) == len(names)
 
 
 def test_each_adapter_is_guarded_by_at_most_ten_lines_of_the_guide() -> None:

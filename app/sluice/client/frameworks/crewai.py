@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from crewai.hooks import HookAborted, InterceptionPoint, register_hook, unregister_hook
 from pydantic import ValidationError
-from pydantic_core import to_jsonable_python
 
 from sluice.client.answers import ActionDenied, ClientError
-from sluice.client.frameworks.tool_calls import ToolCall, ToolCallGate, name_action, warn_of_hosted
+from sluice.client.frameworks.tool_calls import ToolCall, ToolCallGate, name_action, reveal, warn_of_hosted
 from sluice.client.guarded_calls import resolve_session_id
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class CrewGuard:
         client, gate = self._gates.get(role, self._gates[""])
         gate = replace(gate, session_id=session)
         tool = _guard_tool(context.tool)
-        parameters = to_jsonable_python(_complete(tool, context.tool_input))
+        parameters = reveal(_complete(tool, context.tool_input))
         call_id = self._name_call(session, context.tool_name, parameters)
         future = client.submit(gate.start(ToolCall(context.tool_name, parameters, call_id, role), wait=True))
         self._waiting[future] = session
@@ -151,7 +150,7 @@ class CrewGuard:
 def _run_once(tool: Any, parameters: dict[str, Any]) -> Iterator[list[Any]]:
     """Run the block, which puts its result into the list, under a permit for exactly this. Raises ClientError
     without one: also for another run after an error, or with what a later hook has changed."""
-    plain, results = to_jsonable_python(parameters), [None]
+    plain, results = reveal(parameters), [None]
     fitting = [key for key, (one, judged, _) in [*_permits.items()] if one is tool and judged == plain]
     taken = next(filter(None, (_permits.pop(key, None) for key in fitting)), None)
     if taken is None:

@@ -67,11 +67,15 @@ def strip_beside(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def build_items(found: Iterable[FoundItem]) -> list[dict[str, Any]]:
     """The items of a retrieval, in this order, each under an id of its own."""
+    given: set[str] = set()
     times: Counter[str] = Counter()
     items = []
     for one in found:
-        times[one.item_id] += 1
-        name = one.item_id if times[one.item_id] == 1 else f"{one.item_id}#{times[one.item_id]}"
+        name = one.item_id
+        while name in given:  # also where a store names an item as this names a repeated one
+            times[one.item_id] += 1
+            name = f"{one.item_id}#{times[one.item_id] + 1}"
+        given.add(name)
         known = {key: one.fields[key] for key in QUALITY if one.fields.get(key) is not None}
         items.append({"item_id": name, "body": one.body, **known})
     return items

@@ -6,6 +6,7 @@ value with which the graph is resumed.
 
 from __future__ import annotations
 
+import json
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -153,9 +154,14 @@ def _complete(request: ToolCallRequest) -> dict[str, Any]:
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
         return dict(given)
     try:
-        return schema.model_validate(given).model_dump(mode="json")
+        read = schema.model_validate(given).model_dump(mode="json")
+        again = schema.model_validate(read).model_dump(mode="json")
     except ValidationError as error:
         raise ClientError(f"{request.tool_call['name']}: {error}", "Call it with what it takes") from None
+    if json.dumps(again) != json.dumps(read):
+        told = f"{request.tool_call['name']}: the tool would read what was judged as something else"
+        raise ClientError(told, "Give the models in its schema `validate_by_name`, or no aliases")
+    return read
 
 
 def _list_aliased(tool: Any) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from langgraph.config import get_config
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sluice.client.answers import MemoryAnswer
+
+
+LONGEST_NAME = 220
+"""Characters of a namespace and key: a write's id has both, and 33 more."""
 
 
 class GatedStore(BaseStore):
@@ -105,6 +110,7 @@ class GatedStore(BaseStore):
             n: {
                 "content": _write_text(op.value),
                 "source": self._source,
+                "write_id": _name_write(op),
                 **describe_now(self._describe(op.value)),
             }
             for n, op in enumerate(ops)
@@ -140,7 +146,7 @@ def _list_found(result: Any) -> list[FoundItem]:
     items = [result] if isinstance(result, Item) else result if isinstance(result, list) else []
     return [
         FoundItem(
-            ":".join((*one.namespace, one.key)),
+            _name_item(one),
             _write_text(strip_beside(one.value)),
             one.value.get(BESIDE, {}),
         )
@@ -177,6 +183,20 @@ def _refuse(results: list[Any], answers: Mapping[int, MemoryAnswer]) -> list[Any
             raise MemoryRefused(answer)
         results[n] = None
     return results
+
+
+def _name_item(item: Item | PutOp) -> str:
+    """Namespace and key. Whoever reads the item reads them too, so the gate does."""
+    return ":".join((*item.namespace, item.key))
+
+
+def _name_write(op: PutOp) -> str:
+    """The id of a write, by which the gate reads namespace and key before anything is stored. Raises
+    ClientError where they are too long for it."""
+    name = _name_item(op)
+    if len(name) > LONGEST_NAME:
+        raise ClientError(f"the namespace and key {name[:40]}… are too long", "Give the item a shorter key")
+    return f"{name}#{uuid.uuid4().hex}"
 
 
 def _write_text(value: Mapping[str, Any]) -> str:

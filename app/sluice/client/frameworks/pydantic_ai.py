@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
-from pydantic_core import to_jsonable_python
 
 from sluice.client.answers import ClientError, NeedsHuman
-from sluice.client.frameworks.tool_calls import ToolCall, ToolCallGate, warn_of_hosted
+from sluice.client.frameworks.tool_calls import ToolCall, ToolCallGate, reveal, warn_of_hosted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,7 +46,7 @@ class GateCapability(AbstractCapability[Any]):
         """The arguments that were judged. Raises ApprovalRequired for a held call, and ToolFailed with the
         reason for a refused one."""
         try:
-            plain = to_jsonable_python(args)
+            plain = reveal(args)
             asked = ToolCall(tool_def.name, plain, call.tool_call_id, getattr(ctx.agent, "name", None))
             judged = await self._gate.start(asked, wait=ctx.tool_call_approved)
             return await self._choose(call.tool_call_id, args, judged, same=plain == args)
@@ -107,7 +106,7 @@ class GateCapability(AbstractCapability[Any]):
         as they are those still that were judged. Raises ClientError."""
         if same:
             return judged
-        if to_jsonable_python(args) != judged:
+        if reveal(args) != judged:
             await self._gate.finish(call_id, error="ArgumentsChanged")
             raise ClientError("the arguments are no longer those that were judged", "Call the tool once more")
         return args

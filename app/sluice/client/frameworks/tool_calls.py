@@ -146,6 +146,32 @@ def read_arguments(text: str | None) -> dict[str, Any]:
     return read
 
 
+def reveal(value: Any) -> Any:
+    """What a tool gets, as JSON, where a framework has validated it into objects: every field of a model, by
+    its name in JSON, also one that its own JSON leaves out or writes in another way. Raises ClientError for a
+    secret (`SecretStr`), which would be judged as asterisks."""
+    from pydantic_core import to_jsonable_python  # noqa: PLC0415 - the frameworks that need this have it
+
+    if hasattr(value, "get_secret_value"):
+        raise ClientError("an argument is a secret that the gate cannot read", "Declare it as a plain text")
+    if isinstance(value, dict):
+        return {to_jsonable_python(key): reveal(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [reveal(one) for one in value]
+    kind = type(value)
+    fields = getattr(kind, "__pydantic_fields__", None) or getattr(kind, "__dataclass_fields__", None)
+    if not fields:
+        return to_jsonable_python(value)
+    shown = {
+        getattr(field, "serialization_alias", None) or name: reveal(getattr(value, name))
+        for name, field in fields.items()
+    }
+    if getattr(kind, "__pydantic_root_model__", False):
+        return shown["root"]
+    written, more = to_jsonable_python(value), getattr(value, "__pydantic_extra__", None)
+    return {**(written if isinstance(written, dict) else {}), **shown, **reveal(more or {})}
+
+
 def warn_of_hosted(names: Iterable[object]) -> None:
     """Say in the log, once, which tools run where no call of theirs can be intercepted."""
     _warn_of_hosted(", ".join(sorted(map(str, names))))
