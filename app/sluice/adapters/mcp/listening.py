@@ -26,6 +26,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
 
 from sluice.adapters.mcp.proxy_file import ProxyFileError
+from sluice.http_connections import PromptProtocol
 from sluice.secrets.secret_files import SecretFileError, read_secret
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ FEWEST_TOKEN_CHARACTERS = 32
 MOST_TOKEN_BYTES = 1024
 MOST_BODY_BYTES = 4 * 1024 * 1024
 MOST_SESSIONS, MOST_REQUESTS_AT_ONCE = 64, 256
+MOST_CONNECTIONS, HEADERS_S = 512, 5
+"""Connections at once, of strangers too, and seconds within which each must have sent a request's headers."""
 MOST_REFUSED_BYTES, REFUSED_BODY_S = 64 * 1024, 1.0
 """How much of a refused request's body is read, and for how long, before the answer: a connection that is
 closed while a body still arrives is reset, and the client may see that in place of the answer."""
@@ -111,33 +114,50 @@ def make_http_server(server: Server[Any], door: Door, bound: socket.socket) -> u
     )
     config = uvicorn.Config(
         _TokenCheck(application, door.token),
+        http=PromptProtocol,
+        timeout_keep_alive=HEADERS_S,
         lifespan="on",
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MOST_REQUESTS_AT_ONCE,
+        limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=STOP_S,
     )
     return uvicorn.Server(config)
 
 
 class _TokenCheck:
-    """Lets in what brings the token, and answers everything else 401."""
+    """Lets in what brings the token, so much at once, and answers everything else 401."""
 
     def __init__(self, application: ASGIApp, token: str) -> None:
         self._application = application
         self._wanted = f"Bearer {token}".encode()
+        self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or self._has_token(scope):
+        if scope["type"] == "lifespan":
             await self._application(scope, receive, send)
+            return
+        if self._has_token(scope):
+            await self._serve(scope, receive, send)
             return
         await _discard_body(receive)
         body = {"error": "unauthorized", "message": "Send the proxy's token: Authorization: Bearer TOKEN"}
         headers = {"www-authenticate": "Bearer", "connection": "close"}
         await JSONResponse(body, 401, headers)(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._running >= MOST_REQUESTS_AT_ONCE:
+            body = {"error": "busy", "message": f"{MOST_REQUESTS_AT_ONCE} requests run"}
+            await JSONResponse(body, 503, {"retry-after": "1"})(scope, receive, send)
+            return
+        self._running += 1
+        try:
+            await self._application(scope, receive, send)
+        finally:
+            self._running -= 1
 
     def _has_token(self, scope: Scope) -> bool:
         given = [value for name, value in scope["headers"] if name == b"authorization"]

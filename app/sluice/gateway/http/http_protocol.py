@@ -1,44 +1,20 @@
-"""HTTP/1.1 as uvicorn speaks it; slow clients are cut off, and its own refusals have our headers."""
+"""HTTP/1.1 of a gateway: what the protocol itself refuses has our headers."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sluice.gateway.http.edge import ERROR_SCHEMA, EVENTS
 from sluice.gateway.http.http_errors import build_error_body
 from sluice.gateway.http.response_headers import ResponseFacts, build_response_headers
-
-if TYPE_CHECKING:
-    import asyncio
+from sluice.http_connections import PromptProtocol
 
 
-class GatewayProtocol(H11Protocol):
-    """A connection whose request lines and headers must come within the keep-alive time-out."""
-
-    _slow: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
-        super().connection_made(transport)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._unwatch()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Wait until the headers are whole; the edge waits for the body."""
-        super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:
-            self._watch()
-        else:
-            self._unwatch()
+class GatewayProtocol(PromptProtocol):
+    """A connection to a gateway."""
 
     def shutdown(self) -> None:
         """The process stops: a stream of events would last for ever, so its connection ends."""
@@ -65,17 +41,3 @@ class GatewayProtocol(H11Protocol):
         ):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
-
-    def _watch(self) -> None:
-        if self._slow is None:
-            self._slow = self.loop.call_later(self.timeout_keep_alive, self._cut_off)
-
-    def _unwatch(self) -> None:
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
-
-    def _cut_off(self) -> None:
-        self._slow = None
-        if not self.transport.is_closing():
-            self.transport.close()
