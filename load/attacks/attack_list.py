@@ -39,6 +39,7 @@ from load.attacks.attempt import Attack
 
 _OF_GATES = known_ways.ROOT / "tests" / "unit" / "core" / "actions"
 _OF_HOOKS = known_ways.ROOT / "tests" / "unit" / "gateway"
+_OF_PROXY = known_ways.ROOT / "tests" / "adapters"
 ATTACKS: tuple[Attack, ...] = (
     Attack(
         1,
@@ -123,6 +124,12 @@ ATTACKS: tuple[Attack, ...] = (
         "past_hooks",
         "a coding agent's call that runs by another call's verdict or approval, or under another's name",
         partial(known_ways.run_tests, _OF_HOOKS / "test_hooks_attacked.py"),
+    ),
+    Attack.run_test_file(
+        37,
+        "past_mcp",
+        "a request or a tool of an MCP server that passes unjudged, or holds up the proxy and its clients",
+        partial(known_ways.run_tests, _OF_PROXY / "test_mcp_attacked.py"),
     ),
     Attack(
         8,

@@ -1,9 +1,9 @@
 """An MCP server that says whatever its script has: `python -m load.attacks.hostile_server SCRIPT`.
 
 SCRIPT, JSON, is read for each request: {"info", "tools", "instructions", "listing_error"}. A call's argument
-`say` has the messages that it sends first, as they are, and then its `result` or `error`; with `environment`
-it answers its environment's variables. It speaks JSON-RPC itself, because a library would keep to the
-protocol.
+`say` has the messages that it sends first, as they are, then `raw`, a text in Latin-1 and how often it is
+written, and then its `result` or `error`; with `environment` it answers its environment's variables. It
+speaks JSON-RPC itself, because a library would keep to the protocol.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ def _answer(message: dict[str, Any], script: dict[str, Any]) -> dict[str, Any]:
         say = json.loads(params["arguments"]["say"])
         for first in say.get("first", []):
             _send(json.loads(json.dumps(first).replace('"PROGRESS"', json.dumps(_token(params)))))
+        text, times = say.get("raw", ("", 0))
+        for _ in range(times):
+            sys.stdout.buffer.write(text.encode("latin-1"))
         if "environment" in say:
             return {"result": {"content": [{"type": "text", "text": " ".join(sorted(os.environ))}]}}
         return {name: say[name] for name in ("result", "error") if name in say}

@@ -26,7 +26,7 @@ def test_the_first_sight_is_shown_whole_and_the_second_as_far_as_it_is_the_same(
     changed = {**SEEN, READ: {"name": "read", "inputSchema": {"maximum": True}}, WRITE: {}}
     assert pins.admit(changed) == {INSTRUCTIONS}
     assert pins.read_held() == {READ: changed[READ], WRITE: {}}
-    pins.accept([READ])
+    pins.accept({READ: changed[READ]})
     assert pins.admit(changed) == {INSTRUCTIONS, READ}
     assert pins.admit({READ: changed[READ]}) == {READ}
     assert pins.read_held() == {}
@@ -35,7 +35,7 @@ def test_the_first_sight_is_shown_whole_and_the_second_as_far_as_it_is_the_same(
 
 def test_only_the_key_that_is_given_counts(tmp_path: Path) -> None:
     assert Pins(tmp_path, "seen", KEY.public).admit(SEEN) == frozenset()
-    Pins(tmp_path, "seen", KEY).accept([READ])
+    Pins(tmp_path, "seen", KEY).accept({READ: SEEN[READ]})
     assert Pins(tmp_path, "seen", KEY.public).admit(SEEN) == {READ}
     for other in (STRANGER, STRANGER.public, None):
         with pytest.raises(PinsError, match="signed"):

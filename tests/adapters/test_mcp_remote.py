@@ -13,13 +13,15 @@ from mcp import Client, MCPError
 from sluice.adapters.mcp import remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pytest
 
 
 @contextmanager
-def serve(answer: bytes, location: str | None = None) -> Iterator[tuple[str, list[str]]]:
+def serve(
+    answer: bytes, location: str | None = None, headers: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[str]]]:
     """A server that answers each POST with these bytes, or a redirect; its URL, and the paths it was sent."""
     asked: list[str] = []
 
@@ -32,6 +34,8 @@ def serve(answer: bytes, location: str | None = None) -> Iterator[tuple[str, lis
             self.send_header("content-length", str(len(answer)))
             if location is not None:
                 self.send_header("location", location)
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(answer)
 

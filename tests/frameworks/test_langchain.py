@@ -194,20 +194,19 @@ async def test_a_tool_that_reads_what_was_judged_as_something_else_does_not_run(
             return path.removeprefix("/srv")
 
     ran: list[Any] = []
+    cases: list[tuple[type[BaseModel], dict[str, str]]] = [
+        (Place, {"p": "/srv/a"}),
+        (Shortened, {"path": "/srv/srv/etc"}),
+        (PlaceByName, {"p": "/srv/b"}),
+        (Shortened, {"path": "/var"}),
+    ]
 
     def read_records(place: Any) -> str:
         ran.append(place.path)
         return "read"
 
     async with AsyncGateClient(gate.servers, gate.agent, gate.make_options()) as client:
-        for number, (kind, given) in enumerate(
-            [
-                (Place, {"p": "/srv/a"}),
-                (Shortened, {"path": "/srv/srv/etc"}),
-                (PlaceByName, {"p": "/srv/b"}),
-                (Shortened, {"path": "/var"}),
-            ]
-        ):
+        for number, (kind, given) in enumerate(cases):
             schema = create_model("Given", place=(kind, ...))
             tool = StructuredTool.from_function(
                 read_records, description="Read the records.", args_schema=schema

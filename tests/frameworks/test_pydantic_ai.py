@@ -191,7 +191,7 @@ async def test_what_json_leaves_out_of_an_argument_is_judged_and_a_secret_does_n
         asked.append(json.loads(sent.value)["parameters"])
         return await ask(sent, *more)
 
-    scenario.exchange.ask = note  # type: ignore[method-assign]
+    scenario.exchange.ask = note  # type: ignore[assignment, method-assign]
     given = {"to": {"name": "a stranger", "account": "DE00"}}
     await make_agent(script("pay", "c-1", given), scenario.gate, pay).run("go")
     assert asked == [given]

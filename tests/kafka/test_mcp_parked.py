@@ -116,6 +116,22 @@ async def test_a_state_counts_for_its_agent_session_and_call_alone(place: Place)
     assert place.calls == []
 
 
+async def test_those_who_come_back_with_one_state_at_the_same_time_run_the_tool_once(place: Place) -> None:
+    with run(place.installation, "worker") as worker:
+        (state,) = await park(place, {"text": "1"})
+        (asked,) = await asyncio.to_thread(
+            wait_for, place.installation, ESCALATIONS, place.session, 1, worker
+        )
+        await asyncio.to_thread(
+            publish, place.installation, [answer(place.installation, asked, "approve")], REVIEWS
+        )
+        async with place.agent() as client:
+            ended = await asyncio.gather(*(call(client, "refund", {"text": "1"}, state) for _ in range(5)))
+    assert place.calls == [["refund", {"text": "1"}]]
+    ran = [one for one in ended if isinstance(one, CallToolResult) and not one.is_error]
+    assert [one.content[0].text for one in ran] == ["1"]
+
+
 async def test_a_client_of_an_older_version_gets_an_error_and_no_state(place: Place) -> None:
     with run(place.installation, "worker"):
         async with place.agent(mode="legacy") as client:

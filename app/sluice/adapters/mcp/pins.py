@@ -25,7 +25,7 @@ from sluice.core.trust.dsse import find_valid_keys, read_envelope, sign
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from sluice.core.registry.keys import PublicKey
     from sluice.core.trust.dsse import Envelope
@@ -119,16 +119,11 @@ class Pins:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def accept(self, keys: Collection[str]) -> None:
-        """Pin what is held under these keys. Raises PinsError and OSError."""
-        held = self.read_held()
-        missing = sorted(set(keys) - held.keys())
-        if missing:
-            raise PinsError(f"{self.server}: {', '.join(missing)}: nothing of this name is held")
-        self._write(
-            self._file, self._seal_definitions({**self.read_accepted(), **{key: held[key] for key in keys}})
-        )
-        left = {key: one for key, one in held.items() if key not in keys}
+    def accept(self, shown: Mapping[str, Any]) -> None:
+        """Pin definitions as a person has seen them, by key. What a proxy that runs meanwhile holds under the
+        same key, because the server has changed it once more, stays held. Raises PinsError and OSError."""
+        self._write(self._file, self._seal_definitions({**self.read_accepted(), **shown}))
+        left = {key: one for key, one in self.read_held().items() if not _is_pinned(shown, key, one)}
         self._write(self._held_file, json.dumps(left, ensure_ascii=False).encode())
 
     @property

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.server import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
@@ -30,8 +30,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from sluice.adapters.mcp.listening import listen
 from sluice.adapters.mcp.parking import StateRefusedError, make_boundary, park, read_state
 from sluice.adapters.mcp.pins import INSTRUCTIONS, Pins, PinsError, compute_digest, name_key
-from sluice.adapters.mcp.proxy_file import Passed
-from sluice.adapters.mcp.remote import reach_by_http
+from sluice.adapters.mcp.proxy_file import REQUEST_METHODS, Passed
+from sluice.adapters.mcp.remote import overhear, reach_by_command, reach_by_http
 from sluice.adapters.mcp.results import (
     GATE_AWAY,
     MOST_PROGRESS,
@@ -46,7 +46,6 @@ from sluice.client.answers import ActionInterrupted, ActionNotDecided, ActionRef
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from mcp import StdioServerParameters
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import (
         CallToolRequestParams,
@@ -67,6 +66,8 @@ PROGRESS_S = 5.0
 """The time between two notifications that a call still waits for a person."""
 LISTEN_AGAIN_S = 60.0
 """The time until a server is asked again to say when its tools change."""
+CHANGES_S = 1.0
+"""The time between two notifications that the tools changed: each has its reader list them again."""
 MOST_LISTENERS = 64
 TOOL_ERROR = "ToolError"
 """The error text of an outcome if the tool itself answered with an error."""
@@ -122,7 +123,15 @@ class Proxy:
         pins: Pins,
         options: ProxyOptions,
     ) -> None:
-        reached = reach_by_http(upstream) if isinstance(upstream, str) else upstream
+        reached: Any = upstream
+        if isinstance(upstream, str):
+            reached = reach_by_http(upstream)
+        elif isinstance(upstream, StdioServerParameters):
+            reached = reach_by_command(upstream)
+        if not isinstance(reached, Server):
+            reached = overhear(
+                reached, options.server, (REQUEST_METHODS[kind] for kind in options.server_requests)
+            )
         self._requests = ServerRequests(gate, options)
         self.upstream = Client(
             reached, cache=None, message_handler=self._hear, **self._requests.list_callbacks()
@@ -137,6 +146,7 @@ class Proxy:
         )
         self._downstream: dict[str | None, Any] = {}
         self._changes = InMemorySubscriptionBus()
+        self._changed = asyncio.Event()
         self._warned: frozenset[str] = frozenset()
         self._unanswered: dict[str, str] = {}
 
@@ -156,12 +166,13 @@ class Proxy:
             server.middleware.insert(0, _keep_trace_alone)
             if self._options.parking is not None:
                 server.middleware.append(make_boundary(self._options.parking, self._options))
-            listening = asyncio.create_task(self._listen())
+            tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._tell_changes())]
             try:
                 yield server
             finally:
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
                 await self._requests.close()
 
     async def look(self) -> ToolListing:
@@ -312,6 +323,8 @@ class Proxy:
             )
         except BaseException as error:
             await asyncio.shield(report_outcome(self._gate, permit, type(error).__name__))
+            if isinstance(error, MCPError):
+                log.warning("%s ended with error %d of the protocol", registered, error.code)
             if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
                 return make_error_result(f"{registered}: {_BY_ERROR}")
             if self._judge is None or not isinstance(error, Exception):
@@ -346,16 +359,23 @@ class Proxy:
         return pass_on
 
     async def _hear(self, message: Any) -> None:
-        """Pass on that the list of tools changed: to a client of an older version, and to those that listen
-        by 2026-07-28."""
-        if not isinstance(message, ToolListChangedNotification):
-            return
-        await self._changes.publish(ToolsListChanged())
-        for name, session in list(self._downstream.items()):
-            try:
-                await session.send_tool_list_changed()
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self._downstream.pop(name, None)
+        """Note that the list of tools changed."""
+        if isinstance(message, ToolListChangedNotification):
+            self._changed.set()
+
+    async def _tell_changes(self) -> None:
+        """Pass on that the list of tools changed, once in CHANGES_S however often the server says so: to
+        clients of an older version, and to those that listen by 2026-07-28."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._changes.publish(ToolsListChanged())
+            for name, session in list(self._downstream.items()):
+                try:
+                    await session.send_tool_list_changed()
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    self._downstream.pop(name, None)
+            await asyncio.sleep(CHANGES_S)
 
     def _remember(self, ctx: Any) -> None:
         """Keep the connection of a client of an older version, to tell it that the tools changed."""

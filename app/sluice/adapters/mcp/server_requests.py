@@ -261,8 +261,8 @@ class ServerRequests:
     async def _answer(self, request: Any) -> Any:
         """The answer of the client of the call to which a request belongs. Raises RequestRefusedError."""
         call = _CALL.get() or self._in_turn
-        if call is None:
-            raise RequestRefusedError("the server asks while no call runs")
+        if call is None or not call.action_id:
+            raise RequestRefusedError("the server asks while no call runs that the gate has allowed")
         asking = asyncio.create_task(self._pass_on(call, request), context=call.context)
         call.asking.add(asking)
         asking.add_done_callback(call.asking.discard)
@@ -297,13 +297,15 @@ class ServerRequests:
         return answer
 
     async def _permit(self, registered: str, fields: dict[str, Any], action_id: str) -> Permit:
-        """The permission to pass a request on; nobody waits for a person here. Raises RequestRefusedError."""
+        """The permission to pass a request on. If a person must give it, the call waits, as long as a call
+        itself would. Raises RequestRefusedError."""
         try:
             return await self._gate.permit(
                 registered,
                 fields,
                 session_id=self._options.session_id,
                 action_id=action_id,
+                approval_timeout_s=self._options.approval_s,
                 mandate=self._options.mandate,
             )
         except GATE_AWAY as error:

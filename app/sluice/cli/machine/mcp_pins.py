@@ -76,11 +76,13 @@ def accept(
         keys = names or sorted(held)
         if not keys:
             stop(f"{server}: nothing is held back", WRONG)
+        if missing := sorted(set(keys) - held.keys()):
+            stop(f"{server}: {clean(', '.join(missing))}: nothing of this name is held")
         for one in keys:
-            _print_change(one, accepted.get(one), held.get(one))
-        if not yes and not typer.confirm(f"Shall agents see {', '.join(keys)} of {server} like this?"):
+            _print_change(one, accepted.get(one), held[one])
+        if not yes and not typer.confirm(f"Shall agents see {clean(', '.join(keys))} of {server} like this?"):
             raise typer.Exit(WRONG)
-        pins.accept(keys)
+        pins.accept({one: held[one] for one in keys})
     except PinsError as error:
         stop(str(error))
     except OSError as error:
