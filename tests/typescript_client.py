@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +16,13 @@ import pytest
 from tests.documents.blocks import ROOT
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 FOLDER = ROOT / "docs" / "examples" / "typescript"
+KEPT = ROOT / "build" / "typescript"
+"""What the tests of all processes share: packages are named after their lock, a compiled client after its
+sources."""
+COMPILER = Path("node_modules") / "typescript" / "bin" / "tsc"
 PATIENCE_S = 240.0
 
 
@@ -30,9 +38,53 @@ def run_commands(words: list[str], folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def compile_client(folder: Path) -> Path:
-    """Compile a copy in a new folder. Returns the folder of the JavaScript, with src, example and test."""
-    shutil.copytree(FOLDER, folder, ignore=lambda *_: ["node_modules", "dist"])
-    run_commands(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
-    run_commands(["node", "node_modules/typescript/bin/tsc"], folder)
-    return folder / "dist"
+def fetch_compiler() -> Path:
+    """The script of the compiler that the lock names."""
+    with _wait_for_others():
+        return _fetch_packages() / COMPILER
+
+
+def compile_client() -> Path:
+    """The folder of the JavaScript, with src, example and test, compiled from a copy. Nobody writes there."""
+    files = sorted(path.relative_to(FOLDER) for path in FOLDER.rglob("*") if _is_source(path))
+    digest = sha256(b"".join(str(name).encode() + (FOLDER / name).read_bytes() for name in files))
+    with _wait_for_others():
+        packages = _fetch_packages()
+        compiled = packages / digest.hexdigest()[:16]
+        if not compiled.exists():
+            fresh = packages / "fresh"  # beneath the packages, where the compiler looks for them
+            shutil.rmtree(fresh, ignore_errors=True)
+            for name in files:
+                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(FOLDER / name, fresh / name)
+            run_commands(["node", str(packages / COMPILER)], fresh)
+            fresh.rename(compiled)
+    return compiled / "dist"
+
+
+def _is_source(path: Path) -> bool:
+    return path.is_file() and not {"node_modules", "dist"} & {*path.relative_to(FOLDER).parts}
+
+
+def _fetch_packages() -> Path:
+    """The folder whose node_modules hold what the lock names."""
+    lock = (FOLDER / "package-lock.json").read_bytes()
+    packages = KEPT / sha256(lock).hexdigest()[:16]
+    if not packages.exists():
+        fresh = KEPT / "fresh"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(FOLDER / name, fresh)
+        run_commands(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], fresh)
+        fresh.rename(packages)
+    return packages
+
+
+@contextmanager
+def _wait_for_others() -> Iterator[None]:
+    """One process at a time fetches and compiles; the others find what it made."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

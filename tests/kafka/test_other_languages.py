@@ -64,9 +64,9 @@ def gateway(installation: TestInstallation, worker: WorkerProcess) -> Iterator[G
 
 
 @pytest.fixture(scope="module")
-def typescript(tmp_path_factory: pytest.TempPathFactory) -> Command:
+def typescript() -> Command:
     """The command that starts the example in TypeScript."""
-    built = compile_client(tmp_path_factory.mktemp("client") / "typescript")
+    built = compile_client()
     return "node", str(built / "example" / "guarded.js")
 
 
