@@ -300,20 +300,21 @@ async def prepare(
     stages: Sequence[str] = neutral_policy.STAGES,
     *,
     replication: int = 1,
+    partitions: int = PARTITIONS,
 ) -> TestInstallation:
     """Create the topics of a run called `name` (unique on this broker) and publish its policy."""
     prefix, trust, began_ms = f"{name}.", ThrowawayTrust(), time.time_ns() // 1_000_000
-    await create(cluster, TopicLayout(prefix, name, PARTITIONS), replication)
+    await create(cluster, TopicLayout(prefix, name, partitions), replication)
     await publish_policy(cluster, prefix, neutral_policy.records(trust, began_ms, stages))
     settings = {
         "SLUICE_KAFKA__BOOTSTRAP_SERVERS": str(cluster),
         "SLUICE_KAFKA__TOPIC_PREFIX": prefix,
-        "SLUICE_KAFKA__PARTITIONS": str(PARTITIONS),
+        "SLUICE_KAFKA__PARTITIONS": str(partitions),
         "SLUICE_WORKER__APP_ID": name,
         "SLUICE_WORKER__HALT_ON_OFFSET_GAP": "true",
         **neutral_policy.environment(trust),
     }
     login = None if isinstance(cluster, str) else cluster
     return TestInstallation(
-        str(cluster), prefix, name, folder, settings, trust, began_ms=began_ms, login=login
+        str(cluster), prefix, name, folder, settings, trust, partitions, began_ms=began_ms, login=login
     )

@@ -21,7 +21,13 @@ from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
 from sluice_topics.catalog import BUNDLES, POLICY_EVENTS, REGISTRY
 from sluice_topics.records import PolicyInForce
-from tests.kafka.installation import installation_on, read_stored, run_worker, wait_for_own_end, wait_until
+from tests.kafka.installation import (
+    make_small_installation,
+    read_stored,
+    run_worker,
+    wait_for_own_end,
+    wait_until,
+)
 from tests.unit.cli.policy.policy_files import sluice
 
 if TYPE_CHECKING:
@@ -41,7 +47,7 @@ WIPE = b"tool/wipe@2"
 
 @pytest.fixture
 def installation(kafka: str, prefix: str, tmp_path: Path) -> TestInstallation:
-    return installation_on(kafka, tmp_path, prefix.rstrip("."), SLUICE_POLICY__REFRESH_S="0.05")
+    return make_small_installation(kafka, tmp_path, prefix.rstrip("."), SLUICE_POLICY__REFRESH_S="0.05")
 
 
 def _read_said(installation: TestInstallation) -> dict[int, list[PolicyInForce]]:

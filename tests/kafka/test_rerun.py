@@ -24,6 +24,7 @@ from tests.kafka.installation import (
     Sent,
     action,
     installation_on,
+    make_small_installation,
     publish,
     publish_to,
     run_worker,
@@ -44,7 +45,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def installation(kafka: str, prefix: str, tmp_path: Path) -> TestInstallation:
-    return installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+    return make_small_installation(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def worker(shared_installation: TestInstallation) -> Iterator[WorkerProcess]:
 
 @pytest.fixture
 def installation_with_own_stages(kafka: str, prefix: str, tmp_path: Path) -> TestInstallation:
-    return installation_on(kafka, tmp_path, prefix.rstrip("."))
+    return make_small_installation(kafka, tmp_path, prefix.rstrip("."))
 
 
 def rerun(installation: TestInstallation, *words: str) -> Result:

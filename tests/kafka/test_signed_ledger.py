@@ -37,7 +37,7 @@ from sluice_topics.catalog import (
 from sluice_topics.layout import TopicLayout
 from tests.kafka.installation import (
     action,
-    installation_on,
+    make_small_installation,
     publish,
     publish_to,
     read_stored,
@@ -57,7 +57,7 @@ SESSIONS = [f"s-{number}" for number in range(8)]
 def test_a_worker_signs_every_record_and_a_record_that_continues_the_chain_unsigned_is_found(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    installation = installation_on(kafka, tmp_path, prefix.rstrip("."))
+    installation = make_small_installation(kafka, tmp_path, prefix.rstrip("."))
     key = make_private_key(tmp_path / "verdicts.pem").public.text
     installation.settings["SLUICE_VERDICTS__SIGNING_KEY"] = str(tmp_path / "verdicts.pem")
     signing = run_worker(installation)

@@ -17,7 +17,7 @@ from sluice_topics.catalog import ACTIONS, SESSIONS_CHANGELOG, VERDICTS
 from sluice_topics.layout import TopicLayout
 from tests.kafka.installation import (
     action,
-    installation_on,
+    make_small_installation,
     publish,
     read_stored,
     run_worker,
@@ -52,7 +52,7 @@ async def _lose_the_changelog(installation: TestInstallation) -> None:
 def test_a_lost_changelog_stops_the_worker_before_it_decides_anything(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    installation = installation_on(kafka, tmp_path, prefix.rstrip("."))
+    installation = make_small_installation(kafka, tmp_path, prefix.rstrip("."))
     for process in run_worker(installation):
         publish(installation, [action("s", "a-1")])
         write(installation, VERDICTS, 1, process)
@@ -67,7 +67,7 @@ def test_a_lost_changelog_stops_the_worker_before_it_decides_anything(
 def test_state_of_a_later_release_stops_the_worker_before_it_decides_anything(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    installation = installation_on(kafka, tmp_path, prefix.rstrip("."))
+    installation = make_small_installation(kafka, tmp_path, prefix.rstrip("."))
     for process in run_worker(installation):
         publish(installation, [action("s", "a-1")])
         write(installation, VERDICTS, 1, process)
@@ -103,7 +103,7 @@ def test_an_offset_that_is_missing_stops_the_worker_at_once_and_it_says_which(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
     """The agent's fault ends the process: Faust neither swallows it nor starts the agent again after it."""
-    installation = installation_on(
+    installation = make_small_installation(
         kafka, tmp_path, prefix.rstrip("."), SLUICE_WORKER__HALT_ON_OFFSET_GAP="true"
     )
     asyncio.run(_publish_with_markers_between(installation, 2))

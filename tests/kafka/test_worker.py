@@ -32,6 +32,7 @@ from tests.kafka.installation import (
     END_S,
     action,
     installation_on,
+    make_small_installation,
     publish,
     publish_to,
     read_stored,
@@ -240,7 +241,7 @@ def test_a_restarted_worker_goes_on_where_the_last_one_stopped(
 ) -> None:
     """With its totals, the number in its chain, and what a gate remembers of the agent."""
     stages = (*neutral_policy.STAGES[:-1], "sequence", neutral_policy.STAGES[-1])
-    installation = installation_on(kafka, tmp_path, prefix.rstrip("."), stages)
+    installation = make_small_installation(kafka, tmp_path, prefix.rstrip("."), stages)
     purge = {"toolName": neutral_policy.PURGE_TOOL}
     for life, sent in enumerate(([action("s", "a-1"), action("s", "a-2")], [action("s", "a-3", **purge)])):
         for process in run_worker(installation, f"life-{life}"):
@@ -257,7 +258,7 @@ def test_a_restarted_worker_goes_on_where_the_last_one_stopped(
 
 def test_an_idle_session_folds_away_through_the_ledger(kafka: str, prefix: str, tmp_path: Path) -> None:
     settings = {"SLUICE_SESSION__ACTION_WINDOW_S": "2", "SLUICE_SESSION__IDLE_TIMEOUT_S": "3"}
-    installation = installation_on(kafka, tmp_path, prefix.rstrip("."), **settings)
+    installation = make_small_installation(kafka, tmp_path, prefix.rstrip("."), **settings)
     for process in run_worker(installation):
         publish(installation, [action("s", "a-1")])
         (folded,) = map(SessionFolded.model_validate, write(installation, SESSION_EVENTS, 1, process))
@@ -280,7 +281,7 @@ def test_a_worker_names_the_topic_that_is_missing_and_how_to_mend_it(
 def test_a_worker_that_starts_while_the_broker_is_away_waits_for_it(
     own_broker: Broker, prefix: str, tmp_path: Path
 ) -> None:
-    installation = installation_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
+    installation = make_small_installation(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
     own_broker.stop()
     worker = WorkerProcess(installation, "early", 0.0)
     try:
