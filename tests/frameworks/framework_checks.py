@@ -11,20 +11,30 @@ import time
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sluice.client import AsyncGateClient
 from sluice.client.frameworks.tool_calls import ToolCallGate
 from tests.frameworks.gate import pass_two_hours
-from tests.frameworks.scenario import LOOK_S, PlannedCall, RecordedTools, recount, run_calls
+from tests.frameworks.scenario import (
+    HASTY_S,
+    LOOK_S,
+    PATIENT_S,
+    PlannedCall,
+    RecordedTools,
+    make_calls,
+    recount,
+)
 from tests.frameworks.scripted_gate import RUNS, Scenario, ScriptedCall, ToolFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     import pytest
 
+    from sluice.client import ClientOptions
     from tests.frameworks.gate import RemoteGate
 
     Call = PlannedCall | ScriptedCall
@@ -51,6 +61,15 @@ class Framework(Protocol):
         """What the model read as the tool's answer."""
 
 
+class ThreadedFramework(Framework, Protocol):
+    """A framework without an event loop, whose calls need a client on a thread of its own."""
+
+    def connect(
+        self, gate: RemoteGate, options: ClientOptions
+    ) -> AbstractAsyncContextManager[AsyncGateClient]:
+        """A GateClient's asynchronous client; with it in its ToolCallGate the framework makes calls."""
+
+
 class ParkingFramework(Framework, Protocol):
     """A framework whose runs end where a call is held, and are resumed."""
 
@@ -74,7 +93,10 @@ async def check_200_calls(framework: Framework, gate: RemoteGate, folder: Path, 
             result = await _resume(framework, calls, call, offered, kept)
         return framework.read(result)
 
-    ended = await run_calls(gate, run, folder)
+    patient = _connect(framework, gate, gate.make_options(folder / "patient.db", PATIENT_S))
+    hasty = _connect(framework, gate, gate.make_options(folder / "hasty.db", HASTY_S))
+    async with patient as with_patience, hasty as in_haste:
+        ended = await make_calls(gate, run, with_patience, in_haste)
     print(framework.package, version(framework.package), dict(recount(gate, tools)), file=sys.stderr)
     assert len(parked) == (25 if parks else 0)
     assert "read_records has run" in ended[0]
@@ -152,7 +174,7 @@ async def check_two_hours(
     @asynccontextmanager
     async def connect() -> AsyncIterator[ToolCallGate]:
         options = gate.make_options(folder / "journal")
-        async with AsyncGateClient(gate.servers, gate.agent, options) as client:
+        async with _connect(framework, gate, options) as client:
             yield ToolCallGate(client, call.session, approval_timeout_s=1)
 
     async with connect() as calls:
@@ -190,6 +212,12 @@ class InstantClient(AsyncGateClient):
     def __init__(self) -> None:
         pass
 
+    async def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
     async def permit(self, tool_name: str, parameters: Any, **more: Any) -> Any:
         return SimpleNamespace(parameters=parameters, session_id=more["session_id"], result=None)
 
@@ -222,6 +250,14 @@ async def _measure_ms(run: Callable[[str], Awaitable[Any]]) -> float:
         await run(f"call-{number}")
         took.append(time.process_time() - began)
     return 1000 * statistics.median(took)
+
+
+def _connect(
+    framework: Framework, gate: RemoteGate, options: ClientOptions
+) -> AbstractAsyncContextManager[AsyncGateClient]:
+    if hasattr(framework, "connect"):
+        return cast("ThreadedFramework", framework).connect(gate, options)
+    return AsyncGateClient(gate.servers, gate.agent, options)
 
 
 def _keep(framework: Framework, result: Any) -> Any:

@@ -199,6 +199,10 @@ class Scenario:
             raise ToolFailed
         return f"moved {place}"
 
+    def open_thread(self) -> ScriptedThread:
+        """A client for a framework without an event loop, each time on the same journal."""
+        return ScriptedThread(self.exchange, self.folder / "thread")
+
     def answer_as_people(self) -> None:
         """From now on the persons that are asked have answered."""
         self.exchange.people_answer = True

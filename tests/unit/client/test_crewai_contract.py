@@ -171,7 +171,7 @@ def scenario(tmp_path: Path) -> Scenario:
 
 @pytest.fixture
 def client(scenario: Scenario) -> Iterator[ScriptedThread]:
-    with ScriptedThread(scenario.exchange, scenario.folder / "thread") as started:
+    with scenario.open_thread() as started:
         yield started
 
 
@@ -198,15 +198,15 @@ def test_200_calls_run_what_is_allowed_once_and_as_it_was_judged(
 def test_a_call_that_ran_is_another_one_when_it_comes_again_but_not_in_a_new_process(
     crew: Crew, scenario: Scenario
 ) -> None:
-    tool, journal = ToolOfFunction(func=scenario.move_records), scenario.folder / "thread"
+    tool = ToolOfFunction(func=scenario.move_records)
     given, held = scenario.calls[0].arguments, scenario.calls[2].arguments
-    with ScriptedThread(scenario.exchange, journal) as client, guard_crew(client):
+    with scenario.open_thread() as client, guard_crew(client):
         assert crew.call(tool, dict(given)).startswith("moved")
         assert crew.call(tool, dict(given)).startswith("moved")
         assert "a person must agree first" in crew.call(tool, dict(held))
     assert (len(scenario.ran), len(scenario.exchange.outcomes)) == (2, 2)
     scenario.answer_as_people()
-    with ScriptedThread(scenario.exchange, journal) as anew, guard_crew(anew):
+    with scenario.open_thread() as anew, guard_crew(anew):
         assert "was started before" in crew.call(tool, dict(given))
         assert crew.call(tool, dict(held)).startswith("moved")
     assert len(scenario.ran) == 3
