@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteGate]:
-    """One broker and worker for the tests of a framework."""
+    """One broker and worker for the tests of a framework; another one's would repeat the same calls."""
     with open_gate(tmp_path_factory.mktemp("gate")) as opened:
         yield opened

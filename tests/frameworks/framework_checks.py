@@ -172,25 +172,25 @@ async def check_two_hours(
     tools, call = RecordedTools(folder), PlannedCall(1001, "approved", "pay", dict(PAYMENT))
 
     @asynccontextmanager
-    async def connect() -> AsyncIterator[ToolCallGate]:
+    async def connect(approval_timeout_s: float) -> AsyncIterator[ToolCallGate]:
         options = gate.make_options(folder / "journal")
         async with _connect(framework, gate, options) as client:
-            yield ToolCallGate(client, call.session, approval_timeout_s=1)
+            yield ToolCallGate(client, call.session, approval_timeout_s)
 
-    async with connect() as calls:
+    async with connect(1) as calls:
         result = await framework.begin(calls, call, [tools.pay])
         kept = _keep(framework, result)
         assert parks == (kept is not None)
-        assert parks or MUST_AGREE in framework.read(result)
+        assert parks or MUST_AGREE in framework.read(result), framework.read(result)
     gate.do("restart")
     assert gate.do("answer_escalations", approve=True) == 1
     pass_two_hours(monkeypatch)
-    async with connect() as calls:
+    async with connect(PATIENT_S) as calls:
         if parks:
             result = await _resume(framework, calls, call, [tools.pay], kept)
         else:
             result = await framework.begin(calls, call, [tools.pay])
-    assert "pay has run" in framework.read(result)
+    assert "pay has run" in framework.read(result), framework.read(result)
     assert tools.list_runs() == [{"tool": "pay", "parameters": PAYMENT}]
 
 
