@@ -19,6 +19,8 @@ import pytest
 from pydantic import BaseModel, PrivateAttr, SecretStr
 
 from sluice.client import ClientError, in_session
+from sluice.client.frameworks import tool_calls
+from sluice.client.frameworks.tool_calls import EqualCalls
 from tests.frameworks.scripted_gate import TOOL, Scenario, ScriptedThread, ToolFailed, raise_fault
 
 if TYPE_CHECKING:
@@ -210,6 +212,30 @@ def test_a_call_that_ran_is_another_one_when_it_comes_again_but_not_in_a_new_pro
         assert "was started before" in crew.call(tool, dict(given))
         assert crew.call(tool, dict(held)).startswith("moved")
     assert len(scenario.ran) == 3
+
+
+def test_equal_calls_take_the_lowest_number_that_is_free_and_no_two_threads_the_same() -> None:
+    equal = EqualCalls()
+
+    def name(_: int = 0) -> tuple[str, Callable[[], None]]:
+        return equal.name("scripted", TOOL, {"place": 1})
+
+    first, second, third = name(), name(), name()
+    second[1]()
+    first[1]()
+    assert [name()[0], name()[0]] == [first[0], second[0]]
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        later = {call_id for call_id, _ in threads.map(name, range(200))}
+    assert len(later - {first[0], second[0], third[0]}) == 200
+
+
+def test_an_equal_call_is_named_at_the_same_cost_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[Any] = []
+    monkeypatch.setattr(tool_calls, "name_action", lambda *call: named.append(call) or str(call))
+    equal = EqualCalls()
+    for _ in range(100):
+        equal.name("scripted", TOOL, {"place": 1})
+    assert len(named) == 2 * 100
 
 
 @pytest.mark.parametrize("error", [ValueError, concurrent.futures.CancelledError, asyncio.CancelledError])

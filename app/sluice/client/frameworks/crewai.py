@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import logging
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +17,7 @@ from crewai.hooks import HookAborted, InterceptionPoint, register_hook, unregist
 from pydantic import ValidationError
 
 from sluice.client.answers import ActionDenied, ClientError
-from sluice.client.frameworks.tool_calls import ToolCall, ToolCallGate, name_action, reveal, warn_of_hosted
+from sluice.client.frameworks.tool_calls import EqualCalls, ToolCall, ToolCallGate, reveal, warn_of_hosted
 from sluice.client.guarded_calls import resolve_session_id
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class CrewGuard:
             role: (own, ToolCallGate(client.asynchronous, delegates={role: own.asynchronous}, **more))
             for role, own in {**more.pop("delegates", {}), "": client}.items()
         }
-        self._named: dict[str, object] = {}
+        self._equal = EqualCalls()
         self._waiting: dict[Future[Any], str] = {}
         self._ended: set[str] = set()
         self._asked: dict[int, tuple[Any, str, str | None]] = {}
@@ -120,7 +119,7 @@ class CrewGuard:
         gate = replace(gate, session_id=session)
         tool = _guard_tool(context.tool)
         parameters = reveal(_complete(tool, context.tool_input))
-        call_id = self._name_call(session, context.tool_name, parameters)
+        call_id, give_back = self._equal.name(session, context.tool_name, parameters)
         future = client.submit(gate.start(ToolCall(context.tool_name, parameters, call_id, role), wait=True))
         self._waiting[future] = session
         try:
@@ -129,7 +128,7 @@ class CrewGuard:
             judged = future.result()
         except BaseException as error:
             if not isinstance(error, ActionDenied):
-                del self._named[call_id]
+                give_back()
             raise
         finally:
             del self._waiting[future]
@@ -138,12 +137,6 @@ class CrewGuard:
             context.tool_input.update(judged)
         _permits[call_id] = tool, judged, lambda *end: client.submit(gate.finish(call_id, *end)).result()
         return call_id
-
-    def _name_call(self, session: str, name: str, parameters: Any) -> str:
-        """The id of the first among equal calls of a session that has neither run nor been denied."""
-        mine = object()
-        names = (name_action(f"{session}/{number}", name, parameters) for number in itertools.count())
-        return next(each for each in names if self._named.setdefault(each, mine) is mine)
 
 
 @contextmanager

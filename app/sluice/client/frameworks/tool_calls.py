@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
+import heapq
 import json
 import logging
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -123,6 +125,33 @@ class ToolCallGate:
             "action_id": name_action(call.call_id, call.tool_name, parameters),
             "approval_timeout_s": self.approval_timeout_s if wait else None,
         }
+
+
+class EqualCalls:
+    """The ids of calls in a framework that gives none: equal calls of a session are numbered. Any thread may
+    name one."""
+
+    def __init__(self) -> None:
+        self._free: dict[str, list[int]] = {}
+        self._lock = threading.Lock()
+
+    def name(
+        self, session_id: str, tool_name: str, parameters: Mapping[str, Any]
+    ) -> tuple[str, Callable[[], None]]:
+        """The id with the lowest number that is free, and what frees it again, for a call that is to be asked
+        about once more."""
+        equal = name_action(session_id, tool_name, parameters)
+        with self._lock:
+            free = self._free.setdefault(equal, [0])
+            number = heapq.heappop(free)
+            if not free:
+                free.append(number + 1)
+
+        def give_back() -> None:
+            with self._lock:
+                heapq.heappush(free, number)
+
+        return name_action(f"{session_id}/{number}", tool_name, parameters), give_back
 
 
 def name_action(call_id: str | None, tool_name: str, parameters: Mapping[str, Any]) -> str:
