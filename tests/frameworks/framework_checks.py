@@ -146,7 +146,7 @@ async def _begin(framework: Framework, scenario: Scenario, call: ScriptedCall) -
     """The result; None of a run that has raised what the tool raised, or was cancelled."""
     running = asyncio.ensure_future(framework.begin(scenario.gate, call, [scenario.move_records]))
     if call.kind == "cancelled":
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(scenario.exchange.thinks.wait(), PATIENT_S)
         running.cancel()
     try:
         return await running

@@ -79,6 +79,8 @@ class ScriptedExchange:
         self.outcomes: dict[str, dict[str, Any]] = {}
         self.answered: set[str] = set()
         self.people_answer = False
+        self.thinks = asyncio.Event()
+        """While it thinks about a call that is going to be cancelled."""
         self.reader: Any = None
 
     async def start(self, _: float) -> None:
@@ -101,7 +103,11 @@ class ScriptedExchange:
         if kind == "away":
             raise ActionNotDecided(sent.name, wait_s, None, may_still_come=True)
         if kind == "cancelled":
-            await asyncio.sleep(60)
+            self.thinks.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                self.thinks.clear()
         await asyncio.sleep(0.02 if kind == "slow" else 0)
         placed(InputLocation(0, len(self.judged), 1))
         if kind == "killed":

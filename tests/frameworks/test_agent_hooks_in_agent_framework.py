@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from agent_framework import Agent as AgentOfFramework
@@ -16,15 +15,11 @@ from agent_framework import (
     Message,
     create_agent_hooks_middleware,
 )
-from agent_hooks import Verdict
 
 from sluice.client.frameworks.agent_hooks import GateInterceptor
-from sluice.client.frameworks.tool_calls import ToolCallGate
 from tests.frameworks.framework_checks import (
-    InstantClient,
     answer_soon,
     check_200_calls,
-    check_overhead,
     check_restart,
     check_two_hours,
 )
@@ -36,6 +31,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from sluice.client.frameworks.tool_calls import ToolCallGate
     from tests.frameworks.gate import RemoteGate
 
 
@@ -97,28 +93,6 @@ async def test_an_approval_of_two_hours_is_told_to_the_model_and_runs_when_the_c
     gate: RemoteGate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await check_two_hours(AgentFramework(), gate, tmp_path, monkeypatch, parks=False)
-
-
-async def test_a_run_of_agent_framework_costs_less_than_a_millisecond_over_its_own_hooks(
-    tmp_path: Path,
-) -> None:
-    count = RecordedTools(tmp_path).count
-
-    def prepare(interceptor: Any) -> Any:
-        async def run(call_id: str) -> None:
-            call = PlannedCall(int(call_id.split("-")[1]), "allowed", "count", {"number": 1})
-            guard = create_agent_hooks_middleware([interceptor])
-            assert read_output(await make_agent(call, [count], guard).run("go")) == "1"
-
-        return run
-
-    gated = prepare(GateInterceptor(ToolCallGate(InstantClient())))
-    await check_overhead("agent-framework-core", gated, prepare(SimpleNamespace(intercept=allow)))
-
-
-async def allow(context: Any) -> Verdict:
-    """An interceptor that asks nobody."""
-    return Verdict.allow()
 
 
 async def test_the_guide_s_program_guards_an_agent_and_waits_for_its_approver(
