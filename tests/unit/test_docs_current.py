@@ -35,6 +35,7 @@ WITHOUT_SESSION = {
     "DeadLetter",
     "PolicyInForce",
     "DsseEnvelope",
+    "SignedTreeHead",
     "SourceFeedback",
     "SourceHistory",
     "DestinationUsed",
@@ -70,6 +71,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "DsseEnvelope": {
         "payload": "e30=",
         "payloadType": "application/vnd.sluice.bundle+json",
+        "signatures": [{"keyid": "0a" * 32, "sig": "c2ln"}],
+    },
+    "SignedTreeHead": {
+        "payload": "e30=",
+        "payloadType": "application/vnd.sluice.tree-head+json",
         "signatures": [{"keyid": "0a" * 32, "sig": "c2ln"}],
     },
     "ReviewDecision": {

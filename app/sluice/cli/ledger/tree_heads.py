@@ -15,7 +15,6 @@ from sluice.adapters.head_copies import HeadFile, HeadWebhook
 from sluice.adapters.kafka.kafka_head_proofs import NotProvable, prove_growth, prove_record
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner
-from sluice.cli.machine.worker import log_to_stderr
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -28,8 +27,10 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
+from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.registry.keys import PublicKey, SigningKey, UnusableKeyError
 from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, HeadSeries, LedgerBroken
+from sluice.observability.log_lines import configure_logging
 from sluice.text.plurals import count_noun
 from sluice.verifier.head_check import HeadSigners
 from sluice.verifier.head_proof_check import check_proof
@@ -70,7 +71,8 @@ def sign_heads_command(
     Example: sluice ledger sign-heads
     """
     settings = require_settings()
-    log_to_stderr(settings)
+    configure_logging(settings.logging.format, settings.logging.level)
+    thin_out_kafka_lines(settings.kafka.bootstrap_servers)
     signing = _require_signing_key(settings)
     keys = require_head_keys(settings, (), [signing])
     heads = settings.heads
