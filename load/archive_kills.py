@@ -151,22 +151,22 @@ async def archive(bed: Bed, scale: RunScale) -> list[RunFigure]:
 
 async def compare(installation: TestInstallation, folder: Path) -> list[RunFigure]:
     """The archive against the topics, and in their place."""
-    kept = Archive(FolderStore(folder))
+    stored = Archive(FolderStore(folder))
     began = time.process_time()
-    damages = list(kept.check())
+    damages = list(stored.check())
     check_s = time.process_time() - began
     archived = [
-        record for part in kept.manifest.segments for batch in kept.read_part(part) for record in batch
+        record for part in stored.manifest.segments for batch in stored.read_part(part) for record in batch
     ]
     names = [topic.real_name(installation.prefix, installation.app_id) for topic in CATALOG]
     async with open_reader(installation.bootstrap_servers, names, "beginning") as reader:
         there = [record async for batch in reader.to_end() for record in batch]
     times = Counter(map(_locate, archived))
     by_place = {_locate(record): record for record in archived}
-    report = verify_archived_ledger(kept, installation.prefix)
-    source = ArchiveEvidence(kept, installation.prefix)
+    report = verify_archived_ledger(stored, installation.prefix)
+    source = ArchiveEvidence(stored, installation.prefix)
     reruns = await rerun_sample(source, read_decision_settings(installation), MOST_RERUNS, SEED)
-    files = [segment for part in kept.manifest.segments.values() for segment in part]
+    files = [segment for part in stored.manifest.segments.values() for segment in part]
     segments, count = len(files), max(1, len(archived))
     return [
         figures.some("records", len(there), "records"),
@@ -178,7 +178,7 @@ async def compare(installation: TestInstallation, folder: Path) -> list[RunFigur
         ),
         figures.none("damages", len(damages), "findings"),
         figures.none("chain_errors", len(report.findings), "findings"),
-        figures.some("entries", kept.manifest.number, "entries"),
+        figures.some("entries", stored.manifest.number, "entries"),
         figures.some("segments", segments, "segments"),
         figures.report("segments_left_by_kills", _count_all(folder / "segments") - segments, "segments"),
         figures.report("raw_bytes", round(sum(file.raw_bytes for file in files) / count), "B/record"),

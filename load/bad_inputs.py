@@ -88,8 +88,8 @@ def _neighbours(evidence: Evidence, answers: AnswerAccount) -> list[RunFigure]:
     apart = [transactions.number(after) - transactions.number(before) for before, after in together]
     latencies = _latencies(evidence)
     after_malformed = {_place(after) for _, after in pairs}
-    held_up = _p99([ms for place, ms in latencies.items() if place in after_malformed])
-    usual = _p99([ms for place, ms in latencies.items() if place not in after_malformed])
+    held_up = _p99([ms for coordinates, ms in latencies.items() if coordinates in after_malformed])
+    usual = _p99([ms for coordinates, ms in latencies.items() if coordinates not in after_malformed])
     # Against the others of the same run: of some 200 neighbours the 99th percentile is the third worst, and
     # on a machine that is busy with other things a fixed bound alone measures the machine.
     return [

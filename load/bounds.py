@@ -93,16 +93,18 @@ async def _publish(
             sent = [
                 await producer.send(topic, json.dumps(message).encode(), key.encode()) for message in messages
             ]
-            placed = [await one for one in sent]
-            for one in placed:
-                ends[topic, one.partition] = max(ends.get((topic, one.partition), 0), one.offset + 1)
+            placed = [await sending for sending in sent]
+            for metadata in placed:
+                ends[topic, metadata.partition] = max(
+                    ends.get((topic, metadata.partition), 0), metadata.offset + 1
+                )
             return placed
 
         actions = [_make_action(number) for number in range(len(lists))]
         places = await send(ACTIONS, SESSION, actions)
         await decided(ends)
-        told = zip(actions, places, lists, strict=True)
-        await send(OUTCOMES, SESSION, (_make_outcome(installation, *one) for one in told))
+        parts_of_outcomes = zip(actions, places, lists, strict=True)
+        await send(OUTCOMES, SESSION, (_make_outcome(installation, *parts) for parts in parts_of_outcomes))
         uses = [_make_use(number) for number in range(values // OF_ONE_USE)]
         await send(DESTINATION_USES, AGENT.key(), uses)
         await decided(ends)
@@ -151,20 +153,20 @@ def _make_outcome(
 def _make_use(number: int) -> dict[str, Any]:
     """A use of destinations that nobody used before; every tenth is that before it again."""
     first = (number - (number % 10 == 9)) * OF_ONE_USE
-    prints = [f"{first + one:032x}" for one in range(OF_ONE_USE)]
+    prints = [f"{first + index:032x}" for index in range(OF_ONE_USE)]
     lesson = Lesson(f"load.tool-{number // 10 % TOOLS}", {"destination": prints})
     return record_use(AGENT, lesson, f"b-{number}", time.time_ns() // 1_000_000).body
 
 
 def _check(evidence: Evidence, values: int) -> list[RunFigure]:
     sizes = [*list_sizes(evidence.changelog, SESSION.encode(), VALUES)]
-    said = [json.loads(record.value or b"null") for record in evidence.ledger]
-    settled = sum(one["schema"] == SETTLED and not one["early"] for one in said)
+    records = [json.loads(record.value or b"null") for record in evidence.ledger]
+    settled = sum(record["schema"] == SETTLED and not record["early"] for record in records)
     of_role, of_agent, size = _list_most_counts(evidence.changelog)
     usual: dict[bytes | None, int] = {}
     for stored_record in evidence.usual:
         usual[stored_record.key] = json.loads(stored_record.value or b"null")["times"]
-    told = sum(times > 0 for times in usual.values())
+    retained = sum(times > 0 for times in usual.values())
     return [
         figures.exactly("outcomes", settled, len([*_list_prints(values)]), "outcomes"),
         figures.report("values", values, "values"),
@@ -175,28 +177,28 @@ def _check(evidence: Evidence, values: int) -> list[RunFigure]:
         figures.require_at_most("counts_of_a_role", of_role, MOST_OF_ROLE, "counts"),
         figures.require_at_most("counts_of_the_agent", max(of_agent), MOST_OF_AGENT, "counts"),
         figures.report("bytes_of_the_agent", size, "bytes"),
-        figures.exactly("counts_told_to_workers", told, of_agent[-1], "counts"),
+        figures.exactly("counts_told_to_workers", retained, of_agent[-1], "counts"),
     ]
 
 
 def _list_most_counts(changelog: Iterable[StoredRecord]) -> tuple[int, list[int], int]:
     """The most counts that a tool's role had after a transaction, those of the agent after each, and the
     bytes of all in the end."""
-    kept: dict[bytes, int] = {}
+    sizes: dict[bytes, int] = {}
     roles: Counter[bytes] = Counter()
     most, of_agent = 0, [0]
     for record in changelog:
         if record.key is not None and record.key.startswith(KEY_PREFIX):
             role = record.key.rpartition(b",")[0]
-            roles[role] -= record.key in kept
-            kept.pop(record.key, None)
+            roles[role] -= record.key in sizes
+            sizes.pop(record.key, None)
             if record.value is not None:
                 roles[role] += 1
-                kept[record.key] = len(record.key) + len(record.value)
-        elif record.key == PARTITION_KEY and kept:
+                sizes[record.key] = len(record.key) + len(record.value)
+        elif record.key == PARTITION_KEY and sizes:
             most = max([most, *roles.values()])
-            of_agent.append(len(kept))
-    return most, of_agent, sum(kept.values())
+            of_agent.append(len(sizes))
+    return most, of_agent, sum(sizes.values())
 
 
 def main() -> None:

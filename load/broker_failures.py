@@ -70,7 +70,9 @@ class _Faults:
         await wait_until_led_without(self._servers, self._topics, node_id)
         await scene.calm()
         await asyncio.to_thread(self._cluster.restart, node)
-        await wait_for_leaders(self._servers, {coordinates: one[1][0] for coordinates, one in before.items()})
+        await wait_for_leaders(
+            self._servers, {coordinates: topic_state[1][0] for coordinates, topic_state in before.items()}
+        )
 
     async def find_coordinator(self) -> int:
         """The node of the group's coordinator."""

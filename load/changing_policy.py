@@ -99,12 +99,12 @@ class PolicyHistory:
 
     def revisions(self, decision: dict[str, Any]) -> Revisions:
         """Of an accepted decision under a whole change."""
-        found = {
+        revisions = {
             ENTRIES: min(self.list_change_revisions(decision)),
             BUNDLE: self.bundles[decision["bundle_hash"]],
         }
         judged_by = decision.get("quality_bundle_hash")
-        return found if judged_by is None else found | {QUALITY: self.quality[judged_by]}
+        return revisions if judged_by is None else revisions | {QUALITY: self.quality[judged_by]}
 
 
 def line_of(change: PublishedChange) -> str:
@@ -121,17 +121,21 @@ def policy_figures(
     policies = PolicyHistory.read(placed, standing)
     decisions = [body for body in answers.ledger if body.get("rerun_hash") and body["registry_hashes"]]
     accepted = [decision for decision in decisions if policies.is_accepted(decision)]
-    whole = [one for one in accepted if len(policies.list_change_revisions(one)) == 1]
-    seen = [(one, policies.revisions(one)) for one in whole]
-    at_once = [(one["partition"], at) for one, at in seen if not one.get("model_outputs")]
+    whole = [decision for decision in accepted if len(policies.list_change_revisions(decision)) == 1]
+    decided = [(decision, policies.revisions(decision)) for decision in whole]
+    at_once = [(decision["partition"], at) for decision, at in decided if not decision.get("model_outputs")]
     return [
-        figures.some("policies_decided_under", len({tuple(at.items()) for _, at in seen}), "policies"),
-        figures.some("quality_bundles_judged_by", len({at.get(QUALITY, 0) for _, at in seen}) - 1, "bundles"),
+        figures.some("policies_decided_under", len({tuple(at.items()) for _, at in decided}), "policies"),
+        figures.some(
+            "quality_bundles_judged_by", len({at.get(QUALITY, 0) for _, at in decided}) - 1, "bundles"
+        ),
         figures.none("under_refused_policy", len(decisions) - len(accepted), "decisions"),
         figures.none("under_half_a_change", len(accepted) - len(whole), "decisions"),
-        figures.none("back_in_a_session", _back((one["session_id"], at) for one, at in seen), "decisions"),
+        figures.none(
+            "back_in_a_session", _back((decision["session_id"], at) for decision, at in decided), "decisions"
+        ),
         figures.none("back_in_a_partition", _back(at_once), "decisions"),
-        figures.require_at_most("policy_lag", _lag_ms(seen, placed), MOST_LAG_MS, "ms"),
+        figures.require_at_most("policy_lag", _lag_ms(decided, placed), MOST_LAG_MS, "ms"),
         *_letters(answers, placed),
     ]
 
@@ -161,7 +165,7 @@ def _back(line: Iterable[tuple[Hashable, Revisions]]) -> int:
     return back
 
 
-def _lag_ms(seen: Iterable[tuple[dict[str, Any], Revisions]], placed: Sequence[PublishedChange]) -> int:
+def _lag_ms(decided: Iterable[tuple[dict[str, Any], Revisions]], placed: Sequence[PublishedChange]) -> int:
     """The longest time from the moment when a newer policy was whole to an input decided under the older."""
     replaced: dict[tuple[str, int], int] = {}
     before: dict[str, int] = {}
@@ -173,7 +177,7 @@ def _lag_ms(seen: Iterable[tuple[dict[str, Any], Revisions]], placed: Sequence[P
     return max(
         (
             decision["input"]["timestamp"] - replaced[at]
-            for decision, revisions in seen
+            for decision, revisions in decided
             for at in revisions.items()
             if at in replaced
         ),

@@ -108,7 +108,7 @@ async def channels(bed: Bed, scale: RunScale) -> list[RunFigure]:
                 answering.check()
             await answering.finish(lambda: _check(fleet, edge), STALL_S)
             await _wait_for_buttons(edge)
-            given, killed = answering.given, edge.killed
+            answers, killed = answering.submitted, edge.killed
         await wait_until(fleet, lambda: both_decide(fleet), "none is still starting")
         await fleet.close()
         fleet.check()
@@ -116,12 +116,12 @@ async def channels(bed: Bed, scale: RunScale) -> list[RunFigure]:
         watching.cancel()
         fleet.kill_all()
     evidence = await gather(installation)
-    label_answers(evidence, given)
+    label_answers(evidence, answers)
     return [
         figures.exactly("processes_killed", killed, 2, "gateways and notifiers"),
         *approval_figures(evidence, signing=False),
         *channel_figures(
-            evidence, given, edge.api.messages, [channel.name for channel in answering.channels]
+            evidence, answers, edge.api.messages, [channel.name for channel in answering.channels]
         ),
         chain_errors(evidence),
         figures.some("requests_cut_off", gateways.cut_off, "requests"),

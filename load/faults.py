@@ -76,32 +76,32 @@ async def carry_out(name: str, bed: Bed, scale: RunScale) -> list[RunFigure]:
     began = time.monotonic()
     deadline_s = scale.deadline_s + (2 * scale.soak_s if name in LONG else 0)
     async with asyncio.timeout(deadline_s):
-        found = await RUNS[name](bed, scale)
+        run_figures = await RUNS[name](bed, scale)
     took = figures.require_at_most("seconds", round(time.monotonic() - began, 1), deadline_s, "s")
-    return figures.add_prefix(name, [*found, took])
+    return figures.add_prefix(name, [*run_figures, took])
 
 
 def main() -> None:
     """Run the chosen runs one after another on one broker of their own."""
-    given = _arguments()
+    options = _arguments()
     names = ("events", "rate", "soak_s", "soak_rate")
-    chosen = {name: value for name in names if (value := getattr(given, name)) is not None}
-    scale = replace(SHORT if given.short else FULL, **chosen)
+    chosen = {name: value for name in names if (value := getattr(options, name)) is not None}
+    scale = replace(SHORT if options.short else FULL, **chosen)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that workers and broker are ended then too
     folder = Path(tempfile.mkdtemp(prefix="sluice-faults-"))
     print(f"logs and data (kept when a goal is missed): {folder}", flush=True)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # an outage is no news here
     layout = Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS)
-    broker = _start_secured(layout) if given.secured else locate.start_broker(layout)
-    bed = Bed(broker, folder, given.seed, f"{time.time_ns() // 1_000_000 % 10**9:09d}")
-    found: list[RunFigure] = []
+    broker = _start_secured(layout) if options.secured else locate.start_broker(layout)
+    bed = Bed(broker, folder, options.seed, f"{time.time_ns() // 1_000_000 % 10**9:09d}")
+    run_figures: list[RunFigure] = []
     try:
-        for name in given.runs or [name for name in RUNS if name not in LONG]:
-            found += _report_run(name, bed, scale)
-            figures.write(given.out, found)
+        for name in options.runs or [name for name in RUNS if name not in LONG]:
+            run_figures += _report_run(name, bed, scale)
+            figures.write(options.out, run_figures)
     finally:
         broker.close()
-    if not all(figure.holds for figure in found):
+    if not all(figure.holds for figure in run_figures):
         raise SystemExit(1)
     shutil.rmtree(folder)
 
@@ -116,13 +116,13 @@ def _start_secured(layout: Layout) -> LocalBroker:
 def _report_run(name: str, bed: Bed, scale: RunScale) -> list[RunFigure]:
     print(f"{name} …", flush=True)
     try:
-        found = asyncio.run(carry_out(name, bed, scale))
+        run_figures = asyncio.run(carry_out(name, bed, scale))
     except FAILURES:
         traceback.print_exc()
-        found = [figures.none(f"{name}.not_carried_through", 1, "runs")]
+        run_figures = [figures.none(f"{name}.not_carried_through", 1, "runs")]
         bed.broker.start()
-    print(figures.table(found), flush=True)
-    return found
+    print(figures.table(run_figures), flush=True)
+    return run_figures
 
 
 def _arguments() -> argparse.Namespace:

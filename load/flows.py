@@ -155,7 +155,7 @@ def load_deployment(name: str) -> Deployment:
 
 
 def _read_task(row: Mapping[str, Any]) -> Task:
-    calls = tuple(FlowCall(one["tool"], one["parameters"], one["result"]) for one in row["calls"])
+    calls = tuple(FlowCall(call["tool"], call["parameters"], call["result"]) for call in row["calls"])
     return Task(row["id"], row["task"], calls, frozenset(row.get("harmful", ())), row.get("way", ""))
 
 
@@ -268,7 +268,7 @@ class FlowShares(NamedTuple):
 
     def add(self, other: FlowShares) -> FlowShares:
         """Those of both."""
-        return FlowShares(*(one + another for one, another in zip(self, other, strict=True)))
+        return FlowShares(*(share + another for share, another in zip(self, other, strict=True)))
 
     def __str__(self) -> str:
         return f"{_write_share(self.stopped, self.attacks)} | {_write_share(self.free, self.honest)}"
@@ -296,10 +296,10 @@ class RecordingGate(Destinations):
         }
         self.looked_up = tuple(
             LookedUp(
-                one["path"], one["role"], one["kind"], one["origin"], fingerprint(key, value), value.text
+                item["path"], item["role"], item["kind"], item["origin"], fingerprint(key, value), value.text
             )
-            for one in (result.detail or {}).get("values", ())
-            if (value := named.get(one["path"])) is not None
+            for item in (result.detail or {}).get("values", ())
+            if (value := named.get(item["path"])) is not None
         )
         return result
 
@@ -445,7 +445,7 @@ class Driver:
 
     def _give(self, task: Task) -> str:
         """Publish the task's mandate; its digest."""
-        named = dict.fromkeys(one.text for one in find_values(task.text))
+        named = dict.fromkeys(value.text for value in find_values(task.text))
         terms = MandateTerms(task=task.text, destinations=[*named][:MOST_DESTINATIONS], mandate_id=task.id)
         signer = MandateIssuer(ISSUER, InputSigner(_write_pem(ISSUER), UNNAMED))
         until = datetime.fromtimestamp((self.now_ms + DAY_MS) / 1000, UTC)
@@ -499,7 +499,7 @@ class Driver:
 
     def _make_values(self, result: Any) -> dict[str, Any]:
         values = collect_values(result)
-        marks = [base64.b64encode(fingerprint(self._key, one)).decode() for one in values.values]
+        marks = [base64.b64encode(fingerprint(self._key, value)).decode() for value in values.values]
         return {"fingerprints": list(dict.fromkeys(marks)), "truncated": values.truncated}
 
     def _forge(self, input_record: InputRecord, action_id: str, task: Task, number: int) -> None:
@@ -512,7 +512,7 @@ class Driver:
 def find_named_in(deployment: Deployment, text: str) -> frozenset[bytes]:
     """The fingerprints of the values in a task's text."""
     key = derive_tenant_key(MASTER, deployment.name)
-    return frozenset(fingerprint(key, one) for one in find_values(text))
+    return frozenset(fingerprint(key, value) for value in find_values(text))
 
 
 def _sign_outcome(
@@ -535,12 +535,12 @@ def _sign_outcome(
 def _read_answers(verdict: Mapping[str, Any]) -> dict[str, Answer]:
     """Of each gate that did not simply pass: only the last one can have denied."""
     answers: dict[str, Answer] = {}
-    for one in verdict["gateResults"]:
-        if not one["passed"]:
-            denied = verdict["outcome"] == "BLOCK" and one is verdict["gateResults"][-1]
-            answers[one["gate"]] = "deny" if denied else "ask"
-        elif (one.get("detail") or {}).get("advice"):
-            answers[one["gate"]] = "advise"
+    for result in verdict["gateResults"]:
+        if not result["passed"]:
+            denied = verdict["outcome"] == "BLOCK" and result is verdict["gateResults"][-1]
+            answers[result["gate"]] = "deny" if denied else "ask"
+        elif (result.get("detail") or {}).get("advice"):
+            answers[result["gate"]] = "advise"
     return answers
 
 
@@ -706,10 +706,10 @@ def count_known(judged: JudgedFlows, deployments: Sequence[Deployment], knowledg
         honest, attacks = judged.honest[deployment.name], judged.attacks[deployment.name]
         after_all = learn(deployment, knowledge, honest)
         stopped = sum(after_all.holds_task(task) for task in attacks)
-        held = sum(
+        interrupted = sum(
             learn(deployment, knowledge, honest[:index]).holds_task(task) for index, task in enumerate(honest)
         )
-        shares = shares.add(FlowShares(stopped, len(attacks), len(honest) - held, len(honest)))
+        shares = shares.add(FlowShares(stopped, len(attacks), len(honest) - interrupted, len(honest)))
     return shares
 
 
@@ -726,8 +726,10 @@ def count_long(judged: JudgedFlows, deployments: Sequence[Deployment], knowledge
         after_all = learn(deployment, knowledge, every)
         stopped = sum(after_all.holds_task(task) for task in attacks)
         places = range(len(every) - LAST_TASKS, len(every))
-        held = sum(learn(deployment, knowledge, every[:index]).holds_task(every[index]) for index in places)
-        shares = shares.add(FlowShares(stopped, len(attacks), LAST_TASKS - held, LAST_TASKS))
+        interrupted = sum(
+            learn(deployment, knowledge, every[:index]).holds_task(every[index]) for index in places
+        )
+        shares = shares.add(FlowShares(stopped, len(attacks), LAST_TASKS - interrupted, LAST_TASKS))
     return shares
 
 
@@ -841,8 +843,8 @@ def _report_tiers(rule: JudgedFlows, gate: JudgedFlows) -> Iterator[str]:
         passed, attacks = _count_held(judged.attacks, own)
         counts = (sum(map(any, asked)), asked.count((True, False)), asked.count((False, True)))
         stopped = _write_share(attacks - passed, attacks)
-        told = " | ".join(map(str, counts))
-        yield f"| {name} | {told} of {len(calls)} | {stopped} | {_write_share(free, honest)} |"
+        counts_text = " | ".join(map(str, counts))
+        yield f"| {name} | {counts_text} of {len(calls)} | {stopped} | {_write_share(free, honest)} |"
     others = Counter(
         gate_name
         for call in _list_calls(gate)
@@ -918,7 +920,7 @@ def _report_parts(
     deployments: Sequence[Deployment], rule: JudgedFlows, gate: JudgedFlows, looked_at: JudgedFlows
 ) -> Iterator[str]:
     """Attacks stopped, by way and by deployment."""
-    held: list[tuple[str, str, bool, bool, bool]] = []
+    judged_tasks: list[tuple[str, str, bool, bool, bool]] = []
     for deployment in deployments:
         judge_most = learn(deployment, MOST, looked_at.honest[deployment.name])
         tasks = zip(
@@ -927,16 +929,16 @@ def _report_parts(
             looked_at.attacks[deployment.name],
             strict=True,
         )
-        for by_rule, by_gate, seen in tasks:
-            said = (by_rule.is_held("rules"), by_gate.is_held(NAME), judge_most.holds_task(seen))
-            held.append((by_gate.task.way, deployment.name, *said))
+        for by_rule, by_gate, task in tasks:
+            stopped = (by_rule.is_held("rules"), by_gate.is_held(NAME), judge_most.holds_task(task))
+            judged_tasks.append((by_gate.task.way, deployment.name, *stopped))
     for column, title in ((0, "way of attack"), (1, "deployment")):
         yield "\n" + _head(
             title, "attacks", "the rule", "`destinations`", "with task and 10 tasks of history"
         )
-        for name in dict.fromkeys(one[column] for one in held):
-            rows = [one[2:] for one in held if one[column] == name]
-            counts = " | ".join(str(sum(place)) for place in zip(*rows, strict=True))
+        for name in dict.fromkeys(row[column] for row in judged_tasks):
+            rows = [row[2:] for row in judged_tasks if row[column] == name]
+            counts = " | ".join(str(sum(column_values)) for column_values in zip(*rows, strict=True))
             yield f"| {name} | {len(rows)} | {counts} |"
 
 
@@ -982,8 +984,8 @@ def _report_faults(deployments: Sequence[Deployment], gate: JudgedFlows) -> Iter
     yield f"| right | {gate.count()} | | |"
     for fault in FAULTS:
         wrong = judge(Configuration(fault, fault=fault), deployments)
-        found = compare_fault(gate, wrong)
-        yield f"| {fault} | {wrong.count()} | {found.stricter} of {found.calls} | {found.laxer} |"
+        compared = compare_fault(gate, wrong)
+        yield f"| {fault} | {wrong.count()} | {compared.stricter} of {compared.calls} | {compared.laxer} |"
 
 
 def _report_misses(
@@ -997,12 +999,12 @@ def _report_misses(
                 getattr(looked_at, judged)[deployment.name],
                 strict=True,
             )
-            for task, seen in pairs:
+            for task, other in pairs:
                 if task.is_held(NAME) is not wanted or shown >= most:
                     continue
                 shown += 1
                 yield f"\n{task.task.id} {task.task.way}: {task.task.text}"
-                yield from _describe_calls(task, seen)
+                yield from _describe_calls(task, other)
 
 
 def _describe_calls(task: JudgedTask, judged: JudgedTask) -> Iterator[str]:

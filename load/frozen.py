@@ -188,8 +188,8 @@ def compare(path: Path) -> int:
     different = 0
     with gzip.open(path, "rb") as file:
         while head := file.readline():
-            told = orjson.loads(head)
-            lines = [orjson.loads(file.readline()) for _ in range(told["inputs"])]
+            header = orjson.loads(head)
+            lines = [orjson.loads(file.readline()) for _ in range(header["inputs"])]
             input_records = [
                 InputRecord(
                     line["topic"],
@@ -201,8 +201,8 @@ def compare(path: Path) -> int:
                 )
                 for line in lines
             ]
-            bundle, registry, quality = (told[name].encode() for name in POLICY)
-            frozen = FrozenSet(told["set"], bundle, registry, quality, input_records)
+            bundle, registry, quality = (header[name].encode() for name in POLICY)
+            frozen = FrozenSet(header["set"], bundle, registry, quality, input_records)
             different += _compare(frozen, [line["records"] for line in lines])
     return different
 
@@ -226,10 +226,12 @@ def _apart(records: list[str], others: list[str]) -> list[str]:
     """What these records have that the others do not: members, or schemas where there are more or fewer."""
     if len(records) != len(others):
         return [json.loads(record)["schema"] for record in records]
-    found = []
-    for one, other in zip(map(json.loads, records), map(json.loads, others), strict=True):
-        found += [f"{name}: {value!r}" for name, value in one.items() if other.get(name, ...) != value]
-    return found
+    differences = []
+    for fields, other in zip(map(json.loads, records), map(json.loads, others), strict=True):
+        differences += [
+            f"{name}: {value!r}" for name, value in fields.items() if other.get(name, ...) != value
+        ]
+    return differences
 
 
 def main() -> None:

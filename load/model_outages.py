@@ -79,7 +79,9 @@ async def models(bed: Bed, scale: RunScale) -> list[RunFigure]:
             for name, away in (("model", server), ("redis", redis)):
                 await shares.run(f"{name}_gone", away.stop, away.start)
                 await shares.wait_for_answers()
-                hangs, goes_on = (lambda s=one, a=away: a.send(s) for one in (signal.SIGSTOP, signal.SIGCONT))
+                hangs, goes_on = (
+                    lambda s=number, a=away: a.send(s) for number in (signal.SIGSTOP, signal.SIGCONT)
+                )
                 await shares.run(f"{name}_hangs", hangs, goes_on)
                 await shares.wait_for_answers()
             killing = asyncio.create_task(kill_idle(fleet, rng.randrange(WORKERS)))
@@ -198,11 +200,11 @@ def _input(name: str, number: int) -> tuple[str, dict[str, Any]]:
             "source": source,
         } | QUALITY
     if kind == 1:
-        known = {
+        reference = {
             "provenance_uri": RECORDED_URI,
             "provenance_hash": RECORDED_HASH,
         }
-        item = {"item_id": f"i-{number}", "content_class": "law", "timestamp": YOUNG, **known}
+        item = {"item_id": f"i-{number}", "content_class": "law", "timestamp": YOUNG, **reference}
         items = [{**item, "confidence_score": 0.95, "body": text}]
         return RETRIEVALS, {"request_id": f"r-{number}", **session, "items": items}
     tool = {"mode": "high_stakes", "toolName": neutral_policy.READ_TOOL, "parameters": {"text": text}}
@@ -211,7 +213,7 @@ def _input(name: str, number: int) -> tuple[str, dict[str, Any]]:
 
 def _outputs(decision: dict[str, Any]) -> list[dict[str, Any]]:
     """What models were asked; the encoder, which is here all the time, is none."""
-    return [one for one in decision.get("model_outputs", []) if one["port"] != EMBEDDING]
+    return [output for output in decision.get("model_outputs", []) if output["port"] != EMBEDDING]
 
 
 def _is_answered(decision: dict[str, Any]) -> bool:
@@ -221,7 +223,7 @@ def _is_answered(decision: dict[str, Any]) -> bool:
 def _says_something(output: dict[str, Any]) -> bool:
     """Of several questions asked at once, each may have failed by itself."""
     together = (output["payload"] or {}).get("answers", [])
-    return output["status"] == "answered" and not any("failed" in one for one in together)
+    return output["status"] == "answered" and not any("failed" in text for text in together)
 
 
 def _answers(evidence: Evidence, count: int) -> list[RunFigure]:
@@ -240,7 +242,7 @@ def _decisions(evidence: Evidence) -> list[RunFigure]:
     topics = {evidence.installation.real(topic) for topic in DECISIONS}
     decisions = [json.loads(record.value or b"") for record in evidence.ledger if record.topic in topics]
     texts = {_key(record): _text(json.loads(record.value or b"")) for record in evidence.inputs}
-    said: defaultdict[tuple[str, str, int, str], set[str]] = defaultdict(set)
+    answers: defaultdict[tuple[str, str, int, str], set[str]] = defaultdict(set)
     for decision in decisions:
         places: Counter[str] = Counter()
         for output in _outputs(decision):
@@ -248,22 +250,22 @@ def _decisions(evidence: Evidence) -> list[RunFigure]:
             if _says_something(output):
                 text = "" if output["port"] == EXTRACTION_PORT else texts[decision["session_id"]]
                 question = (output["gate"], output["port"], places[output["gate"]], text)
-                said[question].add(json.dumps(output["payload"], sort_keys=True))
-    disturbed = [one for one in decisions if not _is_answered(one)]
-    kinds = Counter(one["schema"].split("/")[1] for one in disturbed)
-    let = [one for one in disturbed if _came_to(one) in LET]
-    without_cause = [one for one in disturbed if one["session_id"].startswith(UNDISTURBED)]
-    compared = [one for one in decisions for of in one.get("model_outputs", []) if of["port"] == EMBEDDING]
+                answers[question].add(json.dumps(output["payload"], sort_keys=True))
+    disturbed = [body for body in decisions if not _is_answered(body)]
+    kinds = Counter(body["schema"].split("/")[1] for body in disturbed)
+    let = [body for body in disturbed if _came_to(body) in LET]
+    without_cause = [body for body in disturbed if body["session_id"].startswith(UNDISTURBED)]
+    compared = [body for body in decisions for of in body.get("model_outputs", []) if of["port"] == EMBEDDING]
     return [
         figures.some("answered", len(decisions) - len(disturbed), "decisions"),
         *(figures.some(f"without_an_answer.{kind}", count, "decisions") for kind, count in kinds.items()),
         figures.exactly("kinds_without_an_answer", len(kinds), len(DECISIONS), "kinds"),
         figures.none("let_through_without_an_answer", len(let), "decisions"),
         figures.none("without_an_answer_though_the_model_was_there", len(without_cause), "decisions"),
-        figures.none("questions_answered_in_two_ways", _several(said.values()), "questions"),
+        figures.none("questions_answered_in_two_ways", _several(answers.values()), "questions"),
         figures.some("compared", len(compared), "actions"),
         figures.require_at_least(
-            "outcomes", len({_came_to(one) for one in decisions if _is_answered(one)}), 6, "outcomes"
+            "outcomes", len({_came_to(body) for body in decisions if _is_answered(body)}), 6, "outcomes"
         ),
     ]
 

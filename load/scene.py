@@ -75,7 +75,7 @@ class Bed:
         if not with_people:
             return installation
         await publish_policy(installation.cluster, installation.prefix, approvers.records(installation.trust))
-        return replace(installation, said=approvers.WhatWasSaid())
+        return replace(installation, statements=approvers.WhatWasSaid())
 
     @property
     def _security(self) -> BrokerSecurity | None:
@@ -309,7 +309,7 @@ async def open_scene(
             fleet.spawn(slot)
         await scene.wait_until(lambda: _ready(scene, workers), f"{workers} workers are ready")
         await publisher.start()
-        if installation.said is None:
+        if installation.statements is None:
             yield scene
         else:
             async with people_of(installation) as scene.people:

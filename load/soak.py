@@ -131,7 +131,7 @@ def _describe_latency(evidence: Evidence, ended_ms: int) -> list[RunFigure]:
     """From the broker's time of an action to that of its verdict, by the action's minute. The last
     one is no whole minute, and begins with a fault."""
     verdicts = evidence.installation.real(VERDICTS)
-    at = {(one.topic, one.partition, one.offset): one.timestamp_ms for one in evidence.inputs}
+    at = {(stored.topic, stored.partition, stored.offset): stored.timestamp_ms for stored in evidence.inputs}
     begin = min(at.values())
     waits: dict[int, list[int]] = defaultdict(list)
     for record in evidence.ledger:

@@ -155,21 +155,21 @@ def main() -> None:
         with ExitStack() as stack:
             switch_off(stack)
             after = outcomes(rows, bundle)
-        found = {what: dict(counts) for what, counts in compare(rows, before, after).items() if counts}
-        print(json.dumps({name: found}), flush=True)
+        changes = {what: dict(counts) for what, counts in compare(rows, before, after).items() if counts}
+        print(json.dumps({name: changes}), flush=True)
 
 
-def _shares(rows: Sequence[ActionRow], found: Sequence[str]) -> dict[str, list[str]]:
+def _shares(rows: Sequence[ActionRow], outcomes_of_rows: Sequence[str]) -> dict[str, list[str]]:
     """By file: harmful rows, of them blocked and escalated; harmless rows, of them blocked and escalated."""
     counted: dict[str, Counter[str]] = {}
-    for row, outcome in zip(rows, found, strict=True):
+    for row, outcome in zip(rows, outcomes_of_rows, strict=True):
         counted.setdefault(row.file, Counter()).update([row.label, f"{row.label} {outcome}"])
     return {
         name: [
-            f"{label}: {one[label]}, {one[f'{label} BLOCK']} blocked, {one[f'{label} ESCALATE']} escalated"
+            f"{label}: {own[label]}, {own[f'{label} BLOCK']} blocked, {own[f'{label} ESCALATE']} escalated"
             for label in ("harmful", "benign")
         ]
-        for name, one in counted.items()
+        for name, own in counted.items()
     }
 
 

@@ -173,23 +173,23 @@ def draft_entries(rows: Sequence[ActionRow], setting: Setting) -> list[EntryFile
     """The entries of the rows' tools, as far as one is drafted."""
     if setting.entries == "neutral":
         return []
-    seen = {row.tool: ObservedCalls() for row in rows}
+    calls_by_tool = {row.tool: ObservedCalls() for row in rows}
     if setting.entries == "calls":
         for judged in judge_actions(rows, setting.bundle, list_shipped_stages(), AT_MS):
-            seen[judged.row.tool].calls += 1
-            seen[judged.row.tool].objected += judged.caught or judged.apart
-    registry = build_registry(map(make_neutral_tool, seen))
-    drafts = make_drafts(setting.bundle, registry, load_tool_words(WORDS), seen, {})
+            calls_by_tool[judged.row.tool].calls += 1
+            calls_by_tool[judged.row.tool].objected += judged.caught or judged.apart
+    registry = build_registry(map(make_neutral_tool, calls_by_tool))
+    drafts = make_drafts(setting.bundle, registry, load_tool_words(WORDS), calls_by_tool, {})
     return [EntryFile.model_validate(draft.entry) for draft in drafts]
 
 
 def count_shares(calls: Iterable[LabelledCall], free: Collection[str] = ()) -> AskedShares:
     """`free`: action types whose tier asks nobody."""
-    held = {False: list[bool](), True: list[bool]()}
+    ends_by_harm = {False: list[bool](), True: list[bool]()}
     for call in calls:
         waits = call.end == "waits" and call.action_type not in free
-        held[call.harmful].append(waits or call.end in ("asked", "blocked"))
-    return AskedShares(*(sum(ends) / len(ends) if ends else None for ends in held.values()))
+        ends_by_harm[call.harmful].append(waits or call.end in ("asked", "blocked"))
+    return AskedShares(*(sum(ends) / len(ends) if ends else None for ends in ends_by_harm.values()))
 
 
 def average(shares: Iterable[AskedShares]) -> AskedShares:
@@ -250,12 +250,17 @@ def _tabulate(calls: Sequence[LabelledCall], choices: Sequence[frozenset[str]]) 
     totals = Counter(call.harmful for call in calls)
     table = []
     for free in choices:
-        held = Counter[bool]()
+        stopped = Counter[bool]()
         for (harmful, action_type, end), number in kinds.items():
             if end in ("asked", "blocked") or (end == "waits" and action_type not in free):
-                held[harmful] += number
+                stopped[harmful] += number
         table.append(
-            AskedShares(*(held[one] / totals[one] if totals[one] else None for one in (False, True)))
+            AskedShares(
+                *(
+                    stopped[is_harmful] / totals[is_harmful] if totals[is_harmful] else None
+                    for is_harmful in (False, True)
+                )
+            )
         )
     return table
 
@@ -306,8 +311,8 @@ def _find_gap(row: ActionRow, action_type: str) -> str:
     if any(map(forms.NOT_PLAIN.search, lines)):
         return "a variable, an expansion or a loop"
     programs = {command.program for line in lines for command in read_shell(line).commands}
-    known = all(any(program in table for table in TABLES) for program in programs)
-    return "words that its program's table lacks" if known else "a program that no table has"
+    has_table = all(any(program in table for table in TABLES) for program in programs)
+    return "words that its program's table lacks" if has_table else "a program that no table has"
 
 
 def _show(share: float | None) -> str:

@@ -44,12 +44,12 @@ class Catches:
 
 def rows(without: str | None) -> Iterator[WriteRow]:
     """The labelled texts, each once; the name of the source is the repository or the file."""
-    seen = set[tuple[str, str]]()
+    visited = set[tuple[str, str]]()
     files = [*DATA.glob("*/memory_writes.jsonl"), *sorted((ROOT / "load" / "corpus").glob("*.jsonl"))]
-    for row in (one for file in files for one in load_mixed(Path(file))):
-        if not isinstance(row, WriteRow) or row.label == "ambiguous" or (row.file, row.text) in seen:
+    for row in (labelled for file in files for labelled in load_mixed(Path(file))):
+        if not isinstance(row, WriteRow) or row.label == "ambiguous" or (row.file, row.text) in visited:
             continue
-        seen.add((row.file, row.text))
+        visited.add((row.file, row.text))
         if row.file != KEPT_BACK and without not in (row.file, row.repository):
             yield row
 
@@ -63,16 +63,18 @@ def holds(policy: TrustPolicy, inspection: ContentInspection, findings: tuple[Fi
 def catches(without: str | None) -> dict[str, Catches]:
     """By the pattern's id."""
     bundle = bench_policy.policy().default
-    policy, found = bundle.memory.trust, defaultdict[str, Catches](Catches)
+    policy, catches_by_pattern = bundle.memory.trust, defaultdict[str, Catches](Catches)
     for row in rows(without):
         inspection = bundle.inspector.inspect(row.text)
         findings = tuple(finding for finding in inspection.findings if not finding.framed)
         if not findings or not holds(policy, inspection, findings):
             continue
-        for one in findings:
-            alone = not holds(policy, inspection, tuple(other for other in findings if other is not one))
-            _count(found[one.id], row, alone=alone)
-    return found
+        for content_finding in findings:
+            alone = not holds(
+                policy, inspection, tuple(other for other in findings if other is not content_finding)
+            )
+            _count(catches_by_pattern[content_finding.id], row, alone=alone)
+    return catches_by_pattern
 
 
 def _count(into: Catches, row: WriteRow, *, alone: bool) -> None:
@@ -89,16 +91,16 @@ def main() -> None:
     """Print a line for each pattern, those that catch least first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--without", help="leave out the texts of this source")
-    found = catches(parser.parse_args().without)
+    by_pattern = catches(parser.parse_args().without)
     patterns = bench_policy.policy().default.memory.content.findings
     print(f"{'pattern':<36}{'texts':>7}{'alone':>7}{'sources':>9}{'false alarms':>14}{'alone':>7}")
-    for content_pattern in sorted(patterns, key=lambda pattern: found[pattern.id].texts.total()):
-        of = found[content_pattern.id]
+    for content_pattern in sorted(patterns, key=lambda pattern: by_pattern[pattern.id].texts.total()):
+        of = by_pattern[content_pattern.id]
         print(
             f"{content_pattern.id:<36}{of.texts.total():>7}{of.alone.total():>7}{len(of.texts):>9}"
             f"{of.false_alarms:>14}{of.false_alarms_alone:>7}"
         )
-    few = [pattern for pattern in patterns if found[pattern.id].texts.total() < LEAST_TEXTS]
+    few = [pattern for pattern in patterns if by_pattern[pattern.id].texts.total() < LEAST_TEXTS]
     print(f"{len(patterns)} patterns, of which {len(few)} catch fewer than {LEAST_TEXTS} of these texts")
 
 

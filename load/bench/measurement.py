@@ -125,8 +125,8 @@ Judge = Callable[[str, Sequence[float]], Measurement]
 
 def judge(rounds: Sequence[Figures], table: Mapping[str, Judge]) -> list[Measurement]:
     """The table's figures in its order, as far as every round has them."""
-    every = ((name, of) for name, of in table.items() if all(name in one for one in rounds))
-    return [of(name, [one[name] for one in rounds]) for name, of in every]
+    every = ((name, of) for name, of in table.items() if all(name in figures for figures in rounds))
+    return [of(name, [figures[name] for figures in rounds]) for name, of in every]
 
 
 def table(figures: Sequence[Measurement]) -> Table:
@@ -170,12 +170,12 @@ def _table(part: str, figures: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _line(one: dict[str, Any]) -> str:
-    rounds = ", ".join(map(_format, one["rounds"]))
-    unit = "" if one["unit"] == "ratio" else f" {one['unit']}"
-    goal = one["goal"] if one["goal"][0] in "<>0" else ""
-    missed = "" if one["holds"] else " **missed**"
-    return f"| {one['name']} | {_format(one['value'])}{unit} ({rounds}) | {goal}{missed} |"
+def _line(figure: dict[str, Any]) -> str:
+    rounds = ", ".join(map(_format, figure["rounds"]))
+    unit = "" if figure["unit"] == "ratio" else f" {figure['unit']}"
+    goal = figure["goal"] if figure["goal"][0] in "<>0" else ""
+    missed = "" if figure["holds"] else " **missed**"
+    return f"| {figure['name']} | {_format(figure['value'])}{unit} ({rounds}) | {goal}{missed} |"
 
 
 def _format(value: float) -> str:

@@ -59,7 +59,7 @@ def main() -> int:
     CHECKSUMS.write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
     texts = _texts()
     expected = _vectors_of_torch(folder, texts)
-    EXPECTED.write_text("".join(_row(*one) for one in zip(texts, expected, strict=True)))
+    EXPECTED.write_text("".join(_row(*pair) for pair in zip(texts, expected, strict=True)))
     cosines = (load_model()[0].compute_vectors(texts) * expected).sum(axis=1)
     near = f"cosine {cosines.mean():.5f}, {cosines.min():.5f} at least"
     print(f"{MODEL} {digests[MODEL]}: {len(texts)} texts, {near}")
@@ -128,25 +128,25 @@ def _quantize(model: Any) -> bytes:
 
     graph = model.graph
     tables = {node.input[0] for node in graph.node if node.op_type == "Gather"}
-    kept, nodes = [], []
+    initializers, nodes = [], []
     for tensor in graph.initializer:
         values = numpy_helper.to_array(tensor)
         if values.ndim != 2 or values.dtype != np.float32:
-            kept.append(tensor)
+            initializers.append(tensor)
             continue
         axis = 0 if tensor.name in tables else 1
         scale = np.maximum(np.abs(values).max(axis=1 - axis, keepdims=True) / 127, np.finfo(np.float32).tiny)
         names = [f"{tensor.name}.int8", f"{tensor.name}.scale"]
-        kept += [
+        initializers += [
             numpy_helper.from_array(np.rint(values / scale).astype(np.int8), names[0]),
             numpy_helper.from_array(scale.astype(np.float32).ravel(), names[1]),
         ]
         nodes.append(helper.make_node("DequantizeLinear", names, [tensor.name], axis=axis))
     nodes += graph.node
-    for part in (*nodes, *kept, *graph.input, *graph.output):
+    for part in (*nodes, *initializers, *graph.input, *graph.output):
         part.ClearField("metadata_props")
         part.ClearField("doc_string")
-    made = helper.make_graph(nodes, "all-minilm-l6-v2", graph.input, graph.output, kept)
+    made = helper.make_graph(nodes, "all-minilm-l6-v2", graph.input, graph.output, initializers)
     file = helper.make_model(made, opset_imports=model.opset_import, ir_version=model.ir_version)
     checker.check_model(file, full_check=True)
     written: bytes = file.SerializeToString(deterministic=True)
@@ -156,10 +156,10 @@ def _quantize(model: Any) -> bytes:
 def _texts() -> list[str]:
     """The similarity library's, some of the corpus and some of these joined to more than the model reads."""
     library = orjson.loads(LIBRARY.read_bytes())["similarity"]["library"]
-    known = [one["text"] for side in ("attack", "benign") for one in library[side]]
+    texts = [example["text"] for side in ("attack", "benign") for example in library[side]]
     others = [text for name in READ for text in _spread((CORPUS / f"{name}.jsonl").read_bytes().splitlines())]
     step = len(others) // LONG
-    return [*known, *others, *(" ".join(others[at * step : (at + 1) * step]) for at in range(LONG))]
+    return [*texts, *others, *(" ".join(others[at * step : (at + 1) * step]) for at in range(LONG))]
 
 
 def _spread(rows: Sequence[bytes]) -> list[str]:

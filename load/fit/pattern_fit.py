@@ -48,10 +48,10 @@ class Measured:
 
     def figures(self, library: EncodedPatterns, weights: Sequence[float]) -> NDArray[np.float64]:
         """The figures of each row's part that speaks most for harm."""
-        found = library.compute_figures(self.vectors)
-        order = np.lexsort((found @ np.array(weights), self.owner))
+        figures = library.compute_figures(self.vectors)
+        order = np.lexsort((figures @ np.array(weights), self.owner))
         last = np.append(np.flatnonzero(np.diff(self.owner[order])), len(order) - 1)
-        chosen: NDArray[np.float64] = found[order[last]]
+        chosen: NDArray[np.float64] = figures[order[last]]
         return chosen
 
 
@@ -71,8 +71,8 @@ def main(arguments: list[str]) -> int:
     measured = Measured(
         rows, encoder.compute_vectors([part for _, part in parts]), np.array([index for index, _ in parts])
     )
-    known = encoder.compute_vectors([action.rendered for action in library.known])
-    vectors = {action.id: vector for action, vector in zip(library.known, known, strict=True)}
+    library_vectors = encoder.compute_vectors([action.rendered for action in library.known])
+    vectors = {action.id: vector for action, vector in zip(library.known, library_vectors, strict=True)}
     shares = []
     without = {}
     for name in sorted({row.file for row in rows}):
@@ -82,10 +82,10 @@ def main(arguments: list[str]) -> int:
         patterns = _patterns(left, vectors)
         fitted = fit(measured, patterns, ~inside)
         without[name] = fitted.model_dump()
-        told = _shares(measured, patterns, fitted, inside)
-        shares.append(told)
-        print(f"{name:26}", *(f"{one:7.1%}" for one in told))
-    print(f"{'mean over the sources':26}", *(f"{one:7.1%}" for one in np.nanmean(shares, axis=0)))
+        shares_of_source = _shares(measured, patterns, fitted, inside)
+        shares.append(shares_of_source)
+        print(f"{name:26}", *(f"{share:7.1%}" for share in shares_of_source))
+    print(f"{'mean over the sources':26}", *(f"{share:7.1%}" for share in np.nanmean(shares, axis=0)))
     print("                  harmful  >= .3,  > .7; harmless  >= .3,  > .7")
     fitted = fit(measured, _patterns(library, vectors), np.ones(len(rows), bool))
     print(model, library.hash, fitted)
@@ -106,7 +106,7 @@ def fit(measured: Measured, library: EncodedPatterns, chosen: NDArray[np.bool_])
         weights = [float(coefficient) for coefficient in coefficients]
     moved = float(intercept) + float(np.log(PRIOR / (1 - PRIOR)))
     names = ("harmful", "harmless", "lean", "intercept")
-    rounded = [round(one, DECIMALS) for one in (*weights, moved)]
+    rounded = [round(weight, DECIMALS) for weight in (*weights, moved)]
     return ActionCalibration(**dict(zip(names, rounded, strict=True)))
 
 
@@ -130,14 +130,14 @@ def _logistic(
     middle, spread = figures.mean(axis=0), figures.std(axis=0)
     table = np.column_stack([(figures - middle) / spread, np.ones(len(figures))])
     penalty = np.append(np.full(figures.shape[1], PENALTY), 0.0)
-    found = np.zeros(table.shape[1])
+    solution = np.zeros(table.shape[1])
     for _ in range(50):
-        told = 1 / (1 + np.exp(-table @ found))
-        slope = table.T @ (weight * (told - harmful)) + penalty * found
-        curve = (table * (weight * told * (1 - told))[:, None]).T @ table + np.diag(penalty)
-        found = found - np.linalg.solve(curve, slope)
-    plain = found[:-1] / spread
-    return plain, float(found[-1] - plain @ middle)
+        probability = 1 / (1 + np.exp(-table @ solution))
+        slope = table.T @ (weight * (probability - harmful)) + penalty * solution
+        curve = (table * (weight * probability * (1 - probability))[:, None]).T @ table + np.diag(penalty)
+        solution = solution - np.linalg.solve(curve, slope)
+    plain = solution[:-1] / spread
+    return plain, float(solution[-1] - plain @ middle)
 
 
 def _shares(
@@ -147,12 +147,12 @@ def _shares(
     figures = measured.figures(library, (by.harmful, by.harmless, by.lean))[inside]
     probabilities = np.array([by.probability(*map(float, figure)) for figure in figures])
     labels = np.array([row.label for row, mine in zip(measured.rows, inside, strict=True) if mine])
-    found = []
+    shares = []
     for label in ("harmful", "benign"):
         mine = probabilities[labels == label]
         both = (mine >= POLICY.pass_below, mine > POLICY.harmful_above)
-        found += [float(np.mean(one)) if len(one) else float("nan") for one in both]
-    return found
+        shares += [float(np.mean(part)) if len(part) else float("nan") for part in both]
+    return shares
 
 
 def _patterns(library: ActionLibrary, vectors: dict[str, NDArray[np.float32]]) -> EncodedPatterns:

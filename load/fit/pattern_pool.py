@@ -25,7 +25,7 @@ CATEGORIES = {"action_redcode": "code", "action_shell_dcg": "shell"}
 
 def main(pool: str, panel: str, library: str) -> int:
     """Writes the library, each line in canonical order of fields."""
-    known = ActionLibrary.from_lines(Path(library).read_bytes()).known
+    actions = ActionLibrary.from_lines(Path(library).read_bytes()).known
     held_out = {(row.file, row.id) for row in load_panel(Path(panel))}
     chosen: dict[tuple[str, str], dict[str, LibraryAction]] = {}
     rows = sorted(load_panel(Path(pool)), key=lambda row: sha256(row.id.encode()).digest())
@@ -34,7 +34,7 @@ def main(pool: str, panel: str, library: str) -> int:
         if row.label == "ambiguous" or (row.file, row.id) in held_out or len(text) > LONGEST:
             continue
         group = chosen.setdefault((row.file, row.label), {})
-        if len(group) < SHARE and not any(text in one for one in chosen.values()):
+        if len(group) < SHARE and not any(text in others for others in chosen.values()):
             group[text] = LibraryAction(
                 id=f"pool.{re.sub('[^a-z0-9]+', '-', row.id.lower()).strip('-')}",
                 category=CATEGORIES[row.file],
@@ -46,7 +46,7 @@ def main(pool: str, panel: str, library: str) -> int:
     taken = sorted(
         (action for group in chosen.values() for action in group.values()), key=lambda action: action.id
     )
-    whole = ActionLibrary([*(action for action in known if action.source == OWN), *taken])
+    whole = ActionLibrary([*(action for action in actions if action.source == OWN), *taken])
     lines = [orjson.dumps(action.model_dump(exclude_defaults=True)) for action in whole.known]
     Path(library).write_bytes(b"\n".join(lines) + b"\n")
     print(f"{len(whole.harmful)} harmful, {len(whole.harmless)} harmless, {whole.hash}")

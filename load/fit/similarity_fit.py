@@ -80,12 +80,12 @@ def _measure(encoder: Encoder, settings: SimilaritySettings, rows: list[WriteRow
         counts = {}
         for label in ("harmful", "benign"):
             texts = [row.text for row in own if row.label == label]
-            found = np.zeros(len(POINTS), np.int64)
+            matches = np.zeros(len(POINTS), np.int64)
             for start in range(0, len(texts), TOGETHER):
-                found += _count_found(encoder, settings, texts[start : start + TOGETHER], attack, benign)
-            counts[label] = (len(texts), found)
-        (harmful, caught), (harmless, held) = counts["harmful"], counts["benign"]
-        yield TextSource(name, harmful, harmless, caught, held)
+                matches += _count_found(encoder, settings, texts[start : start + TOGETHER], attack, benign)
+            counts[label] = (len(texts), matches)
+        (harmful, caught), (harmless, false_alarms) = counts["harmful"], counts["benign"]
+        yield TextSource(name, harmful, harmless, caught, false_alarms)
 
 
 def _count_found(
@@ -133,8 +133,8 @@ def _compute_held(sources: list[TextSource], point: Point) -> list[float]:
 
 
 def _describe(sources: list[TextSource], point: Point) -> str:
-    caught, held = np.mean(_compute_caught(sources, point)), np.mean(_compute_held(sources, point))
-    return f"{caught:.2%} of the harmful, {held:.2%} of the harmless"
+    caught, false_alarms = np.mean(_compute_caught(sources, point)), np.mean(_compute_held(sources, point))
+    return f"{caught:.2%} of the harmful, {false_alarms:.2%} of the harmless"
 
 
 if __name__ == "__main__":

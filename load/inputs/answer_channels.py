@@ -74,9 +74,9 @@ class Terminal:
         """One command, and its exit code."""
         who = ["--as", answer.person, "--key", str(self._keys / f"{answer.person}.pem")]
         words = ["escalations", answer.decision, answer.opened["escalation_id"], *who]
-        code, said = await self._type([*words, "--justification", answer.why, "--yes", "--wait", "30"])
+        code, output = await self._type([*words, "--justification", answer.why, "--yes", "--wait", "30"])
         if code == 1:
-            return "closed" if "does not wait" in said else "refused"
+            return "closed" if "does not wait" in output else "refused"
         return "counts" if code == 0 else "again"
 
     async def close(self) -> None:
@@ -100,8 +100,8 @@ class Terminal:
             if into is None or out is None:
                 raise OSError("the terminal has no pipes")
             into.write(json.dumps(words).encode() + b"\n")
-            found = json.loads(await out.readline())
-            return found["code"], found["said"]
+            reply = json.loads(await out.readline())
+            return reply["code"], reply["said"]
 
 
 class Gateways:
@@ -173,8 +173,12 @@ class SlackButtons:
         whispers = len(self._api.ephemeral)
         form = await self._form(answer)
         if form is None:
-            said = [one["text"] for one in self._api.ephemeral[whispers:] if one["user"] == answer.person]
-            return "closed" if any("does not wait any more" in one for one in said) else "again"
+            texts = [
+                message["text"]
+                for message in self._api.ephemeral[whispers:]
+                if message["user"] == answer.person
+            ]
+            return "closed" if any("does not wait any more" in text for text in texts) else "again"
         values = {"justification": {"justification": {"value": answer.why}}}
         response = await self._send(
             {"type": "view_submission", "view": {**form, "state": {"values": values}}}, answer

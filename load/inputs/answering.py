@@ -51,27 +51,27 @@ PATIENCE_S, AGAIN_S, LOOK_S = 300.0, 0.3, 0.3
 
 @dataclass(slots=True)
 class SubmittedAnswer:
-    """An answer that was given by a channel. `may_count`: its person may answer this escalation. `told`: what
+    """An answer that a channel gave. `may_count`: its person may answer this escalation. `result`: what
     the person learnt, at `told_ms` since 1970."""
 
     answer: PersonAnswer
     channel: str
     may_count: bool
-    told: Told = "again"
+    result: Told = "again"
     tries: int = 0
     told_ms: int = 0
 
 
 @dataclass(slots=True)
 class Participants:
-    """Who acts and who answers. `given`: all answers, by their justification."""
+    """Who acts and who answers. `submitted`: all answers, by their justification."""
 
     installation: TestInstallation
     producer: AIOKafkaProducer
     channels: Sequence[AnswerChannel]
-    given: dict[str, SubmittedAnswer] = field(default_factory=dict)
+    submitted: dict[str, SubmittedAnswer] = field(default_factory=dict)
     _names: itertools.count[int] = field(default_factory=itertools.count)
-    _seen: set[str] = field(default_factory=set)
+    _opened: set[str] = field(default_factory=set)
     _ended: set[str] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _following: asyncio.Task[None] | None = None
@@ -103,13 +103,13 @@ class Participants:
         answer ends for `stall_s` seconds."""
         clock = asyncio.get_running_loop().time
         left, since = len(self._tasks), clock()
-        while self._tasks or not await have_all_ended(self.installation, len(self._seen)):
+        while self._tasks or not await have_all_ended(self.installation, len(self._opened)):
             self.check()
             check()
             if len(self._tasks) != left:
                 left, since = len(self._tasks), clock()
             if clock() > since + stall_s + HASTY_MS / 1000:
-                raise RunFailed(f"{len(self._seen)} escalations answered, {left} answers under way")
+                raise RunFailed(f"{len(self._opened)} escalations answered, {left} answers under way")
             await asyncio.sleep(LOOK_S)
         await self.close()
 
@@ -121,14 +121,14 @@ class Participants:
 
     async def close(self) -> None:
         """End what is under way."""
-        tasks = [one for one in (self._following, *self._tasks) if one is not None]
+        tasks = [task for task in (self._following, *self._tasks) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def counts(self) -> Counter[str]:
         """Answers by their channel."""
-        return Counter(answer.channel for answer in self.given.values())
+        return Counter(answer.channel for answer in self.submitted.values())
 
     async def _follow(self) -> None:
         async with open_reader(
@@ -140,7 +140,7 @@ class Participants:
                     if is_of_people(record.key) and body["schema"] in (RESOLVED, EXPIRED):
                         self._ended.add(body["escalation_id"])
                     if is_of_people(record.key) and body["schema"] == OPENED:
-                        self._seen.add(body["escalation_id"])
+                        self._opened.add(body["escalation_id"])
                         self._answer(body, int(body["action_id"].split("-")[1]))
 
     def _answer(self, opened: dict[str, Any], number: int) -> None:
@@ -173,12 +173,12 @@ class Participants:
         }
         for index, (person, decision, after_s) in enumerate(plans[way]):
             channel = self.channels[(turn + index) % len(self.channels)]
-            why = f"answer {len(self.given)} to action {number} by {channel.name}"
+            why = f"answer {len(self.submitted)} to action {number} by {channel.name}"
             may_count = person in (
                 ("vera", "victor") if opened["tier"] == "T4" else ("ann", "ben", "vera", "victor")
             )
             answer = SubmittedAnswer(PersonAnswer(opened, person, decision, why), channel.name, may_count)
-            self.given[why] = answer
+            self.submitted[why] = answer
             task = asyncio.create_task(self._give(channel, answer, after_s))
             self._tasks.add(task)
             task.add_done_callback(self._note_done)
@@ -193,11 +193,11 @@ class Participants:
         while asyncio.get_running_loop().time() < end:
             answer.tries += 1
             async with self._busy:
-                answer.told = await channel.give(answer.answer)
-            if answer.told == "moved":
+                answer.result = await channel.give(answer.answer)
+            if answer.result == "moved":
                 is_over = answer.answer.opened["escalation_id"] in self._ended
-                answer.told = "closed" if is_over else "again"
-            if answer.told != "again":
+                answer.result = "closed" if is_over else "again"
+            if answer.result != "again":
                 answer.told_ms = time.time_ns() // 1_000_000
                 return
             await asyncio.sleep(AGAIN_S)

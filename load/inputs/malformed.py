@@ -218,7 +218,7 @@ def _change(change: dict[str, Any]) -> Maker:
 
 def _drop_fields(fields: tuple[str, ...], added: dict[str, Any]) -> Maker:
     def make(session: str, salt: str) -> bytes:
-        kept = {name: value for name, value in action(session, salt).items() if name not in fields}
-        return json.dumps(kept | added).encode()
+        fields_left = {name: value for name, value in action(session, salt).items() if name not in fields}
+        return json.dumps(fields_left | added).encode()
 
     return make

@@ -26,7 +26,7 @@ def kinds_of(
     name: str, make: Callable[[str, str], Fields], required: tuple[str, ...], text: str
 ) -> dict[str, Maker]:
     """`required`: fields that must be there and be what they are; `text`: one that holds any text."""
-    made: dict[str, Maker] = {one: maker for one, maker in kinds().items() if one.startswith("whole_")}
+    made: dict[str, Maker] = {name: maker for name, maker in kinds().items() if name.startswith("whole_")}
     made |= {f"missing_{field}": change(make, without=field) for field in (*required, "session_id")}
     made |= {
         f"{field}_{json.dumps(value)}": change(make, {field: value})
@@ -40,7 +40,7 @@ def kinds_of(
         "latin_1": _replace(make, text, b'"caf\xe9"'),
     }
     made |= {"oversize": change(make, {text: "x" * (1024 * 1024 + 1)}), "cut": _cut(make)}
-    return {f"{name}_{one}": maker for one, maker in made.items()}
+    return {f"{name}_{key}": maker for key, maker in made.items()}
 
 
 def change(
@@ -50,7 +50,7 @@ def change(
 
     def build(session: str, salt: str) -> bytes:
         fields = {**make(session, salt), **(more or {})}
-        return json.dumps({one: value for one, value in fields.items() if one != without}).encode()
+        return json.dumps({key: value for key, value in fields.items() if key != without}).encode()
 
     return build
 

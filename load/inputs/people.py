@@ -71,14 +71,16 @@ class People:
     """Those who act and those who answer: each escalation in the way that its action's name says. `ends`:
     after their last record, by real topic and partition."""
 
-    def __init__(self, installation: TestInstallation, producer: AIOKafkaProducer, said: WhatWasSaid) -> None:
+    def __init__(
+        self, installation: TestInstallation, producer: AIOKafkaProducer, statements: WhatWasSaid
+    ) -> None:
         self.installation = installation
         self.ends: dict[tuple[str, int], int] = {}
         self._producer = producer
-        self._said = said
+        self._statements = statements
         self._names = count()
         self._earlier: dict[str, Any] | None = None
-        self._seen: dict[str, dict[str, Any]] = {}
+        self._opened: dict[str, dict[str, Any]] = {}
         self._again: set[str] = set()
         self._late: list[asyncio.Task[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -106,7 +108,7 @@ class People:
             if self._tasks[0].done():
                 self._tasks[0].result()
             if time.monotonic() > end:
-                raise RunFailed(f"{len(self._seen)} escalations answered, and not all of them end")
+                raise RunFailed(f"{len(self._opened)} escalations answered, and not all of them end")
             await asyncio.sleep(LOOK_S)
         await self.close()
 
@@ -140,14 +142,14 @@ class People:
         if not signs:
             await self._send(ACTIONS, session, value)
         elif way % 2:
-            self._said.signed.add(
+            self._statements.signed.add(
                 await self._send(
                     ACTIONS, session, value, [signature_of(self.installation.audience, value, session)]
                 )
             )
         else:
             forged = forge_headers(self.installation.audience, FORGED[way // 2], value, session)
-            self._said.unsigned.add(await self._send(ACTIONS, session, value, forged))
+            self._statements.unsigned.add(await self._send(ACTIONS, session, value, forged))
 
     async def _answer_all(self) -> None:
         """Answer whatever opens, until cancelled, also where the broker goes away meanwhile."""
@@ -163,11 +165,11 @@ class People:
 
     async def _answer_to(self, body: dict[str, Any]) -> None:
         """Answer what has opened. An approval that found no broker to read the action from is given again."""
-        if body["schema"] == OPENED and body["escalation_id"] not in self._seen:
+        if body["schema"] == OPENED and body["escalation_id"] not in self._opened:
             await self._answer(body, int(body["action_id"].split("-")[1]) % WAYS)
-            self._seen[body["escalation_id"]] = body
+            self._opened[body["escalation_id"]] = body
         if body.get("reason") == UNREADABLE and body["refusal_id"] not in self._again:
-            opened = self._seen[body["subject"]]
+            opened = self._opened[body["subject"]]
             await self._say(opened, "victor" if opened["tier"] == "T4" else "ann")
             self._again.add(body["refusal_id"])
 
@@ -224,8 +226,8 @@ class People:
     async def _say(
         self, opened: dict[str, Any], by: str, decision: str = "approve", key: str = "", *, good: bool = True
     ) -> None:
-        said = (opened["escalation_id"], by, decision)
-        await self._publish(self._sign(opened, by, decision, key), said, good=good)
+        statement = (opened["escalation_id"], by, decision)
+        await self._publish(self._sign(opened, by, decision, key), statement, good=good)
 
     def _sign(
         self, opened: dict[str, Any], by: str, decision: str = "approve", key: str = ""
@@ -240,11 +242,11 @@ class People:
         }
         return sign_review(fields, KEYS[key or by], self.installation.audience).model_dump(exclude_unset=True)
 
-    async def _publish(self, review: dict[str, Any], said: tuple[str, str, str], *, good: bool) -> None:
-        place = await self._send(REVIEWS, review["session_id"], orjson.dumps(review))
-        self._said.sent += 1
+    async def _publish(self, review: dict[str, Any], statement: tuple[str, str, str], *, good: bool) -> None:
+        coordinates = await self._send(REVIEWS, review["session_id"], orjson.dumps(review))
+        self._statements.sent += 1
         if good:
-            self._said.good[place] = said
+            self._statements.good[coordinates] = statement
 
     async def _send(
         self, topic: str, session: str, value: bytes, headers: list[tuple[str, bytes]] | None = None
@@ -253,18 +255,18 @@ class People:
             self.installation.real(topic), value, key=session.encode(), headers=headers or []
         )
         placed = await asyncio.shield(sending)
-        place = placed.topic, placed.partition
-        self.ends[place] = max(self.ends.get(place, 0), placed.offset + 1)
+        part = placed.topic, placed.partition
+        self.ends[part] = max(self.ends.get(part, 0), placed.offset + 1)
         return placed.partition, placed.offset
 
     async def _all_ended(self) -> bool:
         """Nobody is still to answer, and all is answered."""
         return all(task.done() for task in self._late) and await have_all_ended(
-            self.installation, len(self._seen)
+            self.installation, len(self._opened)
         )
 
 
-async def have_all_ended(installation: TestInstallation, seen: int) -> bool:
+async def have_all_ended(installation: TestInstallation, escalations_seen: int) -> bool:
     """Each action has a verdict, each answer its own, each escalation was seen and has ended.
 
     Verdicts are read before escalations, and name them: else one that opens between the two readings would be
@@ -280,14 +282,14 @@ async def have_all_ended(installation: TestInstallation, seen: int) -> bool:
     return (
         counts["sluice/verdict/v1"] >= counts[ACTIONS]
         and answered >= counts[REVIEWS]
-        and len(named) == counts[OPENED] == seen == counts[RESOLVED] + counts[EXPIRED]
+        and len(named) == counts[OPENED] == escalations_seen == counts[RESOLVED] + counts[EXPIRED]
     )
 
 
 @asynccontextmanager
 async def people_of(installation: TestInstallation, *, proposing: bool = True) -> AsyncIterator[People]:
     """The people of an installation, at work while this is open. Raises ValueError where it has none."""
-    if installation.said is None:
+    if installation.statements is None:
         raise ValueError("an installation without people")
     producer = AIOKafkaProducer(
         **build_client_arguments(installation.cluster),
@@ -296,7 +298,7 @@ async def people_of(installation: TestInstallation, *, proposing: bool = True) -
         request_timeout_ms=REQUEST_TIMEOUT_MS,
     )
     async with producer:
-        people = People(installation, producer, installation.said)
+        people = People(installation, producer, installation.statements)
         people.begin(proposing=proposing)
         try:
             yield people

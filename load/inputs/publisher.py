@@ -140,8 +140,8 @@ class Publisher:
         where = future.result()
         if event.topic == REGISTRY:
             return  # every worker reads it, and none commits where it is
-        place = (where.topic, where.partition)
-        self.ends[place] = max(self.ends.get(place, 0), where.offset + 1)
+        part = (where.topic, where.partition)
+        self.ends[part] = max(self.ends.get(part, 0), where.offset + 1)
         self._traffic.note_placed(event, where.partition, where.offset, where.timestamp)
 
 

@@ -157,8 +157,8 @@ class ItemMaker:
         if label.mark == "source":
             uri = f"{BAD_PLACE}/{self._drawn}"
         elif uri is not None and "{}" in uri:
-            place = item_id if label.reference == "itself" else self._rng.randrange(_UNKNOWN_PLACES)
-            uri = uri.format(place)
+            target = item_id if label.reference == "itself" else self._rng.randrange(_UNKNOWN_PLACES)
+            uri = uri.format(target)
         fields = {
             "item_id": item_id,
             "content_class": CLASSES[label.kind],
@@ -178,9 +178,9 @@ class ItemMaker:
         return self._rng.randint(*_BORDER) / 1000 if word == "border" else SCORES[word]
 
     def _assertion(self, at: str, fields: dict[str, Any], *, forged: bool) -> dict[str, str]:
-        said = {name: fields[name] for name in ("provenance_hash", "provenance_uri")}
-        said["asserted_at"] = YOUNG[:-2] + "1Z" if forged else at
-        signature = self._press.sign(rfc8785.dumps(said))
+        asserted = {name: fields[name] for name in ("provenance_hash", "provenance_uri")}
+        asserted["asserted_at"] = YOUNG[:-2] + "1Z" if forged else at
+        signature = self._press.sign(rfc8785.dumps(asserted))
         return {"asserted_at": at, "signature": base64.b64encode(signature).decode()}
 
 
@@ -207,26 +207,28 @@ class RetrievalTraffic:
 
     def next(self, session: str) -> TrafficRecord:
         """One retrieval more; some come again as they were, some under the same id with other items."""
-        known, draw = self._published[session], self._rng.random()
-        if known and draw < 0.08:
-            return TrafficRecord(RETRIEVALS, session.encode(), self._rng.choice(known)[1], "retrieval again")
+        published, draw = self._published[session], self._rng.random()
+        if published and draw < 0.08:
+            return TrafficRecord(
+                RETRIEVALS, session.encode(), self._rng.choice(published)[1], "retrieval again"
+            )
         fields = self._fields(session)
         self._asked += 1
         if self._asked % COMPLETE == 1:
             fields |= {"agent_id": AGENT, "items": self._items.each(), "tool_category": CATEGORY}
             fields["autonomy_tier"] = TIERS[2]
-        if known and draw < 0.12:
-            fields["request_id"] = self._rng.choice(known)[0]["request_id"]
+        if published and draw < 0.12:
+            fields["request_id"] = self._rng.choice(published)[0]["request_id"]
         value = json.dumps(fields).encode()
-        known.append((fields, value))
+        published.append((fields, value))
         return TrafficRecord(RETRIEVALS, session.encode(), value, "retrieval")
 
     def report(self, session: str) -> TrafficRecord:
         """Of a retrieval of the session, with an item more or less, or of one that was never proposed."""
-        known = self._published[session]
-        if not known:
+        published = self._published[session]
+        if not published:
             return self.next(session)
-        fields = self._rng.choice(known)[0]
+        fields = self._rng.choice(published)[0]
         items = [field["item_id"] for field in fields["items"]]
         made: tuple[tuple[float, Callable[[], Fields]], ...] = (
             (0.55, dict),
@@ -236,7 +238,7 @@ class RetrievalTraffic:
             (0.08, lambda: {"agent_id": NOBODY}),
         )
         self._drawn += 1
-        changes = self._rng.choices([one for _, one in made], [share for share, _ in made])[0]()
+        changes = self._rng.choices([maker for _, maker in made], [share for share, _ in made])[0]()
         report = {
             "report_id": f"p-{self._salt}-{self._drawn}",
             "request_id": fields["request_id"],

@@ -132,7 +132,7 @@ class TaskTraffic:
         if event.topic != ACTIONS:
             return
         action = json.loads(event.value)
-        place = {
+        coordinates = {
             "topic": ACTIONS,
             "partition": partition,
             "offset": offset,
@@ -140,7 +140,7 @@ class TaskTraffic:
             "digest": "sha256:" + hashlib.sha256(event.value).hexdigest(),
         }
         task = self._by_name[event.key.decode()]
-        task.placed.setdefault(action["action_id"], _PublishedAction(action, place))
+        task.placed.setdefault(action["action_id"], _PublishedAction(action, coordinates))
 
     def _begin(self, lane: int) -> _Task:
         self._began += 1
@@ -158,7 +158,7 @@ class TaskTraffic:
         count, named = rng.randint(2, 6), rng.sample(PARTNERS, 3)
         until_ms = self._now_ms() + (RUNS_OUT_MS if 0.2 < draw < 0.35 else LASTS_MS)
         if above is not None:
-            pay = next(one for one in above["tools"] if one["tool"] == PAY)
+            pay = next(tool for tool in above["tools"] if tool["tool"] == PAY)
             named, until_ms = above["destinations"][:2], min(until_ms, _read_until_ms(above))
             agent = rng.choice(PAYERS)
             count = pay["count"] + 1 if draw > 0.9 else rng.randint(1, pay["count"])
@@ -184,7 +184,7 @@ class TaskTraffic:
     def _find_above(self, task: _Task, lane: int) -> dict[str, Any] | None:
         """A mandate with none above it: of the same session, so that both share its counts, or of another."""
         mandates = (task if self._rng.random() < 0.5 else self._tasks[lane - 1]).mandates
-        roots = [one for one, _ in mandates if "parent" not in one]
+        roots = [mandate for mandate, _ in mandates if "parent" not in mandate]
         return self._rng.choice(roots) if roots else None
 
     def _read(self, task: _Task, _: int) -> TrafficRecord:
@@ -256,8 +256,8 @@ class TaskTraffic:
         if not open_:
             return self._pay(task)
         rng, draw = self._rng, self._rng.random()
-        place = rng.choice(open_[-6:] if draw < 0.8 else open_)
-        action, how = place.action, rng.random()
+        published = rng.choice(open_[-6:] if draw < 0.8 else open_)
+        action, how = published.action, rng.random()
         outcome: dict[str, Any] = {
             "action_id": action["action_id"],
             "session_id": task.name,
@@ -268,21 +268,21 @@ class TaskTraffic:
             outcome["values"] = self._make_values(task, action["toolName"], cut=0.85 < how < 0.9)
         if how < 0.08:
             return _publish(OUTCOMES, task, {**outcome, "reported_by": action["agent_id"]})
-        outcome |= {"action_digest": place.input["digest"], "input": place.input}
+        outcome |= {"action_digest": published.input["digest"], "input": published.input}
         if how < 0.16:
             return _publish(OUTCOMES, task, self._sign(outcome, task_policy.STRANGER))
         if how < 0.2:
-            elsewhere = {**place.input, "offset": max(0, place.input["offset"] - 1)}
+            elsewhere = {**published.input, "offset": max(0, published.input["offset"] - 1)}
             return _publish(OUTCOMES, task, self._sign({**outcome, "input": elsewhere}))
-        place.reported = rng.random() < 0.9
+        published.reported = rng.random() < 0.9
         return _publish(OUTCOMES, task, self._sign(outcome))
 
     def _make_values(self, task: _Task, tool: str, *, cut: bool) -> dict[str, Any]:
         """Three addresses; contacts seldom return one of a stranger's, too."""
-        held = task.returned if tool == CONTACTS else task.strange
+        pool = task.returned if tool == CONTACTS else task.strange
         kind = "known" if tool == CONTACTS else "stranger"
         addresses = [f"{kind}-{self._rng.randrange(200)}@{kind}.example" for _ in range(3)]
-        held += addresses
+        pool += addresses
         prints = [
             base64.b64encode(fingerprint(self._key, read_value(address))).decode() for address in addresses
         ]

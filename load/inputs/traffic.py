@@ -209,18 +209,22 @@ class Traffic:
         if session.signed and self._rng.random() < AGAIN:
             value = self._rng.choice(list(session.signed.values()))
             return TrafficRecord(OUTCOMES, session.name.encode(), value, "signed again")
-        open_ = [one for one in session.placed if one not in session.shared and one not in session.signed]
+        open_ = [
+            placed_id
+            for placed_id in session.placed
+            if placed_id not in session.shared and placed_id not in session.signed
+        ]
         if not open_:
             return self._propose(session, self._new_action(session), "action")
         action_id = self._rng.choice(open_[-20:])
-        place = session.placed[action_id]
+        coordinates = session.placed[action_id]
         fields = {
             "action_id": action_id,
             "session_id": session.name,
             "rows_affected": self._rng.randint(0, 3 * MAX_ROWS),
             "reported_by": POINT,
-            "action_digest": place["digest"],
-            "input": place,
+            "action_digest": coordinates["digest"],
+            "input": coordinates,
         }
         signature = base64.b64encode(
             self._point.sign(record_message(self._audience, rfc8785.dumps(fields)))

@@ -102,21 +102,21 @@ def records(trust: ThrowawayTrust) -> list[ControlRecord]:
         entry("tool", WIRE, **payment, tier="T4"),
         entry("tool", LOOK, **look, tier="T1"),
     ]
-    bundles = [trust.sign_bundle(json.dumps(one).encode()) for one in (bundle, hasty)]
+    bundles = [trust.sign_bundle(json.dumps(document).encode()) for document in (bundle, hasty)]
     return [*signed, *bundles, *trust.sign_entries(others)]
 
 
 def approver(trust: ThrowawayTrust, name: str, key: SigningKey, roles: list[str]) -> ControlRecord:
     """The entry of an approver, signed by the root key."""
     groups = ["leads" if name == LATER else "desk"]
-    one = entry("approver", name, public_key=key.public.text, roles=roles, groups=groups)
-    value = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(one), [trust.root]).encode()
+    document = entry("approver", name, public_key=key.public.text, roles=roles, groups=groups)
+    value = sign(PAYLOAD_TYPES[REGISTRY], orjson.dumps(document), [trust.root]).encode()
     return REGISTRY, f"approver/{name}@1".encode(), value
 
 
 def _agent(name: str, bundle: str, **more: Any) -> dict[str, Any]:
-    given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": bundle}
-    return entry("agent", name, **given, **more)
+    common = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": bundle}
+    return entry("agent", name, **common, **more)
 
 
 def entry(kind: str, name: str, **spec: Any) -> dict[str, Any]:

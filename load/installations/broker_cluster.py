@@ -150,9 +150,13 @@ async def read_replicas(bootstrap_servers: str, topics: Iterable[str]) -> Replic
         while (described := await _try_describe(bootstrap_servers, asked)) is None:  # noqa: ASYNC110 - asks a broker
             await asyncio.sleep(POLL_S)
     return {
-        (topic["topic"], one["partition"]): (one["leader"], one["replicas"], one["isr"])
+        (topic["topic"], partition["partition"]): (
+            partition["leader"],
+            partition["replicas"],
+            partition["isr"],
+        )
         for topic in described
-        for one in topic["partitions"]
+        for partition in topic["partitions"]
     }
 
 
@@ -203,10 +207,15 @@ async def rotate_leaders(bootstrap_servers: str, topics: Iterable[str]) -> dict[
     by_topic: dict[str, list[Any]] = {}
     for (topic, partition), replicas in wanted.items():
         by_topic.setdefault(topic, []).append((partition, replicas, {}))
-    request = AlterPartitionReassignmentsRequest(MOVE_MS, [(*one, {}) for one in by_topic.items()], {})
+    request = AlterPartitionReassignmentsRequest(
+        MOVE_MS, [(*assignment, {}) for assignment in by_topic.items()], {}
+    )
     async with open_admin(bootstrap_servers) as admin:
         answer = await admin._send_to_controller(request)  # noqa: SLF001 - the client has no method for it
-    codes = {answer.error_code, *(one[1] for _, partitions, _ in answer.responses for one in partitions)}
+    codes = {
+        answer.error_code,
+        *(answered[1] for _, partitions, _ in answer.responses for answered in partitions),
+    }
     if failed := [code for code in codes if code]:
         raise KafkaError(f"leaders could not be moved: {[for_code(code).__name__ for code in failed]}")
     return {coordinates: replicas[0] for coordinates, replicas in wanted.items()}

@@ -251,9 +251,9 @@ PARTITIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class TestInstallation:
-    """`settings` is the environment of a worker here; `began_ms`: when its policy was published. `said`:
-    what its people said; None: it has no people. `login`: how the broker's administrator connects where it
-    is a secured one."""
+    """`settings` is the environment of a worker here; `began_ms`: when its policy was published.
+    `statements`: what its people said; None: it has no people. `login`: how the broker's administrator
+    connects where it is a secured one."""
 
     __test__: ClassVar[bool] = False  # pytest takes a class of this name for tests
 
@@ -265,7 +265,7 @@ class TestInstallation:
     trust: ThrowawayTrust
     partitions: int = PARTITIONS
     began_ms: int = 0
-    said: WhatWasSaid | None = None
+    statements: WhatWasSaid | None = None
     login: KafkaConnection | None = None
 
     @property

@@ -37,17 +37,19 @@ CONSTRAINTS = ["Change nothing that was not asked for."]
 
 def choose_answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to a request's prompt: a few say no, a few cannot tell, most say yes."""
-    told, question = request["system"][0]["text"], request["messages"][0]["content"]
+    system, question = request["system"][0]["text"], request["messages"][0]["content"]
     share = sha256(question.encode()).digest()[0] / 255
     reasoning = f"It is as it is shown ({share:.3f})."
-    if told == EXTRACT.system:
+    if system == EXTRACT.system:
         return {"constraints": CONSTRAINTS}
-    if told in (JUDGE.system, JUDGE_IN_CONTEXT.system):
+    if system in (JUDGE.system, JUDGE_IN_CONTEXT.system):
         return {"violation_confidence": round(share**3, 3), "constraint": 1, "reasoning": reasoning}
-    if told in (GRADE.system, GRADE_IN_CONTEXT.system):
+    if system in (GRADE.system, GRADE_IN_CONTEXT.system):
         return {"compliance": round(1 - share**4, 3), "reasoning": reasoning}
     trust = round(1 - share**4, 3)
-    worst = {"text": int(trust < DOUBTED)} if told in (judge.PROMPT.system, CONTENT_IN_CONTEXT.system) else {}
+    worst = (
+        {"text": int(trust < DOUBTED)} if system in (judge.PROMPT.system, CONTENT_IN_CONTEXT.system) else {}
+    )
     return {"trust": trust, "categories": [], "explanation": reasoning, **worst}
 
 
@@ -103,8 +105,10 @@ class ModelServer:
     @property
     def environment(self) -> dict[str, str]:
         """The settings of a worker that asks it, about actions and about content."""
-        said = {"BASE_URL": f"http://127.0.0.1:{self._port}", "MODEL": MODEL, "API_KEY": KEY}
-        return {f"SLUICE_{of}__{name}": one for of in ("GRADER", "ANALYSIS") for name, one in said.items()}
+        settings = {"BASE_URL": f"http://127.0.0.1:{self._port}", "MODEL": MODEL, "API_KEY": KEY}
+        return {
+            f"SLUICE_{of}__{name}": value for of in ("GRADER", "ANALYSIS") for name, value in settings.items()
+        }
 
     @property
     def base_url(self) -> str:

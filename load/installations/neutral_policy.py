@@ -130,7 +130,10 @@ def make_asking(trust: ThrowawayTrust, model: str) -> list[ControlRecord]:
     bodies = {"judge": "always", "budget_ms": MODEL_MS, "on_failure": "strong"}
     proof = {
         "golden": "sha256:" + "0a" * 32,
-        "prompts": {one.name: one.version for one in (GRADE, GRADE_IN_CONTEXT, JUDGE, JUDGE_IN_CONTEXT)},
+        "prompts": {
+            model_prompt.name: model_prompt.version
+            for model_prompt in (GRADE, GRADE_IN_CONTEXT, JUDGE, JUDGE_IN_CONTEXT)
+        },
         "cases": 160,
         "agreement": 0.95,
         "flips": 1,

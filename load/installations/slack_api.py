@@ -75,10 +75,10 @@ class SlackApi:
             if message["metadata"]["event_payload"]["subject_id"] == subject_id
         ]
 
-    def answer(self, method: str, given: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, method: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What Slack answers to a call."""
         with self._lock:
-            self.calls.append((method, given))
+            self.calls.append((method, arguments))
             methods = {
                 "chat.postMessage": self._post,
                 "chat.update": self._update,
@@ -86,46 +86,50 @@ class SlackApi:
                 "conversations.history": self._history,
                 "views.open": self._open,
             }
-            return {"ok": True} | methods[method](given)
+            return {"ok": True} | methods[method](arguments)
 
-    def _post(self, given: dict[str, Any]) -> dict[str, Any]:
-        if wrong := _wrong(given):
+    def _post(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if wrong := _wrong(arguments):
             return wrong
         self._last_ts = max(self._last_ts + 1, time.time_ns() // 1000)
         ts = f"{self._last_ts // 1_000_000}.{self._last_ts % 1_000_000:06d}"
-        if "thread_ts" in given:
-            self.replies.append(given)
+        if "thread_ts" in arguments:
+            self.replies.append(arguments)
         else:
-            self.messages[given["channel"], ts] = {**given, "ts": ts}
-        return {"channel": given["channel"], "ts": ts}
+            self.messages[arguments["channel"], ts] = {**arguments, "ts": ts}
+        return {"channel": arguments["channel"], "ts": ts}
 
-    def _update(self, given: dict[str, Any]) -> dict[str, Any]:
-        place = given["channel"], given["ts"]
-        if place not in self.messages:
+    def _update(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        key = arguments["channel"], arguments["ts"]
+        if key not in self.messages:
             return {"ok": False, "error": "message_not_found"}
-        if wrong := _wrong(given):
+        if wrong := _wrong(arguments):
             return wrong
-        self.messages[place] |= given
-        return {"channel": place[0], "ts": place[1]}
+        self.messages[key] |= arguments
+        return {"channel": key[0], "ts": key[1]}
 
-    def _whisper(self, given: dict[str, Any]) -> dict[str, Any]:
-        self.ephemeral.append(given)
+    def _whisper(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        self.ephemeral.append(arguments)
         return {"message_ts": "1.0"}
 
-    def _history(self, given: dict[str, Any]) -> dict[str, Any]:
-        oldest = float(given["oldest"])
-        found = [
+    def _history(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        oldest = float(arguments["oldest"])
+        messages = [
             message
             for (channel, ts), message in self.messages.items()
-            if channel == given["channel"] and float(ts) > oldest
+            if channel == arguments["channel"] and float(ts) > oldest
         ]
-        kept = found if given.get("include_all_metadata") else [dict(one, metadata=None) for one in found]
-        return {"messages": kept[::-1], "has_more": False}
+        shown = (
+            messages
+            if arguments.get("include_all_metadata")
+            else [dict(message, metadata=None) for message in messages]
+        )
+        return {"messages": shown[::-1], "has_more": False}
 
-    def _open(self, given: dict[str, Any]) -> dict[str, Any]:
-        if given["trigger_id"] != "trigger":
+    def _open(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if arguments["trigger_id"] != "trigger":
             return {"ok": False, "error": "expired_trigger_id"}
-        view = given["view"] if isinstance(given["view"], dict) else json.loads(given["view"])
+        view = arguments["view"] if isinstance(arguments["view"], dict) else json.loads(arguments["view"])
         if wrong := _wrong(view):
             return wrong
         self.views.append(view)
@@ -138,14 +142,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """One call."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        given = _read(body, self.headers["Content-Type"])
+        arguments = _read(body, self.headers["Content-Type"])
         fault = self.api.faults.pop(0) if self.api.faults else ("", 0.0)
         if fault[0] and fault[0] != "lost":
             self._say(int(fault[0]), {"ok": False, "error": "ratelimited"}, str(int(fault[1])))
             return
         answer = {"ok": False, "error": "invalid_auth"}
         if self.headers["Authorization"] == f"Bearer {TOKEN}":
-            answer = self.api.answer(self.path.rpartition("/")[2], given)
+            answer = self.api.answer(self.path.rpartition("/")[2], arguments)
         if fault[0] == "lost":
             time.sleep(fault[1])
             self.close_connection = True
@@ -172,13 +176,13 @@ def _read(body: bytes, kind: str) -> dict[str, Any]:
     return dict(urllib.parse.parse_qsl(body.decode()))
 
 
-def _wrong(given: dict[str, Any]) -> dict[str, Any] | None:
+def _wrong(arguments: dict[str, Any]) -> dict[str, Any] | None:
     """What Slack says of blocks that it does not take."""
-    for block in given.get("blocks", ()):
+    for block in arguments.get("blocks", ()):
         text = block.get("text", {}).get("text", "x")
         fields = block.get("fields", [])
         most = _BOUNDS.get(block["type"], 3000)
-        if not 0 < len(text) <= most or len(fields) > 10 or any(len(one["text"]) > 2000 for one in fields):
+        if not 0 < len(text) <= most or len(fields) > 10 or any(len(item["text"]) > 2000 for item in fields):
             return {"ok": False, "error": "invalid_blocks"}
     return None
 
@@ -211,10 +215,10 @@ def sign_request(
 
 def slack_settings(api: SlackApi, channels: list[dict[str, str]], **more: Any) -> dict[str, str]:
     """Settings of the group slack, as environment variables, and a notifier's patience on a loopback."""
-    given = {"channels": channels, "base_url": api.url, **more}
-    found = {
+    options = {"channels": channels, "base_url": api.url, **more}
+    variables = {
         f"SLUICE_SLACK__{name.upper()}": value if isinstance(value, str) else json.dumps(value)
-        for name, value in given.items()
+        for name, value in options.items()
     }
     quick = {"SLUICE_NOTIFY__FIRST_RETRY_S": "0.1", "SLUICE_NOTIFY__LONGEST_RETRY_S": "0.4"}
-    return {**found, **quick, "SLACK_BOT_TOKEN": TOKEN, "SLACK_SIGNING_SECRET": SECRET}
+    return {**variables, **quick, "SLACK_BOT_TOKEN": TOKEN, "SLACK_SIGNING_SECRET": SECRET}

@@ -71,7 +71,7 @@ def tell_when_asked() -> None:
 def _tell(number: int, frame: FrameType | None) -> None:
     del number
     lines = ["asked where it stands:\n", *traceback.format_stack(frame)[-3:]]
-    for task in [one for one in gc.get_objects() if isinstance(one, asyncio.Task)]:
+    for task in [item for item in gc.get_objects() if isinstance(item, asyncio.Task)]:
         if not task.done():
             lines += [f"{task.get_name()}:\n", *_list_awaited(task.get_coro())]
     sys.stderr.write("".join(lines))
@@ -81,11 +81,11 @@ def _tell(number: int, frame: FrameType | None) -> None:
 def _list_awaited(running: object) -> Iterator[str]:
     """The places of a coroutine and of those that it awaits, outermost first."""
     while running is not None:
-        place = getattr(running, "cr_frame", None) or getattr(running, "gi_frame", None)
-        if place is not None:
-            yield f"  {place.f_code.co_filename}:{place.f_lineno} {place.f_code.co_qualname}\n"
+        frame = getattr(running, "cr_frame", None) or getattr(running, "gi_frame", None)
+        if frame is not None:
+            yield f"  {frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_qualname}\n"
         inner = getattr(running, "cr_await", None) or getattr(running, "gi_yieldfrom", None)
-        if place is None and inner is None:
+        if frame is None and inner is None:
             yield f"  {running!r}\n"
         running = inner
 

@@ -58,8 +58,8 @@ def _choose(rng: random.Random, count: int) -> list[Mutant]:
     share = -(-count // len(FILES))
     mutants = []
     for file in FILES:
-        known = places(file)
-        mutants += sorted(rng.sample(known, min(share, len(known))), key=lambda mutant: mutant.at)
+        candidates = places(file)
+        mutants += sorted(rng.sample(candidates, min(share, len(candidates))), key=lambda mutant: mutant.at)
     return mutants[:count]
 
 
@@ -77,10 +77,10 @@ def main() -> None:
     get_ready()
     mutants = _choose(random.Random(options.seed), options.mutants)
     with tempfile.TemporaryDirectory() as folder:
-        known, result = options.reach or Path(folder) / "reach.json", Path(folder) / "result.json"
-        if not known.exists() and run_in_child(lambda: record_reach(FILES, known)) != 0:
+        reach_path, result = options.reach or Path(folder) / "reach.json", Path(folder) / "result.json"
+        if not reach_path.exists() and run_in_child(lambda: record_reach(FILES, reach_path)) != 0:
             raise SystemExit("the tests fail on the unchanged code")
-        reach: Reach = json.loads(known.read_bytes())
+        reach: Reach = json.loads(reach_path.read_bytes())
         run_in_child(lambda: try_all(mutants, reach, result))
         fates = json.loads(result.read_bytes())
     tried = [

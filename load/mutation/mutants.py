@@ -73,7 +73,7 @@ class _Changing(ast.NodeTransformer):
         self._scope: list[str] = []
         self._in_function = False
         self._statement: ast.AST = ast.Pass()
-        self.seen: list[Mutant] = []
+        self.mutants: list[Mutant] = []
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         if not self._in_function:
@@ -104,18 +104,18 @@ class _Changing(ast.NodeTransformer):
         if not self._in_function:
             return super().visit(node)
         outer, self._statement = self._statement, node if isinstance(node, ast.stmt) else self._statement
-        found = node
+        result = node
         for change in changes(node):
-            if len(self.seen) == self._at:
-                found = ast.copy_location(change, node)
+            if len(self.mutants) == self._at:
+                result = ast.copy_location(change, node)
             where = self._statement if isinstance(node, ast.operator | ast.comprehension) else node
             line = getattr(node, "lineno", getattr(self._statement, "lineno", 0))
-            told = _first(where), _first(change if where is node else self._statement)
-            self.seen.append(Mutant(self._file, len(self.seen), ".".join(self._scope), line, *told))
-        if found is node:
+            texts = _first(where), _first(change if where is node else self._statement)
+            self.mutants.append(Mutant(self._file, len(self.mutants), ".".join(self._scope), line, *texts))
+        if result is node:
             self.generic_visit(node) if not isinstance(node, ast.FunctionDef) else super().visit(node)
         self._statement = outer
-        return found
+        return result
 
 
 def _first(node: ast.AST) -> str:
@@ -126,7 +126,7 @@ def places(file: str) -> list[Mutant]:
     """All mutants of a file."""
     counting = _Changing(file)
     counting.visit(ast.parse((ROOT / file).read_bytes()))
-    return counting.seen
+    return counting.mutants
 
 
 def compile_mutant(mutant: Mutant) -> CodeType:

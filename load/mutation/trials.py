@@ -59,17 +59,17 @@ def _module(file: str) -> str:
 
 def _functions(file: str) -> dict[str, list[FunctionType]]:
     """The living functions of an imported file, by qualified name."""
-    found: dict[str, list[FunctionType]] = defaultdict(list)
-    for one in gc.get_objects():
-        if type(one) is FunctionType and one.__code__.co_filename == str(ROOT / file):
-            found[one.__code__.co_qualname].append(one)
-    return found
+    functions: dict[str, list[FunctionType]] = defaultdict(list)
+    for function in gc.get_objects():
+        if type(function) is FunctionType and function.__code__.co_filename == str(ROOT / file):
+            functions[function.__code__.co_qualname].append(function)
+    return functions
 
 
 def _caches(files: Sequence[str]) -> list[Any]:
     """The living caches of functions of imported files."""
     paths = {str(ROOT / file) for file in files}
-    caches = [one for one in gc.get_objects() if isinstance(one, _lru_cache_wrapper)]
+    caches = [function for function in gc.get_objects() if isinstance(function, _lru_cache_wrapper)]
     return [cache for cache in caches if inspect.isfunction(cache.__wrapped__) and
             cache.__wrapped__.__code__.co_filename in paths]  # fmt: skip
 
@@ -97,9 +97,9 @@ class _Runner:
             files[name.partition("::")[0]].append(seconds)
         rank = {file: sum(all_) / len(all_) for file, all_ in files.items()}
         items[:] = sorted(
-            (one for one in items if one.nodeid in wanted),
-            key=lambda one: (rank[one.nodeid.partition("::")[0]], one.nodeid.partition("::")[0],
-                             wanted[one.nodeid]),
+            (item for item in items if item.nodeid in wanted),
+            key=lambda item: (rank[item.nodeid.partition("::")[0]], item.nodeid.partition("::")[0],
+                             wanted[item.nodeid]),
         )  # fmt: skip
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -173,7 +173,7 @@ def record_reach(files: Sequence[str], out: Path) -> int:
     def instrument() -> None:
         runner.caches = _caches(files)
         for file in files:
-            codes = {(one.co_qualname, one.co_firstlineno): one for one in codes_in(_instrument(file))}
+            codes = {(code.co_qualname, code.co_firstlineno): code for code in codes_in(_instrument(file))}
             for name, functions in _functions(file).items():
                 for function in functions:
                     function.__globals__[SAID] = lambda key: reached[key].add(runner.current)
@@ -181,8 +181,10 @@ def record_reach(files: Sequence[str], out: Path) -> int:
 
     runner = _Runner(before=instrument)
     status = _pytest(runner, *TESTS)
-    found = {key: {test: runner.took[test] for test in tests if test} for key, tests in reached.items()}
-    out.write_text(json.dumps(found), encoding="utf-8")
+    seconds_by_test = {
+        key: {test: runner.took[test] for test in tests if test} for key, tests in reached.items()
+    }
+    out.write_text(json.dumps(seconds_by_test), encoding="utf-8")
     return status
 
 
@@ -220,14 +222,14 @@ def find_entering(reach: Reach, mutant: Mutant) -> dict[str, float]:
 
 def affordable(reach: Reach, mutant: Mutant) -> dict[str, float]:
     """Of the tests that enter a mutant's function the quickest, for `BUDGET_S` of their time."""
-    found: dict[str, float] = {}
+    chosen: dict[str, float] = {}
     left = BUDGET_S
     for name, seconds in sorted(find_entering(reach, mutant).items(), key=lambda item: item[1]):
         left -= seconds
-        if left < 0 and found:
+        if left < 0 and chosen:
             break
-        found[name] = seconds
-    return found
+        chosen[name] = seconds
+    return chosen
 
 
 def _try(mutant: Mutant, tests: dict[str, float]) -> int:
@@ -248,10 +250,10 @@ def try_all(mutants: Sequence[Mutant], reach: Reach, out: Path) -> int:
     """Write what became of each, in their order. What neither failed nor passed counts as survived."""
     _pytest(_Runner(), "--collect-only", *TESTS)
     gc.unfreeze()
-    found = []
+    fates = []
     for mutant in mutants:
-        found.append(_fate(mutant, affordable(reach, mutant), find_entering(reach, mutant)))
-        out.write_text(json.dumps(found), encoding="utf-8")
+        fates.append(_fate(mutant, affordable(reach, mutant), find_entering(reach, mutant)))
+        out.write_text(json.dumps(fates), encoding="utf-8")
     return 0
 
 
@@ -269,13 +271,13 @@ class _Mutating(MetaPathFinder, Loader):
     """Imports one module with its mutant."""
 
     def __init__(self, mutant: Mutant) -> None:
-        self._one = mutant
+        self._mutant = mutant
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname == _module(self._one.file) else None
+        return ModuleSpec(fullname, self) if fullname == _module(self._mutant.file) else None
 
     def exec_module(self, module: ModuleType) -> None:
-        exec(compile_mutant(self._one), module.__dict__)  # noqa: S102 - our own code
+        exec(compile_mutant(self._mutant), module.__dict__)  # noqa: S102 - our own code
 
 
 def _try_anew(mutant: Mutant, tests: dict[str, float]) -> int:

@@ -56,22 +56,22 @@ def approval_figures(
     `broker_away`: for a while, and approvals may have found no action to judge, and answers may have become
     visible after the end of what they answered. `signing`: an agent
     that signs acts there too."""
-    said = evidence.installation.said
-    if said is None:
+    statements = evidence.installation.statements
+    if statements is None:
         return []
-    ledger = [json.loads(one.value or b"null") for one in evidence.ledger if is_of_people(one.key)]
+    ledger = [json.loads(record.value or b"null") for record in evidence.ledger if is_of_people(record.key)]
     by: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for body in sorted(ledger, key=lambda one: (one["partition"], one["sequence"])):
+    for body in sorted(ledger, key=lambda body: (body["partition"], body["sequence"])):
         by[body["schema"]].append(body)
-    due = _due_ends(evidence, said, by)
+    due = _due_ends(evidence, statements, by)
     overtaken = find_overtaken(due, by)
     problems = [*_wrong_ends(due | dict.fromkeys(overtaken), by), *_wrong_answers(evidence, by)]
-    wrong, unsigned = _wrong_totals(evidence, by), _wrong_signatures(said, by)
+    wrong, unsigned = _wrong_totals(evidence, by), _wrong_signatures(statements, by)
     unanswered, steps = _find_unanswered(evidence, by), wrong_steps(by)
     for problem in [*problems, *steps, *wrong, *unsigned, *unanswered][:5]:
         print(f"  approvals: {problem}")
-    decisions = Counter(one["decision"] for one in by[RESOLVED])
-    unread = sum(one["reason"] == UNREADABLE for one in by[REFUSED])
+    decisions = Counter(body["decision"] for body in by[RESOLVED])
+    unread = sum(body["reason"] == UNREADABLE for body in by[REFUSED])
     for name in [] if broker_away else sorted(overtaken):
         print(f"  approvals: time overtook the answer to {name}")
     while_away = figures.report if broker_away else figures.none
@@ -85,10 +85,10 @@ def approval_figures(
         figures.some("expired", len(by[EXPIRED]), "escalations"),
         figures.some("reminded", len(by[REMINDED]), "reminders"),
         figures.some("rerouted", len(by[REROUTED]), "escalations"),
-        figures.some("answers", said.sent, "reviews"),
+        figures.some("answers", statements.sent, "reviews"),
         figures.some("answers_refused", len(by[REFUSED]), "reviews"),
-        signed("signed_actions", len(said.signed), "actions"),
-        signed("forged_actions", len(said.unsigned), "actions"),
+        signed("signed_actions", len(statements.signed), "actions"),
+        signed("forged_actions", len(statements.unsigned), "actions"),
         figures.none("wrong_ends", len(problems), "findings"),
         figures.none("wrong_steps", len(steps), "escalations"),
         figures.none("wrong_approved_totals", len(wrong), "sessions"),
@@ -97,16 +97,18 @@ def approval_figures(
     ]
 
 
-def _due_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _due_ends(
+    evidence: Evidence, statements: WhatWasSaid, by: dict[str, list[dict[str, Any]]]
+) -> dict[str, Any]:
     """By escalation the place of the answer that must have ended it and what it says; None for time."""
     reviews = {
-        (one.partition, one.offset): one
-        for one in evidence.inputs
-        if one.topic == evidence.installation.real(REVIEWS)
+        (record.partition, record.offset): record
+        for record in evidence.inputs
+        if record.topic == evidence.installation.real(REVIEWS)
     }
-    good = _find_sent_again(said, reviews)
+    good = _find_sent_again(statements, reviews)
     unread = {
-        (one["partition"], one["input"]["offset"]) for one in by[REFUSED] if one["reason"] == UNREADABLE
+        (body["partition"], body["input"]["offset"]) for body in by[REFUSED] if body["reason"] == UNREADABLE
     }
     due: dict[str, Any] = {}
     for opened in by[OPENED]:
@@ -114,7 +116,11 @@ def _due_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str
         later_ms = opened["input"]["timestamp"] + NEXT_MS
         votes: set[str] = set()
         due[opened["escalation_id"]] = None
-        mine = ((at, one) for at, one in sorted(good.items()) if one[0] == opened["escalation_id"])
+        mine = (
+            (at, statement)
+            for at, statement in sorted(good.items())
+            if statement[0] == opened["escalation_id"]
+        )
         for at, (_, approver, decision) in mine:
             if at in unread:
                 continue
@@ -130,12 +136,12 @@ def _due_ends(evidence: Evidence, said: WhatWasSaid, by: dict[str, list[dict[str
 
 
 def _find_sent_again(
-    said: WhatWasSaid, reviews: Mapping[tuple[int, int], StoredRecord]
+    statements: WhatWasSaid, reviews: Mapping[tuple[int, int], StoredRecord]
 ) -> dict[tuple[int, int], tuple[str, str, str]]:
     """What was said, at each place where it lies: a producer that got no answer while the broker was away
     sends a review again, and knows only the last place."""
-    by_value = {reviews[place].value: one for place, one in said.good.items()}
-    return {at: by_value[one.value] for at, one in reviews.items() if one.value in by_value}
+    by_value = {reviews[coordinates].value: statement for coordinates, statement in statements.good.items()}
+    return {at: by_value[record.value] for at, record in reviews.items() if record.value in by_value}
 
 
 def find_overtaken(due: Mapping[str, Any], by: Mapping[str, list[dict[str, Any]]]) -> set[str]:
@@ -152,12 +158,12 @@ def find_overtaken(due: Mapping[str, Any], by: Mapping[str, list[dict[str, Any]]
 
 def _wrong_ends(due: Mapping[str, Any], by: dict[str, list[dict[str, Any]]]) -> list[str]:
     ends: dict[str, list[Any]] = defaultdict(list)
-    for one in by[RESOLVED]:
-        ends[one["escalation_id"]].append(((one["partition"], one["input"]["offset"]), one["decision"]))
-    for one in by[EXPIRED]:
-        ends[one["escalation_id"]].append(None)
-    verdicts = Counter(one["escalationId"] for one in by[RESOLVED_VERDICT])
-    approved = {one["escalation_id"] for one in by[RESOLVED] if one["decision"] == "approve"}
+    for body in by[RESOLVED]:
+        ends[body["escalation_id"]].append(((body["partition"], body["input"]["offset"]), body["decision"]))
+    for body in by[EXPIRED]:
+        ends[body["escalation_id"]].append(None)
+    verdicts = Counter(body["escalationId"] for body in by[RESOLVED_VERDICT])
+    approved = {body["escalation_id"] for body in by[RESOLVED] if body["decision"] == "approve"}
     problems = [f"{name}: ended {ends[name]}, due {end}" for name, end in due.items() if ends[name] != [end]]
     problems += [
         f"{name}: {verdicts[name]} resolved verdicts" for name in due if verdicts[name] != (name in approved)
@@ -169,11 +175,11 @@ def wrong_steps(by: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Escalations whose steps in the ledger are not those of the route, once each and in order, or lack one
     that was due before the answer or the time that ended it, or have one after that end."""
     route = [(REMINDED, REMIND_MS), (REROUTED, NEXT_MS), (REMINDED, NEXT_MS + REMIND_MS)]
-    found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
-    for one in (*by[REMINDED], *by[REROUTED]):
-        found[one["escalation_id"]].append((one["sequence"], one["schema"], one["due_at"]))
+    steps: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
+    for body in (*by[REMINDED], *by[REROUTED]):
+        steps[body["escalation_id"]].append((body["sequence"], body["schema"], body["due_at"]))
     problems = []
-    ends = {one["escalation_id"]: one for one in (*by[RESOLVED], *by[EXPIRED])}
+    ends = {end_body["escalation_id"]: end_body for end_body in (*by[RESOLVED], *by[EXPIRED])}
     for opened in by[OPENED]:
         name, began = opened["escalation_id"], opened["input"]["timestamp"]
         end = ends.get(name)
@@ -181,11 +187,11 @@ def wrong_steps(by: dict[str, list[dict[str, Any]]]) -> list[str]:
             continue
         ended = _ms(opened["expires_at"]) if end["schema"] == EXPIRED else end["input"]["timestamp"]
         due = [schema for schema, after in route if began + after <= ended]
-        taken = sorted(found[name])
-        said = [(schema, _ms(at) - began) for _, schema, at in taken]
-        in_order = said == route[: len(said)] and len(said) >= len(due)
+        taken = sorted(steps[name])
+        written = [(schema, _ms(at) - began) for _, schema, at in taken]
+        in_order = written == route[: len(written)] and len(written) >= len(due)
         if not in_order or any(sequence > end["sequence"] for sequence, _, _ in taken):
-            problems.append(f"{name}: took {said}, due {due}")
+            problems.append(f"{name}: took {written}, due {due}")
     return problems
 
 
@@ -196,40 +202,57 @@ def _ms(moment: str) -> int:
 def _wrong_answers(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Reviews that are not answered exactly once."""
     answered = Counter(
-        (one["partition"], one["input"]["offset"])
+        (body["partition"], body["input"]["offset"])
         for schema in (RESOLVED, "sluice/approval_counted/v1", REFUSED)
-        for one in by[schema]
-        if one["input"]["topic"] == REVIEWS
+        for body in by[schema]
+        if body["input"]["topic"] == REVIEWS
     )
     real = evidence.installation.real(REVIEWS)
-    mine = (one for one in evidence.inputs if one.topic == real and is_of_people(one.key))
-    places = [(one.partition, one.offset) for one in mine]
-    return [f"review {place}: {answered[place]} answers" for place in places if answered[place] != 1]
+    mine = (record for record in evidence.inputs if record.topic == real and is_of_people(record.key))
+    places = [(record.partition, record.offset) for record in mine]
+    return [
+        f"review {coordinates}: {answered[coordinates]} answers"
+        for coordinates in places
+        if answered[coordinates] != 1
+    ]
 
 
 def _find_unanswered(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Actions that have not exactly one verdict."""
-    verdicts = Counter((one["partition"], one["input"]["offset"]) for one in by[VERDICT])
+    verdicts = Counter((body["partition"], body["input"]["offset"]) for body in by[VERDICT])
     real = evidence.installation.real(ACTIONS)
-    mine = (one for one in evidence.inputs if one.topic == real and is_of_people(one.key))
-    places = [(one.partition, one.offset) for one in mine]
-    return [f"action {place}: {verdicts[place]} verdicts" for place in places if verdicts[place] != 1]
+    mine = (record for record in evidence.inputs if record.topic == real and is_of_people(record.key))
+    places = [(record.partition, record.offset) for record in mine]
+    return [
+        f"action {coordinates}: {verdicts[coordinates]} verdicts"
+        for coordinates in places
+        if verdicts[coordinates] != 1
+    ]
 
 
-def _wrong_signatures(said: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> list[str]:
+def _wrong_signatures(statements: WhatWasSaid, by: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Actions of the agent that signs, allowed without a good signature or denied with one."""
-    verdicts = {(one["partition"], one["input"]["offset"]): one for one in by[VERDICT]}
-    refused = {place for place, one in verdicts.items() if (one["blockReason"] or "").startswith(UNSIGNED)}
-    wrong = (said.unsigned - refused) | (said.signed & refused)
-    return [f"action {place}: {verdicts[place]['outcome'] if place in verdicts else None}" for place in wrong]
+    verdicts = {(body["partition"], body["input"]["offset"]): body for body in by[VERDICT]}
+    refused = {
+        coordinates
+        for coordinates, verdict in verdicts.items()
+        if (verdict["blockReason"] or "").startswith(UNSIGNED)
+    }
+    wrong = (statements.unsigned - refused) | (statements.signed & refused)
+    return [
+        f"action {location}: {verdicts[location]['outcome'] if location in verdicts else None}"
+        for location in wrong
+    ]
 
 
 def _wrong_totals(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Sessions whose state is not the sum of what was allowed at once and what was approved."""
     due: Counter[str] = Counter()
-    for one in (*by[VERDICT], *by[RESOLVED_VERDICT]):
-        due[one["session_id"]] += ROWS * (one["outcome"] == "ALLOW" and one["duplicate_of"] is None)
+    for verdict in (*by[VERDICT], *by[RESOLVED_VERDICT]):
+        due[verdict["session_id"]] += ROWS * (
+            verdict["outcome"] == "ALLOW" and verdict["duplicate_of"] is None
+        )
     states = read_stored_sessions(evidence.changelog)
-    found = {name: states[name.encode()].totals[TENANT][0] for name in due}
-    wrong = [name for name in due if found[name] != due[name]]
-    return [f"{name}: the state has {found[name]} rows, due {due[name]}" for name in wrong]
+    rows = {name: states[name.encode()].totals[TENANT][0] for name in due}
+    wrong = [name for name in due if rows[name] != due[name]]
+    return [f"{name}: the state has {rows[name]} rows, due {due[name]}" for name in wrong]

@@ -22,26 +22,26 @@ Messages = Mapping[tuple[str, str], Mapping[str, Any]]
 """What Slack holds, by channel and ts."""
 
 
-def label_answers(evidence: Evidence, given: Mapping[str, SubmittedAnswer]) -> None:
+def label_answers(evidence: Evidence, answers: Mapping[str, SubmittedAnswer]) -> None:
     """Find the answers again on the broker, by their justifications, for the recount of approvals."""
-    said = evidence.installation.said
-    if said is None:
+    statements = evidence.installation.statements
+    if statements is None:
         raise ValueError("an installation without people")
-    for one in _reviews(evidence):
-        body = json.loads(one.value or b"{}")
-        said.sent += 1
-        if given[body["justification"]].may_count:
-            place = one.partition, one.offset
-            said.good[place] = (body["subject_id"], body["approver_id"], body["decision"])
+    for record in _reviews(evidence):
+        body = json.loads(record.value or b"{}")
+        statements.sent += 1
+        if answers[body["justification"]].may_count:
+            coordinates = record.partition, record.offset
+            statements.good[coordinates] = (body["subject_id"], body["approver_id"], body["decision"])
 
 
 def channel_figures(
-    evidence: Evidence, given: Mapping[str, SubmittedAnswer], messages: Messages, channels: Sequence[str]
+    evidence: Evidence, answers: Mapping[str, SubmittedAnswer], messages: Messages, channels: Sequence[str]
 ) -> list[RunFigure]:
     """Answers of each channel that counted, and goals of zero for what people were told wrongly."""
     why = {
-        (one.partition, one.offset): json.loads(one.value or b"{}")["justification"]
-        for one in _reviews(evidence)
+        (record.partition, record.offset): json.loads(record.value or b"{}")["justification"]
+        for record in _reviews(evidence)
     }
     counted, refused = Counter[str](), Counter[str]()
     ended = {
@@ -50,30 +50,30 @@ def channel_figures(
         if body["schema"] in (RESOLVED, EXPIRED)
     }
     for body in _ledger(evidence):
-        place = body["partition"], (body.get("input") or {}).get("offset")
+        coordinates = body["partition"], (body.get("input") or {}).get("offset")
         if body["schema"] in (RESOLVED, COUNTED):
-            counted[why[place]] += 1
+            counted[why[coordinates]] += 1
         elif body["schema"] == REFUSED:
-            refused[why[place]] += 1
+            refused[why[coordinates]] += 1
     wrong = [
-        f"{name}: told {answer.told} after {answer.tries} tries, {counted[name]} counted, "
+        f"{name}: told {answer.result} after {answer.tries} tries, {counted[name]} counted, "
         f"{refused[name]} refused"
-        for name, answer in given.items()
-        if (answer.told == "counts" and counted[name] != 1)
-        or (answer.told == "refused" and not refused[name])
-        or (answer.told == "closed" and ended[answer.answer.opened["escalation_id"]] > answer.told_ms)
-        or (answer.told == "barred" and answer.may_count)
+        for name, answer in answers.items()
+        if (answer.result == "counts" and counted[name] != 1)
+        or (answer.result == "refused" and not refused[name])
+        or (answer.result == "closed" and ended[answer.answer.opened["escalation_id"]] > answer.told_ms)
+        or (answer.result == "barred" and answer.may_count)
         or counted[name] > 1
     ]
     shown = _wrong_messages(evidence, messages)
     for problem in [*wrong, *shown][:5]:
         print(f"  channels: {problem}")
-    by = Counter(given[name].channel for name in counted)
+    by = Counter(answers[name].channel for name in counted)
     return [
         *(figures.some(f"counted_by_{name}", by[name], "answers") for name in channels),
-        figures.some("answered_again", sum(answer.tries > 1 for answer in given.values()), "answers"),
+        figures.some("answered_again", sum(answer.tries > 1 for answer in answers.values()), "answers"),
         figures.some(
-            "told_that_it_ended", sum(answer.told == "closed" for answer in given.values()), "answers"
+            "told_that_it_ended", sum(answer.result == "closed" for answer in answers.values()), "answers"
         ),
         figures.none("wrongly_told", len(wrong), "answers"),
         figures.some("messages", len(messages), "messages"),
@@ -94,15 +94,15 @@ def _wrong_messages(evidence: Evidence, messages: Messages) -> list[str]:
             words[name] = "Expired"
         elif body["schema"] in (OPENED, REROUTED):
             groups[name].append(f"C0{body['group'].upper()}")
-    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    shown: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for (channel, _), message in messages.items():
         name = message["metadata"]["event_payload"]["subject_id"]
-        found[name].append((channel, message["blocks"][0]["text"]["text"]))
+        shown[name].append((channel, message["blocks"][0]["text"]["text"]))
     return [
-        f"{name}: shown {found[name]}, due {words[name]} in {channels}"
+        f"{name}: shown {shown[name]}, due {words[name]} in {channels}"
         for name, channels in groups.items()
-        if sorted(channel for channel, _ in found[name]) != sorted(channels)
-        or not all(text.startswith(words[name]) for _, text in found[name])
+        if sorted(channel for channel, _ in shown[name]) != sorted(channels)
+        or not all(text.startswith(words[name]) for _, text in shown[name])
     ]
 
 

@@ -162,8 +162,8 @@ def _parts(bodies: list[dict[str, Any]]) -> dict[tuple[str, int], list[dict[str,
 
 
 def _differ(bodies: list[dict[str, Any]]) -> bool:
-    kept = [{name: value for name, value in body.items() if name not in CHAIN_FIELDS} for body in bodies]
-    return any(body != kept[0] for body in kept[1:])
+    contents = [{name: value for name, value in body.items() if name not in CHAIN_FIELDS} for body in bodies]
+    return any(body != contents[0] for body in contents[1:])
 
 
 def _has_fault(answered: Answered) -> bool:
@@ -173,9 +173,9 @@ def _has_fault(answered: Answered) -> bool:
 
 
 _IS = {
-    "lost": lambda one: not one.decisions and not one.letters,
-    "doubled": lambda one: one.doubled,
-    "contradicted": lambda one: one.contradicted,
-    "unread": lambda one: one.unread,
+    "lost": lambda answered: not answered.decisions and not answered.letters,
+    "doubled": lambda answered: answered.doubled,
+    "contradicted": lambda answered: answered.contradicted,
+    "unread": lambda answered: answered.unread,
     "faulted": _has_fault,
 }

@@ -55,7 +55,7 @@ class Due:
 class MemorySession:
     """What one session knows of its writes."""
 
-    known: dict[str, _KnownMemories] = field(default_factory=dict)
+    writes: dict[str, _KnownMemories] = field(default_factory=dict)
     trust: dict[str, Trust | None] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
 
@@ -63,15 +63,15 @@ class MemorySession:
         self, fields: dict[str, Any], digest: str, memory_id: str, elsewhere: Callable[[str], Trust | None]
     ) -> Due:
         """The decision that is due; remembers the write. `elsewhere`: of memories of other sessions."""
-        known = self.known.get(fields["write_id"])
-        if known is not None and known.digest == digest:
-            return Due(known.action, "duplicate_of", known.memory_id)
-        if known is not None:
+        previous = self.writes.get(fields["write_id"])
+        if previous is not None and previous.digest == digest:
+            return Due(previous.action, "duplicate_of", previous.memory_id)
+        if previous is not None:
             return Due("reject", "write_id_conflict")
         due, trust = self._judge(fields, elsewhere)
         if not due.remembered:
             return due
-        self.known[fields["write_id"]] = _KnownMemories(digest, memory_id, due.action)
+        self.writes[fields["write_id"]] = _KnownMemories(digest, memory_id, due.action)
         self.trust[memory_id] = trust
         return due
 
@@ -121,8 +121,8 @@ def trust_of(total: float | None) -> Trust | None:
     return "doubted" if total < WRITE_THRESHOLD else "trusted"
 
 
-def due_refusal(kind: str, *, held: bool, expired: bool) -> str | None:
+def due_refusal(kind: str, *, quarantined: bool, expired: bool) -> str | None:
     """Why a review of this kind must be refused; None when it counts. `expired`: it found its memory so."""
-    if not held and not expired:
+    if not quarantined and not expired:
         return "unknown_subject"
     return REFUSALS.get(kind) or ("expired" if expired else None)

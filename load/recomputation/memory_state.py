@@ -31,23 +31,25 @@ def wrong_held(memories: Memories, changelog: Iterable[StoredRecord]) -> list[st
         if (record.key or b"").startswith(HELD_KEY):
             stored = json.loads(record.value) if record.value else None
             versions[(record.key or b"")[len(HELD_KEY) :].decode()].append(stored)
-    held = {name for quarantine in memories.quarantines.values() for name in quarantine.held}
-    gone = {name for quarantine in memories.quarantines.values() for name in quarantine.left}
+    quarantined = {name for quarantine in memories.quarantines.values() for name in quarantine.quarantined}
+    gone = {name for quarantine in memories.quarantines.values() for name in quarantine.ended}
     problems = [
         f"{name}: {wrong}"
         for name, stored in versions.items()
-        if (wrong := _wrong_versions(stored, held=name in held)) is not None
+        if (wrong := _wrong_versions(stored, quarantined=name in quarantined)) is not None
     ]
-    problems += [f"{name}: in the state and not in the ledger" for name in versions.keys() - held - gone]
-    return problems + [f"{name}: held and not in the state" for name in held - versions.keys()]
+    problems += [
+        f"{name}: in the state and not in the ledger" for name in versions.keys() - quarantined - gone
+    ]
+    return problems + [f"{name}: held and not in the state" for name in quarantined - versions.keys()]
 
 
-def _wrong_versions(stored: list[list[Any] | None], *, held: bool) -> str | None:
-    puts = [one for one in stored if one is not None]
+def _wrong_versions(stored: list[list[Any] | None], *, quarantined: bool) -> str | None:
+    puts = [version for version in stored if version is not None]
     if len(puts) > 1 or stored.count(None) > 1:
         return f"written {len(puts)} times and deleted {stored.count(None)} times"
-    if (stored[-1] is not None) != held:
-        return f"{'still' if not held else 'no longer'} in the state"
+    if (stored[-1] is not None) != quarantined:
+        return f"{'still' if not quarantined else 'no longer'} in the state"
     if puts and puts[0][EXPIRES_MS] - puts[0][ENTERED_MS] != REVIEW_AFTER_MS:
         return "has other times than the bundle gives"
     return None
@@ -76,9 +78,9 @@ def wrong_releases(memories: Memories, admitted: Iterable[StoredRecord]) -> list
         if write is None:
             problems.append(f"{body['memory_id']} was released twice, or without being due")
             continue
-        place = (write.record.partition, write.record.offset, write.digest)
+        due_input = (write.record.partition, write.record.offset, write.digest)
         origin = body["input"]
         there = (record.partition, origin["offset"], origin["digest"])
-        if (body["how"], body["content"], there) != (how, write.message["content"], place):
-            problems.append(f"{body['memory_id']} was released otherwise than it is due: {how} {place}")
+        if (body["how"], body["content"], there) != (how, write.message["content"], due_input):
+            problems.append(f"{body['memory_id']} was released otherwise than it is due: {how} {due_input}")
     return problems + [f"{memory} was not released" for memory in due]

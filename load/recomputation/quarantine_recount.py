@@ -40,8 +40,8 @@ class Quarantine:
     """`most` memories at a time. `left`: the event by which each memory went; `problems`: what is wrong."""
 
     most: int
-    held: dict[str, dict[str, Any]] = field(default_factory=dict)
-    left: dict[str, dict[str, Any]] = field(default_factory=dict)
+    quarantined: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ended: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     _making_room: str | None = None
@@ -52,14 +52,14 @@ class Quarantine:
         self.counts[kind] += 1
         if kind == ENTERED:
             self._enter(name, event)
-        elif (entered := self.held.pop(name, None)) is None:
+        elif (entered := self.quarantined.pop(name, None)) is None:
             self._say(event, "left without being held")
         else:
             self._check(event, entered)
-            self.left[name] = event
+            self.ended[name] = event
 
     def _enter(self, name: str, event: dict[str, Any]) -> None:
-        if name in self.held or name in self.left:
+        if name in self.quarantined or name in self.ended:
             self._say(event, "entered twice")
         at = event["input"]["timestamp"]
         if (milliseconds(event["entered_at"]), milliseconds(event["expires_at"])) != (
@@ -70,9 +70,9 @@ class Quarantine:
         if self._making_room not in {None, name}:
             self._say(event, f"came where room was made for {self._making_room}")
         self._making_room = None
-        self.held[name] = event
-        if len(self.held) > self.most:
-            self._say(event, f"is number {len(self.held)} where {self.most} find room")
+        self.quarantined[name] = event
+        if len(self.quarantined) > self.most:
+            self._say(event, f"is number {len(self.quarantined)} where {self.most} find room")
 
     def _check(self, event: dict[str, Any], entered: dict[str, Any]) -> None:
         if any(event[each] != entered[each] for each in KEPT):
@@ -88,14 +88,18 @@ class Quarantine:
 
     def _note_eviction(self, event: dict[str, Any]) -> None:
         self._making_room = event["by"]
-        if len(self.held) + 1 < self.most:
+        if len(self.quarantined) + 1 < self.most:
             self._say(event, "was evicted where there was room")
-        held = [*self.held.values(), event]
-        counts = Counter((one["tenant_id"], one["agent_id"]) for one in held)
+        quarantined = [*self.quarantined.values(), event]
+        counts = Counter((entry["tenant_id"], entry["agent_id"]) for entry in quarantined)
         whose = event["tenant_id"], event["agent_id"]
         if counts[whose] < max(counts.values()):
             self._say(event, "was evicted and another agent held more")
-        if any(_offset(one) < _offset(event) for one in held if (one["tenant_id"], one["agent_id"]) == whose):
+        if any(
+            _offset(entry) < _offset(event)
+            for entry in quarantined
+            if (entry["tenant_id"], entry["agent_id"]) == whose
+        ):
             self._say(event, "was evicted before an older one")
 
     def _say(self, event: dict[str, Any], what: str) -> None:

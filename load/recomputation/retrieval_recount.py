@@ -80,10 +80,10 @@ class Retrievals:
         )
         score = item.get("confidence_score")
         request = AskedRequest(agent, tier, asked.get("tool_category"), lowest or 1.0)
-        found = due_item(request, label, score, overridden=overridden)
-        self.due[place_of(body), body["place"]] = found
-        self._count(found)
-        return found
+        due = due_item(request, label, score, overridden=overridden)
+        self.due[place_of(body), body["place"]] = due
+        self._count(due)
+        return due
 
     def _count(self, due: DueItem) -> None:
         self.tally[due.outcome] += 1
@@ -107,11 +107,13 @@ class Retrievals:
             "dimensions": [*due.dimensions],
             "overridden": due.overridden,
         }
-        found = {name: body[name] for name in expected if name != "overridden"}
-        found["stages"] = [stage["stage"] for stage in body["stages"]]
-        found["dimensions"] = [one["passed"] for one in body["dimensions"]]
-        found["overridden"] = body["override"] is not None
-        wrong = {name: (found[name], expected[name]) for name in expected if found[name] != expected[name]}
+        decided = {name: body[name] for name in expected if name != "overridden"}
+        decided["stages"] = [stage["stage"] for stage in body["stages"]]
+        decided["dimensions"] = [dimension["passed"] for dimension in body["dimensions"]]
+        decided["overridden"] = body["override"] is not None
+        wrong = {
+            name: (decided[name], expected[name]) for name in expected if decided[name] != expected[name]
+        }
         if wrong:
             self._say("wrong_item_decisions", f"{place_of(body)} {item['item_id']}", f"(is, due) {wrong}")
 
@@ -123,10 +125,10 @@ class Retrievals:
         named = [[each["ledger_event_id"] for each in body["items"]] for body in opened]
         expected = [[body["ledger_event_id"] for body in due]] if due else []
         ids = {body["escalation_id"] for body in opened}
-        said = {
+        escalations = {
             body["place"]: body["escalation_id"] for body in answered.decisions if body["schema"] == DECISION
         }
-        pointing = {place: an_id for place, an_id in said.items() if an_id is not None}
+        pointing = {position: an_id for position, an_id in escalations.items() if an_id is not None}
         if named != expected or pointing != {body["place"]: next(iter(ids), None) for body in due}:
             self._say(
                 "wrong_escalations", place_of(answered.decisions[0]), f"{named} {pointing}, due {expected}"
@@ -147,28 +149,28 @@ class Retrievals:
 
 def retrievals(account: AnswerAccount, began_ms: int) -> Retrievals:
     """All readable retrievals of a run, each once; one without any record is lost, as another figure says."""
-    found = Retrievals(began_ms)
+    recounted = Retrievals(began_ms)
     for answered in account.inputs.values():
         if answered.topic == RETRIEVALS and answered.readable and answered.decisions:
-            found.check(answered)
-    return found
+            recounted.check(answered)
+    return recounted
 
 
 def along(
     account: AnswerAccount, retrieved: Callable[[Answered], None], reported: Callable[[Answered, Any], None]
 ) -> None:
     """Readable retrievals at their first record, and reports at theirs, in the ledger's order."""
-    seen: set[Any] = set()
+    visited: set[Any] = set()
     for body in account.ledger:
         coordinates = place_of(body)
         answered = None if coordinates is None else account.inputs.get(coordinates)
-        if answered is None or coordinates in seen or not answered.readable:
+        if answered is None or coordinates in visited or not answered.readable:
             continue
         if answered.topic == RETRIEVALS:
             retrieved(answered)
         elif answered.topic == REPORTED:
             reported(answered, body)
-        seen.add(coordinates)
+        visited.add(coordinates)
 
 
 def tenant_of(agent: str) -> str:
@@ -193,7 +195,7 @@ def _policy_of(body: dict[str, Any]) -> tuple[Any, ...]:
 @cache
 def _minima() -> dict[str, float]:
     """Of every revision that could count, by the hash that a decision under it names."""
-    return {digest_of(document(one)): minimum(one) for one in range(1, LAST_REVISION, 2)}
+    return {digest_of(document(revision)): minimum(revision) for revision in range(1, LAST_REVISION, 2)}
 
 
 def digest_of(written: dict[str, Any]) -> str:

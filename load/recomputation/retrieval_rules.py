@@ -120,7 +120,7 @@ def _judge(asked: AskedRequest, label: Label, holds: tuple[bool, bool, bool], *,
     withheld = MILD.index(real) > MILD.index("flag")
     lifted = overridden and withheld and not flag_only
     outcome = "flag" if withheld and (flag_only or lifted) else real
-    found = DueItem(
+    item = DueItem(
         outcome,
         ("controls", "access", "poisoning", "quality"),
         tuple(_flag(number, label) for number in failed),
@@ -132,7 +132,7 @@ def _judge(asked: AskedRequest, label: Label, holds: tuple[bool, bool, bool], *,
         outcome == "deny" and asked.tier == STRICT[-1] and asked.category == HIGH_IMPACT,
     )
     has_body = label.body != "none"
-    return _read(asked.tier, label, found) if has_body and outcome in {"pass", "flag"} else found
+    return _read(asked.tier, label, item) if has_body and outcome in {"pass", "flag"} else item
 
 
 def _choose_failing(tier: str, label: Label, dimension: int) -> str:
@@ -148,20 +148,20 @@ def _flag(dimension: int, label: Label) -> str:
     return "provenance_missing" if label.reference == "absent" else "provenance_unverified"
 
 
-def _read(tier: str, label: Label, found: DueItem) -> DueItem:
+def _read(tier: str, label: Label, item: DueItem) -> DueItem:
     """The content check behind the quality gate: the more severe of both."""
     action = CONTENT[tier].get(label.body, "pass")
-    outcome = max(found.outcome, action, key=MILD.index)
-    hidden = found.would_have_been
+    outcome = max(item.outcome, action, key=MILD.index)
+    hidden = item.would_have_been
     suspect = action != "pass"
     return DueItem(
         outcome,
-        (*found.stages, "content"),
-        (*found.flags, *(("content_suspect",) if suspect else ())),
-        (*found.codes, *(("CONTENT_UNSAFE",) if suspect else ())),
-        found.dimensions,
-        found.rollout,
+        (*item.stages, "content"),
+        (*item.flags, *(("content_suspect",) if suspect else ())),
+        (*item.codes, *(("CONTENT_UNSAFE",) if suspect else ())),
+        item.dimensions,
+        item.rollout,
         None if hidden is None else max(hidden, action, key=MILD.index),
-        found.overridden,
+        item.overridden,
         released=outcome in {"pass", "flag"},
     )

@@ -58,15 +58,15 @@ def memory_figures(
     while_away = figures.report if broker_away else figures.none
     for name in [] if broker_away else recounted.overtaken[:SHOWN_PROBLEMS]:
         print(f"  memories: time overtook the review of {name}")
-    held = sum(len(quarantine.held) for quarantine in recounted.quarantines.values())
+    quarantined = sum(len(quarantine.quarantined) for quarantine in recounted.quarantines.values())
     return [
-        *(figures.some(name, recounted.tally[one], "memories") for name, one in MEMORY_TALLY.items()),
+        *(figures.some(name, recounted.tally[counter], "memories") for name, counter in MEMORY_TALLY.items()),
         figures.some("reviews_refused", refused, "reviews"),
         figures.report("parents_of_other_sessions", len(recounted.foreign_parents), "memories"),
         figures.report("lineage_unanswered", recounted.tally["lineage_unanswered"], "questions"),
         while_away("reviews_overtaken", len(recounted.overtaken), "reviews"),
         while_away("content_unavailable", recounted.tally[f"refused {UNAVAILABLE}"], "reviews"),
-        figures.report("held_in_the_end", held, "memories"),
+        figures.report("held_in_the_end", quarantined, "memories"),
         figures.some("sources_learnt_of", len(evidence.feedback), "records"),
         *(_none(name, problems) for name, problems in _memory_problems(evidence, answers, recounted)),
     ]
@@ -130,7 +130,7 @@ def retrieval_figures(evidence: Evidence, answers: AnswerAccount) -> list[RunFig
     recounted, covering = retrievals(answers, evidence.installation.began_ms), coverage(answers)
     alarmed = Counter(body["alarm_id"] for body in answers.ledger if body["schema"] == ALARM)
     return [
-        *(figures.some(name, recounted.tally[one], "items") for name, one in ITEM_TALLY.items()),
+        *(figures.some(name, recounted.tally[key], "items") for name, key in ITEM_TALLY.items()),
         figures.some("retrieval_reports", covering.reports, "reports"),
         figures.some("items_covered", covering.covered, "items"),
         figures.some("items_uncovered", covering.uncovered, "items"),
@@ -155,9 +155,9 @@ def _item_problems(
 def _wrong_alarms(ledger: Iterable[dict[str, Any]]) -> Iterator[str]:
     for body in ledger:
         if body["schema"] == ALARM:
-            said = (body["partition"], body["quality_bundle_id"], body["subject"], body["input"])
-            if said != (0, BUNDLE, "trial", None):
-                yield f"{body['alarm_id']}: {said}"
+            named = (body["partition"], body["quality_bundle_id"], body["subject"], body["input"])
+            if named != (0, BUNDLE, "trial", None):
+                yield f"{body['alarm_id']}: {named}"
 
 
 SHOWN = 5

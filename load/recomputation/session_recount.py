@@ -50,39 +50,39 @@ class RecountedSession:
 
     rows: int = 0
     actions: int = 0
-    known: dict[str, _KnownSession] = field(default_factory=dict)
+    by_id: dict[str, _KnownSession] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def propose(self, action: dict[str, Any], digest: str, offset: int) -> tuple[str, bool]:
         """The outcome that is due, and whether it repeats an earlier verdict. Counts the action."""
-        known = self.known.get(action["action_id"])
-        if known is not None:
-            known.shared = known.shared or known.digest != digest
-            return (known.outcome, True) if known.digest == digest else ("BLOCK", False)
+        previous = self.by_id.get(action["action_id"])
+        if previous is not None:
+            previous.shared = previous.shared or previous.digest != digest
+            return (previous.outcome, True) if previous.digest == digest else ("BLOCK", False)
         rows = action["rows_affected"]
         blocked = action["toolName"] == PURGE_TOOL and rows > PURGE_LIMIT
         carried = not blocked or action["mode"] == "standard"
         outcome = "BLOCK" if blocked else "ALLOW"
         most = UNSIGNED_FACTOR * max(rows, 1)
-        self.known[action["action_id"]] = _KnownSession(digest, outcome, rows if carried else 0, most, offset)
+        self.by_id[action["action_id"]] = _KnownSession(digest, outcome, rows if carried else 0, most, offset)
         self.rows += rows if carried else 0
         self.actions += carried
         return outcome, False
 
     def settle(self, outcome: dict[str, Any]) -> bool:
         """Count an outcome; False when no such action is known, or when it counts no more."""
-        known = self.known.get(outcome["action_id"])
-        if known is None or known.signed:
+        action = self.by_id.get(outcome["action_id"])
+        if action is None or action.signed:
             return False
         rows = outcome["rows_affected"]
         if outcome["reported_by"] == POINT:
-            known.signed = True
-            if (outcome["input"]["offset"], outcome["action_digest"]) != (known.offset, known.digest):
+            action.signed = True
+            if (outcome["input"]["offset"], outcome["action_digest"]) != (action.offset, action.digest):
                 self.problems.append(f"{outcome['action_id']} was settled by an outcome of another action")
         else:
-            rows = max(known.counted, min(rows, known.most))
-        self.rows += rows - known.counted
-        known.counted = rows
+            rows = max(action.counted, min(rows, action.most))
+        self.rows += rows - action.counted
+        action.counted = rows
         return True
 
     def totals(self) -> dict[str, int]:
@@ -111,7 +111,7 @@ def wrong_sessions(account: AnswerAccount, changelog: Iterable[StoredRecord]) ->
 def _fold_along_ledger(account: AnswerAccount) -> dict[bytes, RecountedSession]:
     sessions: dict[bytes, RecountedSession] = defaultdict(RecountedSession)
     last: dict[tuple[bytes, str], int] = {}
-    seen: set[tuple[str, int, int]] = set()
+    visited: set[tuple[str, int, int]] = set()
     repeated = _find_repeated_outcomes(account)
     for body in account.ledger:
         coordinates = place_of(body)
@@ -121,13 +121,13 @@ def _fold_along_ledger(account: AnswerAccount) -> dict[bytes, RecountedSession]:
         key = answered.record.key or b""
         series = (key, coordinates[0])
         waited = body.get("early") or (coordinates[0] == OUTCOMES and body["schema"] == REFUSED)
-        if not waited and coordinates not in seen and coordinates[2] < last.get(series, -1):
+        if not waited and coordinates not in visited and coordinates[2] < last.get(series, -1):
             sessions[key].problems.append(f"{coordinates} was decided after offset {last[series]}")
         if not waited:
             last[series] = max(coordinates[2], last.get(series, -1))
-        if coordinates not in seen:
+        if coordinates not in visited:
             _fold(sessions[key], answered, body, is_repeated=coordinates in repeated)
-        seen.add(coordinates)
+        visited.add(coordinates)
     return sessions
 
 
@@ -141,8 +141,8 @@ def _find_repeated_outcomes(account: AnswerAccount) -> set[tuple[str, int, int]]
     )
     repeated = set()
     for outcome in outcomes:
-        one = account.inputs[outcome]
-        if first.setdefault((one.record.key or b"", one.digest), outcome[2]) != outcome[2]:
+        counted = account.inputs[outcome]
+        if first.setdefault((counted.record.key or b"", counted.digest), outcome[2]) != outcome[2]:
             repeated.add(outcome)
     return repeated
 
@@ -155,13 +155,13 @@ def _fold(session: RecountedSession, answered: Answered, body: dict[str, Any], *
         due = _due_verdict(session, answered, message)
     else:
         due = _due_settlement(session, message, is_repeated=is_repeated)
-    found = {name: body.get(name) for name in due}
+    observed = {name: body.get(name) for name in due}
     if "session" in due:
-        found["session"] = {when: body["session"][when] for when in ("before", "after")}
+        observed["session"] = {when: body["session"][when] for when in ("before", "after")}
     if "duplicate_of" in due:
-        found["duplicate_of"] = found["duplicate_of"] is not None
-    if found != due:
-        session.problems.append(f"{place_of(body)}: the ledger has {found}, recounted {due}")
+        observed["duplicate_of"] = observed["duplicate_of"] is not None
+    if observed != due:
+        session.problems.append(f"{place_of(body)}: the ledger has {observed}, recounted {due}")
 
 
 def _due_verdict(session: RecountedSession, answered: Answered, action: dict[str, Any]) -> dict[str, Any]:
@@ -178,8 +178,8 @@ def _due_verdict(session: RecountedSession, answered: Answered, action: dict[str
 def _due_settlement(
     session: RecountedSession, outcome: dict[str, Any], *, is_repeated: bool
 ) -> dict[str, Any]:
-    known = session.known.get(outcome["action_id"])
-    reserved, spent = (None, False) if known is None else (known.counted, known.signed)
+    action = session.by_id.get(outcome["action_id"])
+    reserved, spent = (None, False) if action is None else (action.counted, action.signed)
     if not session.settle(outcome):
         if not spent and not is_repeated:
             return {"schema": "an outcome that waits for its action"}
@@ -208,10 +208,10 @@ def _compare_sum(session: RecountedSession, inputs: list[Answered]) -> None:
     readable = [
         answered for answered in inputs if answered.readable and answered.topic in {ACTIONS, OUTCOMES}
     ]
-    for one in sorted(readable, key=lambda each: (each.topic != ACTIONS, each.record.offset)):
-        if one.topic == ACTIONS:
-            alone.propose(one.message, one.digest, one.record.offset)
+    for answered_input in sorted(readable, key=lambda each: (each.topic != ACTIONS, each.record.offset)):
+        if answered_input.topic == ACTIONS:
+            alone.propose(answered_input.message, answered_input.digest, answered_input.record.offset)
         else:
-            alone.settle(one.message)
+            alone.settle(answered_input.message)
     if alone.totals() != session.totals():
         session.problems.append(f"along the ledger {session.totals()}, from the inputs {alone.totals()}")

@@ -34,8 +34,8 @@ class Histories:
 
     def find(self, source: tuple[str, str], revision: int) -> History | None:
         """What the source's history was at a revision; None when there was none such."""
-        known = self.revisions.get(json.dumps(list(source), separators=(",", ":")).encode(), [])
-        return UNSEEN if revision == 0 else known[revision - 1] if revision <= len(known) else None
+        histories = self.revisions.get(json.dumps(list(source), separators=(",", ":")).encode(), [])
+        return UNSEEN if revision == 0 else histories[revision - 1] if revision <= len(histories) else None
 
 
 def fold(feedback: Iterable[StoredRecord]) -> Histories:
@@ -45,12 +45,12 @@ def fold(feedback: Iterable[StoredRecord]) -> Histories:
     for record in sorted(feedback, key=lambda stored_record: (stored_record.partition, stored_record.offset)):
         key, body = record.key or b"", _body(record)
         homes[key].add(record.partition)
-        known, positive, negative, revision = revisions[key][-1] if revisions[key] else UNSEEN
-        if body["verdict"] == "seen" and known is not None:
+        type_, positive, negative, revision = revisions[key][-1] if revisions[key] else UNSEEN
+        if body["verdict"] == "seen" and type_ is not None:
             continue
         positive += body["verdict"] == "positive"
         negative += body["verdict"] == "negative"
-        revisions[key].append((known or body["type"], positive, negative, revision + 1))
+        revisions[key].append((type_ or body["type"], positive, negative, revision + 1))
     return Histories(homes, revisions)
 
 
@@ -105,10 +105,10 @@ def wrong_sights(
         source = sources.get(body["memory_id"]) if body["schema"] == DECISION else None
         if source is None or body["tenant_id"] is None:
             continue
-        seen = body["seen"]["source"]
-        found = (seen["type"], seen["positive"], seen["negative"], seen["revision"])
-        if histories.find((body["tenant_id"], source), seen["revision"]) != found:
-            problems.append(f"{body['memory_id']} saw {found} of {source}")
+        observed = body["seen"]["source"]
+        history = (observed["type"], observed["positive"], observed["negative"], observed["revision"])
+        if histories.find((body["tenant_id"], source), observed["revision"]) != history:
+            problems.append(f"{body['memory_id']} saw {history} of {source}")
     return problems
 
 

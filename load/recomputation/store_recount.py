@@ -52,48 +52,48 @@ class CoverageRecount:
         asked = answered.message
         if tenant_of(asked["agent_id"]) != TENANT:
             return
-        kept = self.remembered[answered.record.key or b""][asked["agent_id"]]
-        _, _, before = kept.pop(asked["request_id"], (0, "", set[str]()))
-        while len(kept) >= MOST_RETRIEVALS:
-            del kept[next(iter(kept))]
+        remembered = self.remembered[answered.record.key or b""][asked["agent_id"]]
+        _, _, before = remembered.pop(asked["request_id"], (0, "", set[str]()))
+        while len(remembered) >= MOST_RETRIEVALS:
+            del remembered[next(iter(remembered))]
         tier = tier_of(asked["agent_id"], asked.get("autonomy_tier"))
         items = before | {item["item_id"] for item in asked["items"]}
-        kept[asked["request_id"]] = (answered.record.offset, tier, items)
+        remembered[asked["request_id"]] = (answered.record.offset, tier, items)
 
     def note_report(self, answered: Answered, body: dict[str, Any]) -> None:
         """A report is counted as is due."""
         asked = answered.message
-        known = self._find_known(answered, asked)
-        decided: set[str] = set() if known is None else known[1]
+        remembered = self._find_known(answered, asked)
+        decided: set[str] = set() if remembered is None else remembered[1]
         items = [*dict.fromkeys(asked["items"])]
         missing = [item for item in items if item not in decided]
         due = {
             "schema": COVERED,
             "report_id": asked["report_id"],
             "request_id": asked["request_id"],
-            "autonomy_tier": known[0]
-            if known is not None
+            "autonomy_tier": remembered[0]
+            if remembered is not None
             else tier_of(asked["agent_id"], asked.get("autonomy_tier")),
             "reported": len(items),
             "covered": len(items) - len(missing),
             "uncovered": missing[:MOST_NAMED],
         }
-        found = {name: body.get(name) for name in due}
+        observed = {name: body.get(name) for name in due}
         self.reports += 1
         self.covered += len(items) - len(missing)
         self.uncovered += len(missing)
-        if found != due:
-            self.problems.append(f"{place_of(body)}: {found}, due {due}")
+        if observed != due:
+            self.problems.append(f"{place_of(body)}: {observed}, due {due}")
 
     def _find_known(self, answered: Answered, asked: dict[str, Any]) -> tuple[str, set[str]] | None:
         """Tier of the last time and all items; all registered agents of these runs are of one tenant."""
         if tenant_of(asked["agent_id"]) != TENANT:
             return None
         agents = self.remembered[answered.record.key or b""].values()
-        found = [agent[asked["request_id"]] for agent in agents if asked["request_id"] in agent]
-        if not found:
+        matches = [agent[asked["request_id"]] for agent in agents if asked["request_id"] in agent]
+        if not matches:
             return None
-        return max(found, key=lambda kept: kept[0])[1], set().union(*(items for _, _, items in found))
+        return max(matches, key=lambda match: match[0])[1], set().union(*(items for _, _, items in matches))
 
     def wrong_states(self, changelog: Iterable[StoredRecord]) -> list[str]:
         """Sessions whose state remembers other retrievals than these."""
@@ -102,9 +102,9 @@ class CoverageRecount:
         for key, agents in self.remembered.items():
             state = states.get(key, StoredSession())
             for agent, due in agents.items():
-                kept = state.names(TENANT, agent, RETRIEVALS)
-                if kept != [*due]:
-                    problems.append(f"{key.decode()} remembers {kept} of {agent}, due {[*due]}")
+                names = state.names(TENANT, agent, RETRIEVALS)
+                if names != [*due]:
+                    problems.append(f"{key.decode()} remembers {names} of {agent}, due {[*due]}")
         return problems
 
 
@@ -124,7 +124,7 @@ def wrong_served(
     account: AnswerAccount, retrievals: Retrievals, served: Iterable[StoredRecord]
 ) -> Iterator[str]:
     """Requests that were served twice, not at all, in another session, or otherwise than they are due."""
-    due = {place for place, _ in retrievals.due}
+    due = {position for position, _ in retrievals.due}
     for record in served:
         body = json.loads(record.value or b"null")
         coordinates = _place(body["served_id"])
@@ -139,7 +139,7 @@ def wrong_served(
             yield f"{body['served_id']} names another input"
         if (wrong := _wrong(answered, retrievals, body)) is not None:
             yield f"{body['served_id']}: {wrong}"
-    yield from (f"{place} was not served" for place in due)
+    yield from (f"{position} was not served" for position in due)
 
 
 def wrong_wanted(retrievals: Retrievals, wanted: Iterable[StoredRecord]) -> list[str]:
@@ -159,12 +159,13 @@ def wrong_wanted(retrievals: Retrievals, wanted: Iterable[StoredRecord]) -> list
         if json.loads(record.key or b"null") != [body["tenant_id"], body["uri"]]:
             problems.append(f"{body} under the key {record.key!r}")
     problems += [
-        f"{one} was asked for {count} times too often" for one, count in (there - retrievals.wanted).items()
+        f"{reference} was asked for {count} times too often"
+        for reference, count in (there - retrievals.wanted).items()
     ]
     return problems + [
         f"{uri} was not asked for at {at}, nor near it"
         for uri, at in retrievals.wanted
-        if not any(abs(milliseconds(at) - one) < ASKED_AGAIN_MS for one in asked[uri])
+        if not any(abs(milliseconds(at) - asked_ms) < ASKED_AGAIN_MS for asked_ms in asked[uri])
     ]
 
 
@@ -179,10 +180,10 @@ def _wrong(answered: Answered, retrievals: Retrievals, body: dict[str, Any]) -> 
         if due.outcome == "deny":
             withheld.append(_withheld(decision))
         else:
-            given = asked[number].get("body") if due.released else None
+            value = asked[number].get("body") if due.released else None
             flags = {flag: flag in due.flags for flag in FLAGS}
             let_through.append(
-                (asked[number]["item_id"], decision["ledger_event_id"], due.outcome, flags, given)
+                (asked[number]["item_id"], decision["ledger_event_id"], due.outcome, flags, value)
             )
     names = ("item_id", "ledger_event_id", "outcome", "flags", "body")
     served = [tuple(item[name] for name in names) for item in body["items"]]

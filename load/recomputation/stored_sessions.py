@@ -79,24 +79,24 @@ def _measure_page(page: Any) -> Counter[tuple[str, str, int]]:
     return sizes
 
 
-def _take(found: dict[Any, bytes], key: Any, value: bytes | None) -> None:
+def _take(stored: dict[Any, bytes], key: Any, value: bytes | None) -> None:
     if value is None:
-        found.pop(key, None)
+        stored.pop(key, None)
     else:
-        found[key] = value
+        stored[key] = value
 
 
 def _session(head: bytes | None, pages: dict[int, bytes]) -> StoredSession:
     if head is None:
         return StoredSession(stray=len(pages))
-    told = json.loads(head)
-    stored = [told["p"], *(json.loads(pages[number]) for number in sorted(pages))]
+    header = json.loads(head)
+    stored = [header["p"], *(json.loads(pages[number]) for number in sorted(pages))]
     entries = [
         (order, (*agents[whose], table, name))
-        for agents, held in filter(None, stored)
-        for _, order, whose, table, name, _ in held
+        for agents, rows in filter(None, stored)
+        for _, order, whose, table, name, _ in rows
     ]
     sizes = sum(map(_measure_page, filter(None, stored)), Counter[tuple[str, str, int]]())
-    totals = {tenant: (int(rows), actions) for tenant, (rows, actions, _) in told["a"].items()}
-    stray = sum(number >= told["n"] for number in pages)
+    totals = {tenant: (int(rows), actions) for tenant, (rows, actions, _) in header["a"].items()}
+    stray = sum(number >= header["n"] for number in pages)
     return StoredSession(totals, [entry for _, entry in sorted(entries)], stray, sizes)

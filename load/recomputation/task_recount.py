@@ -107,7 +107,7 @@ class TaskRecount:
     """One run. `problems` by what is wrong, `tally` counts what happened."""
 
     def __init__(self, answers: AnswerAccount) -> None:
-        self._found = answers
+        self._answers = answers
         self._key = derive_values_key()
         self._sessions: dict[str, _RecountedSession] = defaultdict(_RecountedSession)
         self._used: Counter[tuple[str, str]] = Counter()
@@ -127,7 +127,7 @@ class TaskRecount:
             if body["schema"] == IN_FORCE:
                 self._note_policy(body)
             coordinates = place_of(body)
-            answered = None if coordinates is None else self._found.inputs.get(coordinates)
+            answered = None if coordinates is None else self._answers.inputs.get(coordinates)
             if answered is None or not answered.readable:
                 continue
             if body["schema"] == RECORDED:
@@ -156,8 +156,8 @@ class TaskRecount:
         action = session.allowed.get(name)
         if values is not None:
             trusted = body["signed"] and action is not None and action["toolName"] == CONTACTS
-            for one in values["fingerprints"]:
-                session.brought[one] = session.brought.get(one, False) or trusted
+            for print_ in values["fingerprints"]:
+                session.brought[print_] = session.brought.get(print_, False) or trusted
             session.cut = session.cut or values["truncated"]
         if name in self._held:
             self._happened.add(self._held[name])
@@ -176,9 +176,9 @@ class TaskRecount:
         if body["duplicate_of"] is not None:
             return
         session = self._sessions[action["session_id"]]
-        seen = body["session"].get("mandate")
-        if seen is not None and "void" in seen:
-            session.void.add(seen["digest"])
+        mandate = body["session"].get("mandate")
+        if mandate is not None and "void" in mandate:
+            session.void.add(mandate["digest"])
         if body["session"].get("limits"):
             latest_ms = max(self._clock_ms[body["partition"]], body["input"]["timestamp"])
             self._clock_ms[body["partition"]] = latest_ms
@@ -204,7 +204,7 @@ class TaskRecount:
 
     def _take_gates(self, body: dict[str, Any]) -> str | None:
         """Note what the gates said; the origin of the action's destination, None where nobody looked."""
-        gates = {one["gate"]: one["detail"] for one in body["gateResults"]}
+        gates = {result["gate"]: result["detail"] for result in body["gateResults"]}
         outside = gates.get("mandate", {}).get("outside")
         self.tally[f"outside {outside}"] += outside is not None
         for spent in gates.get("limits", {}).get("spent") or ():
@@ -223,7 +223,8 @@ class TaskRecount:
         brought, uses = session.brought.get(written), (body["session"].get("values") or {}).get("uses") or {}
         use = uses.get("$.to")
         named = [
-            set(one.get("destinations") or ()) for one in session.mandates.get(_name_mandate(action), [])
+            set(mandate.get("destinations") or ())
+            for mandate in session.mandates.get(_name_mandate(action), [])
         ]
         holds = {
             "registry": to in REGISTERED,
@@ -247,7 +248,7 @@ class TaskRecount:
             return
         at_ms, amount = body["input"]["timestamp"], action["parameters"]["amount"]
         for level, mandate in enumerate(chain):
-            pay = next(one for one in mandate["tools"] if one["tool"] == PAY)
+            pay = next(tool for tool in mandate["tools"] if tool["tool"] == PAY)
             condition = _CONDITION.fullmatch(pay["condition"])
             if condition is None or amount > int(condition[1]) or at_ms >= _read_ms(mandate["until"]):
                 self.problems["outside_mandates"].append(f"{where}: {amount} at {at_ms} under level {level}")
@@ -276,17 +277,17 @@ class TaskRecount:
         for name, spec in LIMITS.items():
             if "tools" in spec and use.tool not in spec["tools"]:
                 continue
-            where, seen = (name, _find_subject(name, use), use.partition), limits.get(name)
-            if seen is None or seen["used"] is None:
+            where, used = (name, _find_subject(name, use), use.partition), limits.get(name)
+            if used is None or used["used"] is None:
                 self.problems["limits_exceeded"].append(f"{body['verdict_id']}: {name} was not looked up")
                 continue
-            adds = seen["new"] if name == DISTINCT_LIMIT else self._measure(name, [use])
-            if adds and seen["used"] + adds > seen["share"]:
-                self.problems["limits_exceeded"].append(f"{body['verdict_id']}: {name}: {seen}, adds {adds}")
-            before = [one for one in self._spent[where] if _is_within(one, use, spec)]
+            adds = used["new"] if name == DISTINCT_LIMIT else self._measure(name, [use])
+            if adds and used["used"] + adds > used["share"]:
+                self.problems["limits_exceeded"].append(f"{body['verdict_id']}: {name}: {used}, adds {adds}")
+            before = [earlier for earlier in self._spent[where] if _is_within(earlier, use, spec)]
             least = self._measure(name, before)
-            if "slow" not in parameters and name != ROW_LIMIT and seen["used"] < least:
-                text = f"{body['verdict_id']}: {name} has used {seen['used']}, recounted {least}"
+            if "slow" not in parameters and name != ROW_LIMIT and used["used"] < least:
+                text = f"{body['verdict_id']}: {name} has used {used['used']}, recounted {least}"
                 self.problems["limits_forgotten"].append(text)
             self._spent[where].append(use)
         self._uses[action["action_id"]] = use
@@ -300,7 +301,9 @@ class TaskRecount:
         for (name, subject), uses in by_limit.items():
             spec = LIMITS[name]
             scale = THOUSANDTHS if name == SUM_LIMIT else 1
-            most = max(self._list_windows(name, sorted(uses, key=lambda one: one.at_ms), spec["window_ms"]))
+            most = max(
+                self._list_windows(name, sorted(uses, key=lambda spent: spent.at_ms), spec["window_ms"])
+            )
             self.tally[f"most {name}"] = max(self.tally[f"most {name}"], most // scale)
             if most > spec["most"] * scale:
                 self.problems["limits_exceeded"].append(f"{name} of {subject}: {most / scale}")
@@ -323,30 +326,30 @@ class TaskRecount:
     def check_learnt(self, evidence: Evidence) -> None:
         """What was learnt is what actions had to teach, once each, and counts are its sum."""
         mine = [json.loads(use.value or b"null") for use in evidence.uses]
-        told = Counter(
-            (one["action_id"], fingerprint)
-            for one in mine
-            for fingerprints in one["used"].values()
+        learnt = Counter(
+            (use["action_id"], fingerprint)
+            for use in mine
+            for fingerprints in use["used"].values()
             for fingerprint in fingerprints
         )
         due = Counter({(name, lesson): count for (name, _, lesson), count in self._due.items()})
         self.tally["lessons"] = due.total()
-        self.problems["wrong_lessons"] += [f"missing {one}" for one in due - told]
-        self.problems["wrong_lessons"] += [f"undue {one}" for one in told - due]
+        self.problems["wrong_lessons"] += [f"missing {lesson}" for lesson in due - learnt]
+        self.problems["wrong_lessons"] += [f"undue {lesson}" for lesson in learnt - due]
         counts = Counter(
-            (one["agent_id"], one["tool"], role, fingerprint)
-            for one in mine
-            for role, fingerprints in one["used"].items()
+            (use["agent_id"], use["tool"], role, fingerprint)
+            for use in mine
+            for role, fingerprints in use["used"].items()
             for fingerprint in fingerprints
         )
-        kept: dict[tuple[str, str, str, str], int] = {}
+        stored: dict[tuple[str, str, str, str], int] = {}
         for record in sorted(evidence.usual, key=lambda record: record.offset):
             body = json.loads(record.value or b"null")
-            kept[body["agent_id"], body["tool"], body["role"], body["fingerprint"]] = body["times"]
-        if kept != counts:
-            for name in kept.keys() | counts.keys():
-                if kept.get(name, 0) != counts[name]:
-                    self.problems["wrong_usual"].append(f"{name}: {kept.get(name)}, not {counts[name]}")
+            stored[body["agent_id"], body["tool"], body["role"], body["fingerprint"]] = body["times"]
+        if stored != counts:
+            for name in stored.keys() | counts.keys():
+                if stored.get(name, 0) != counts[name]:
+                    self.problems["wrong_usual"].append(f"{name}: {stored.get(name)}, not {counts[name]}")
 
 
 def _name_mandate(action: dict[str, Any]) -> str:
@@ -354,7 +357,7 @@ def _name_mandate(action: dict[str, Any]) -> str:
 
 
 def _digest(mandate: dict[str, Any]) -> str:
-    own = {name: one for name, one in mandate.items() if name != "parents"}
+    own = {name: value for name, value in mandate.items() if name != "parents"}
     return "sha256:" + sha256(rfc8785.dumps(own)).hexdigest()
 
 
@@ -398,14 +401,14 @@ def task_figures(evidence: Evidence) -> list[RunFigure]:
         figures.report("task_mandates_within_others", tally["mandates_within"], "mandates"),
         figures.some("task_allowed", tally["allowed"], "actions"),
         figures.some("task_held", tally["held"], "actions"),
-        *(figures.report(f"task_outside_{one}", tally[f"outside {one}"], "actions") for one in OUTSIDE),
-        *(figures.report(f"task_spent_{one}", tally[f"spent {one}"], "actions") for one in LIMITS),
-        *(figures.report(f"task_most_of_{one}", tally[f"most {one}"], "in a window") for one in LIMITS),
-        *(figures.report(f"task_origin_{one}", tally[f"origin {one}"], "actions") for one in ORIGINS),
+        *(figures.report(f"task_outside_{name}", tally[f"outside {name}"], "actions") for name in OUTSIDE),
+        *(figures.report(f"task_spent_{name}", tally[f"spent {name}"], "actions") for name in LIMITS),
+        *(figures.report(f"task_most_of_{name}", tally[f"most {name}"], "in a window") for name in LIMITS),
+        *(figures.report(f"task_origin_{name}", tally[f"origin {name}"], "actions") for name in ORIGINS),
         figures.report("task_lessons", tally["lessons"], "actions"),
-        *(figures.none(f"task_{one}", answers.count(one), "inputs") for one in answered),
+        *(figures.none(f"task_{name}", answers.count(name), "inputs") for name in answered),
         figures.none("task_answers_without_input", answers.foreign, "records"),
-        *(_none(f"task_{one}", recount.problems[one]) for one in _GOALS),
+        *(_none(f"task_{name}", recount.problems[name]) for name in _GOALS),
         figures.require_at_most(
             "task_index_bytes", max(_list_index_bytes(evidence), default=0), MOST_INDEX_BYTES, "bytes"
         ),

@@ -125,11 +125,18 @@ class Memories:
 
     def _elsewhere(self, body: dict[str, Any], parent: str) -> Trust | None:
         """What the decision was told of a memory of another session, if anything; when, nobody can say."""
-        held = next((one["trust"] for one in body["seen"]["parents"] if one["memory_id"] == parent), None)
-        asked = [one["payload"] for one in body["model_outputs"] if one["port"] == "lineage"]
-        foreign_parents = [one["parents"].get(parent) for one in asked if one is not None]
+        trust_seen = next(
+            (
+                parent_trust["trust"]
+                for parent_trust in body["seen"]["parents"]
+                if parent_trust["memory_id"] == parent
+            ),
+            None,
+        )
+        asked = [output["payload"] for output in body["model_outputs"] if output["port"] == "lineage"]
+        foreign_parents = [payload["parents"].get(parent) for payload in asked if payload is not None]
         self.tally["lineage_unanswered"] += len(asked) - len(foreign_parents)
-        trust = trust_of(next(iter(foreign_parents), None) if held is None else held)
+        trust = trust_of(next(iter(foreign_parents), None) if trust_seen is None else trust_seen)
         if trust is not None:
             self.foreign_parents.add((parent, trust))
         return trust
@@ -144,16 +151,18 @@ class Memories:
             "duplicate_of": due.first,
             "content_digest": digest,
         }
-        found = {name: body[name] for name in expected}
-        if found != expected or body["reason"].partition(": ")[0] != due.reason.partition(": ")[0]:
-            self.decisions.append(f"{where}: {found} {body['reason']}, due {expected} {due.reason}")
+        decided = {name: body[name] for name in expected}
+        if decided != expected or body["reason"].partition(": ")[0] != due.reason.partition(": ")[0]:
+            self.decisions.append(f"{where}: {decided} {body['reason']}, due {expected} {due.reason}")
 
     def _sight(self, body: dict[str, Any], fields: dict[str, Any], session: MemorySession) -> None:
         """The first sight of a source is told unless its history was there already."""
-        new, seen = session.first_sight(fields), body["seen"]["source"]
-        if new != (seen["session_type"] is None):
-            self.decisions.append(f"{body['memory_id']}: the session's memory of its source is wrong: {seen}")
-        if new and seen["type"] is None:
+        new, source = session.first_sight(fields), body["seen"]["source"]
+        if new != (source["session_type"] is None):
+            self.decisions.append(
+                f"{body['memory_id']}: the session's memory of its source is wrong: {source}"
+            )
+        if new and source["type"] is None:
             self.feedback[Feedback((TENANT, fields["source"]["id"]), "seen", body["memory_id"])] += 1
 
     def _event(self, body: dict[str, Any], answered: Answered | None) -> None:
@@ -189,7 +198,7 @@ class Memories:
         asked = answered.message
         if asked["subject_id"] != name or asked["decision"] != ("approve" if approved else "reject"):
             self.reviews.append(f"{name} was reviewed otherwise than {asked} says")
-        if (why := due_refusal(kind, held=True, expired=False)) is not None:
+        if (why := due_refusal(kind, quarantined=True, expired=False)) is not None:
             self.reviews.append(f"{name} was reviewed by one that is due to be refused: {why}")
         if approved:
             self.released[name] = ("approved", write)
@@ -198,20 +207,20 @@ class Memories:
         asked = answered.message
         quarantine = self.quarantine(body["partition"])
         expired = self._expired_by.get(place_of(body)) == asked["subject_id"]
-        held = asked["subject_id"] in quarantine.held
-        due = due_refusal(answered.kind.removeprefix(KIND), held=held, expired=expired)
+        is_quarantined = asked["subject_id"] in quarantine.quarantined
+        due = due_refusal(answered.kind.removeprefix(KIND), quarantined=is_quarantined, expired=expired)
         self.tally[f"refused {body['reason']}"] += 1
         if due is None and asked["decision"] == "approve" and body["reason"] == UNAVAILABLE:
             return
         if due != body["reason"]:
             self.reviews.append(f"{place_of(body)} was refused as {body['reason']}, due {due}")
-        gone = quarantine.left.get(asked["subject_id"])
+        gone = quarantine.ended.get(asked["subject_id"])
         if gone is not None and due == "unknown_subject" and _is_in_time(gone, answered):
             self.overtaken.append(asked["subject_id"])
 
     def _count(self, body: dict[str, Any]) -> None:
-        known = body["tenant_id"] is not None
-        whose = (TENANT, body["agent_id"]) if known else (UNREGISTERED, "")
+        is_registered = body["tenant_id"] is not None
+        whose = (TENANT, body["agent_id"]) if is_registered else (UNREGISTERED, "")
         count = self.statistics.setdefault((body["partition"], *whose), [0] * 5)
         count[0] += 1
         count[COUNTED[body["action"]]] += 1
@@ -223,11 +232,11 @@ class Memories:
 
 def memories(account: AnswerAccount, most: int) -> Memories:
     """Fold a whole run; `most` memories find room in a partition's quarantine."""
-    folded = Memories(most)
+    recounted = Memories(most)
     for body in account.ledger:
         coordinates = place_of(body)
-        folded.take(body, None if coordinates is None else account.inputs.get(coordinates))
-    return folded
+        recounted.take(body, None if coordinates is None else account.inputs.get(coordinates))
+    return recounted
 
 
 def _is_in_time(gone: dict[str, Any], answered: Answered) -> bool:

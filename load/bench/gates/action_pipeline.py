@@ -76,13 +76,13 @@ class Bare:
             "read", lambda: [yardsticks.read(record.value or b"") for record in input_records]
         )
         values = [self._rules.values(message) for message in messages]
-        clock.take("rules", lambda: [self._rules.evaluate(one) for one in values])
+        clock.take("rules", lambda: [self._rules.evaluate(values_of_rule) for values_of_rule in values])
         texts = [
             text for message in messages for text in texts_of(message.tool_name, kind, message.parameters)
         ]
         clock.take("parsers", lambda: self._parsers.parse(texts))
         written = clock.take("canonical", lambda: list(map(yardsticks.canonicalize, bodies)))
-        clock.take("hash", lambda: [yardsticks.hash_record(one) for one in written])
+        clock.take("hash", lambda: [yardsticks.hash_record(record) for record in written])
 
 
 def measure(events: int, seed: int) -> Figures:
@@ -100,15 +100,15 @@ def measure(events: int, seed: int) -> Figures:
         counts["all"] += counts[own]
         for what, seconds in clocks[own].seconds.items():
             clocks["all"].seconds[what] += seconds
-    found: Figures = {}
+    rates: Figures = {}
     for of, name in NAMES.items():
         seconds_of = clocks[of].seconds
-        found[name] = counts[of] / seconds_of["pipeline"]
+        rates[name] = counts[of] / seconds_of["pipeline"]
         shares = sum(seconds_of[part] for part in PARTS) / seconds_of["pipeline"]
-        found[WHOLE if of == "all" else f"{name} / bare parts"] = shares
+        rates[WHOLE if of == "all" else f"{name} / bare parts"] = shares
     for part in PARTS:
-        found[f"bare part: {part}"] = clocks["all"].seconds[part] / counts["all"] * 1e6
-    return found
+        rates[f"bare part: {part}"] = clocks["all"].seconds[part] / counts["all"] * 1e6
+    return rates
 
 
 def _chunks(events: int, seed: int) -> Sequence[tuple[Kind, list[InputRecord]]]:
@@ -166,15 +166,15 @@ def compare(count: int) -> Figures:
     )
     clock.take("gate1", lambda: [stage.evaluate(row) for row in rows])
     clock.take("pipeline", lambda: [pipeline.take(chunk) for chunk in chunks])
-    found = {name: count / clock.seconds[who] for who, name in RATES.items()}
+    rates = {name: count / clock.seconds[who] for who, name in RATES.items()}
     peer = compute_macro(compute_scores(_peer_judged(engine, panel()), ActionScore).values())
     under = bench_policy.policy(rules=[]).default
     ours = compute_macro(
         compute_scores(judge_actions(panel(), under, list_shipped_stages(), AT_MS), ActionScore).values()
     )
     for who, shares in ((PEER, peer), ("ours", ours)):
-        found |= {f"{shown}, {who}": shares[name] or 0.0 for name, shown in SHARES.items()}
-    return found
+        rates |= {f"{shown}, {who}": shares[name] or 0.0 for name, shown in SHARES.items()}
+    return rates
 
 
 def _is_denied(engine: Any, tool: str, parameters: dict[str, Any]) -> bool:

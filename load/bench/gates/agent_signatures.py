@@ -73,11 +73,11 @@ def measure(count: int, seed: int) -> Figures:
     under = bench_policy.policy(more=[entry()])
     plain, signed = Pipeline(bench_policy.point_of(under)), Pipeline(bench_policy.point_of(under))
     unsigned = [
-        InputRecord(ACTIONS, 0, n, AT_MS, *one) for n, one in enumerate(events(count, SESSIONS, seed))
+        InputRecord(ACTIONS, 0, n, AT_MS, *event) for n, event in enumerate(events(count, SESSIONS, seed))
     ]
     with_headers = [
-        InputRecord(ACTIONS, 0, n, AT_MS, *one, signature_header=header(*one, AT_MS)[1])
-        for n, one in enumerate(rename_agent(events(count, SESSIONS, seed)))
+        InputRecord(ACTIONS, 0, n, AT_MS, *event, signature_header=header(*event, AT_MS)[1])
+        for n, event in enumerate(rename_agent(events(count, SESSIONS, seed)))
     ]
     clock = CpuClock()
     measurement.settle()
@@ -87,8 +87,8 @@ def measure(count: int, seed: int) -> Figures:
         assert all("signature" in body for body in bodies if body["schema"] == "sluice/verdict/v1")  # noqa: S101
         clock.take("verify", partial(_verify, with_headers[start : start + CHUNK]))
     each = {what: seconds / count * 1e6 for what, seconds in clock.seconds.items()}
-    found = (each["unsigned"], each["signed"], each["verify"], each["signed"] / each["unsigned"])
-    return dict(zip(PURE, found, strict=True))
+    rates = (each["unsigned"], each["signed"], each["verify"], each["signed"] / each["unsigned"])
+    return dict(zip(PURE, rates, strict=True))
 
 
 def _verify(input_records: list[InputRecord]) -> None:

@@ -142,8 +142,8 @@ async def _cheaper(
     first = asked.cpu_s() - began
     began = time.process_time()
     for _ in range(TURNS):
-        for one in again:
-            await encoder.ask(one)
+        for item in again:
+            await encoder.ask(item)
     return first * TURNS / (time.process_time() - began)
 
 

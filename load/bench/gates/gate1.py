@@ -131,7 +131,7 @@ def fuzz(count: int) -> Iterator[Fuzzed]:
 
 
 PANEL, FUZZED, WIDE_SALTS, SHOWN = 10_000, 10_000, 20, 60
-WIDTHS = [one.shape for one in wide(0)]
+WIDTHS = [action.shape for action in wide(0)]
 GATE1: dict[str, Judge] = {
     "Gate 1 over the panel, p50": partial(report, unit="ms"),
     "Gate 1 over the panel, p99": partial(require_at_most, goal=1, unit="ms"),
@@ -148,17 +148,19 @@ def measure(panel_count: int, fuzzed_count: int) -> Figures:
     parts, stage = bench_policy.parts(), FastReject()
     rows = make_contexts(parts, panel_count)
     measurement.settle()
-    found = percentiles("Gate 1 over the panel", milliseconds(stage, rows))
+    percentiles_by_name = percentiles("Gate 1 over the panel", milliseconds(stage, rows))
     times: dict[str, list[float]] = defaultdict(list)
     for salt in range(WIDE_SALTS):
-        for one in wide(salt):
-            times[one.shape] += milliseconds(stage, [_action(parts, one.tool, one.parameters)])
-    found |= {f"64 KB: {shape}": compute_percentile(every, 0.5) for shape, every in times.items()}
+        for action in wide(salt):
+            times[action.shape] += milliseconds(stage, [_action(parts, action.tool, action.parameters)])
+    percentiles_by_name |= {
+        f"64 KB: {shape}": compute_percentile(every, 0.5) for shape, every in times.items()
+    }
     inputs = list(fuzz(fuzzed_count))
     over_fuzzed = milliseconds(stage, [_action(parts, fuzzed.tool, fuzzed.parameters) for fuzzed in inputs])
     worst = inputs[over_fuzzed.index(max(over_fuzzed))]
     print(f"worst: {worst.tool} {worst.parameters}"[:SHOWN], file=sys.stderr)
-    return found | percentiles("fuzzed inputs", over_fuzzed)
+    return percentiles_by_name | percentiles("fuzzed inputs", over_fuzzed)
 
 
 def percentiles(name: str, times: Sequence[float]) -> Figures:
@@ -239,11 +241,11 @@ def measure_rules(panel_count: int, each: int) -> Figures:
     parts, stage = bench_policy.parts(rules()), Rules()
     rows = make_contexts(parts, panel_count)
     measurement.settle()
-    found = percentiles("200 rules over the panel", milliseconds(stage, rows))
+    percentiles_by_name = percentiles("200 rules over the panel", milliseconds(stage, rows))
     for name, parameters in heaviest_parameters():
         times = milliseconds(stage, [_action(parts, "tool", parameters) for _ in range(each)])
-        found[f"200 rules, {name}, p99"] = compute_percentile(times, 0.99)
-    return found
+        percentiles_by_name[f"200 rules, {name}, p99"] = compute_percentile(times, 0.99)
+    return percentiles_by_name
 
 
 def rules_figures(extent: Extent) -> list[Measurement]:

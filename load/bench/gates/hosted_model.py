@@ -71,8 +71,8 @@ async def _round(questions: int, calls: int) -> Figures:
         model = GuardedModel(AnthropicModel(SecretStr(KEY), settings), LoadLimits(AT_ONCE, None, 5, 10.0))
         port = PromptedPort(GRADE, model)
         try:
-            kept = await _measure_stored(port, redis, questions)
-            return {**kept, **await _measure_beside_bare(port, settings, calls)}
+            of_stored = await _measure_stored(port, redis, questions)
+            return {**of_stored, **await _measure_beside_bare(port, settings, calls)}
         finally:
             await port.close()
 
@@ -83,7 +83,7 @@ async def _measure_stored(port: PromptedPort, redis: RedisServer, questions: int
     store = SharedAnswers(redis.url, "bench.", Seal(lambda: (KEY.encode(),), "model answer"), 600)
     answers = CachedAnswers(port, 0, store)
     for start in range(0, questions, AT_ONCE):
-        await asyncio.gather(*(answers.ask(payload(one)) for one in range(start, start + AT_ONCE)))
+        await asyncio.gather(*(answers.ask(payload(index)) for index in range(start, start + AT_ONCE)))
     await store.close()
     before = port.usage.calls
     took = []

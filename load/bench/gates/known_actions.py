@@ -120,9 +120,9 @@ def _search(rows: int) -> float:
     vectors = chance.standard_normal((MOST_PATTERNS, NUMBERS), np.float32)
     asked = chance.standard_normal((SEARCHES, rows, NUMBERS), np.float32)
     clock = CpuClock()
-    for one in asked:
-        clock.take("search", partial(find_closest, one, vectors, CLOSEST))
-        clock.take("product", partial(np.matmul, one, vectors.T))
+    for question in asked:
+        clock.take("search", partial(find_closest, question, vectors, CLOSEST))
+        clock.take("product", partial(np.matmul, question, vectors.T))
     return clock.seconds["search"] / clock.seconds["product"]
 
 

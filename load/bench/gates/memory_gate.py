@@ -83,10 +83,10 @@ def measure(count: int, seed: int) -> Figures:
         clock.take("peer", partial(_each, partial(guard.validate_write, source="user"), contents))
         others = list(texts(kind, CHUNK, chance))
         clock.take("inspection", partial(_each, inspect, others))
-    found: Figures = {}
+    rates_by_name: Figures = {}
     for kind in KINDS:
         rates = {who: each * CHUNK / seconds for who, seconds in clocks[kind].seconds.items()}
-        found |= {
+        rates_by_name |= {
             f"memory gate, 1 KB, {kind}": rates["gate"],
             f"{kind}: content inspection alone": rates["inspection"],
             f"{kind}: bare json and rfc8785": rates["bare"],
@@ -94,7 +94,7 @@ def measure(count: int, seed: int) -> Figures:
             f"{kind}: MemoryGuard, looking alone": rates["peer"],
             f"{kind}: allowed": allowed[kind] / (each * CHUNK),
         }
-    return found
+    return rates_by_name
 
 
 def _bare(inputs: Sequence[InputRecord], bodies: Sequence[dict[str, Any]]) -> None:
@@ -131,7 +131,7 @@ def measure_long(count: int, salt: int) -> Figures:
     large: Figures = {}
     for length, new in contents.items():
         # A repeated write is another object, whose hash is computed anew.
-        copies = [one.encode().decode() for one in new]
+        copies = [text.encode().decode() for text in new]
         took = [_thread_ns(partial(_each, inspect, every)) for every in (new, copies)]
         large[f"a new text / a repeated one, {length}"] = took[0] / took[1]
     gate = TimedGate()
@@ -192,7 +192,7 @@ def measure_fuzzed(count: int, number: int) -> Figures:
     """
     gate, every = TimedGate(), list(fuzz(count, SEED + number))
     measurement.settle()
-    costs = sorted(((gate.us(one) / kilobytes(one), one) for one in every), reverse=True)
+    costs = sorted(((gate.us(content) / kilobytes(content), content) for content in every), reverse=True)
     by_size: defaultdict[int, list[tuple[float, str]]] = defaultdict(list)
     for cost, text in costs:
         by_size[next(size for size in CLASSES if kilobytes(text) <= size)].append((cost, text))
@@ -241,5 +241,5 @@ class TimedGate:
             whole = short * LONGER
         else:
             short, whole = text[: len(text) // LONGER], text
-        once, more = (min(self.us(f"{one}{salt}") for salt in range(3)) for one in (short, whole))
+        once, more = (min(self.us(f"{content}{salt}") for salt in range(3)) for content in (short, whole))
         return more / once * len(short) / len(whole)

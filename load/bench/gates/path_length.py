@@ -104,12 +104,12 @@ def path_lengths(point: DecisionPoint) -> dict[str, PathLength]:
     """By kind of input the median of some harmless ones of one session, once the first half has warmed it up;
     retrievals are of one item."""
     contents = [TEXT.format(number) for number in range(INPUTS)]
-    given = {
+    inputs_by_kind = {
         "action": [_plain(at, *pair) for at, pair in enumerate(action_events.events(INPUTS, 1, 1))],
         "memory write": memory_writes.input_records(contents, 1),
         "item": items.input_records(INPUTS, 1, 1, items.Shape(1)),
     }
-    return {kind: _median(point, input_records) for kind, input_records in given.items()}
+    return {kind: _median(point, input_records) for kind, input_records in inputs_by_kind.items()}
 
 
 def _plain(offset: int, key: bytes, value: bytes) -> InputRecord:

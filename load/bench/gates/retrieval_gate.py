@@ -94,7 +94,7 @@ class JudgingGate:
 
     def take(self, read: Sequence[tuple[InputRecord, ProposedRetrieval]]) -> list[dict[str, Any]]:
         """Judge the requests and chain the decisions on their items."""
-        decided = [record for one in read for record in self._decide(*one)]
+        decided = [record for pair in read for record in self._decide(*pair)]
         for record in decided:
             self._chain.link(record.body, ordered=record.ordered, alike=record.alike)
         return [record.body for record in decided]
@@ -111,10 +111,10 @@ class JudgingGate:
 
 def measure(count: int, seed: int) -> Figures:
     """One round, in a fresh process: without bodies, by size of request; then with them, by fresh texts."""
-    under, found = bench_policy.policy(), Figures()
+    under, rates_by_name = bench_policy.policy(), Figures()
     for size, name in SIZES.items():
         rates = _rates(bench_policy.point_of(under), count, seed, Shape(size))
-        found |= {
+        rates_by_name |= {
             f"quality gate with its event, {name}": rates["gate"],
             f"bytes in, served and chained, {name}": rates["whole"],
             f"bare orjson and SHA-256, {name}": rates["bare"],
@@ -124,8 +124,8 @@ def measure(count: int, seed: int) -> Figures:
         shape = Shape(10, Bodies(share, random.Random(seed)))
         read = max(4 * CHUNK, count * READ_ITEMS // ITEMS)
         rates = _rates(bench_policy.point_of(under), read, seed, shape)
-        found[f"bodies of 1 KB, {share:.0%} fresh, the whole"] = rates["whole"]
-    return found
+        rates_by_name[f"bodies of 1 KB, {share:.0%} fresh, the whole"] = rates["whole"]
+    return rates_by_name
 
 
 def _rates(point: DecisionPoint, count: int, seed: int, shape: Shape) -> dict[str, float]:
@@ -213,12 +213,12 @@ def _report(file: Path, most: int | None) -> tuple[float, int]:
 def _decisions() -> list[dict[str, Any]]:
     """A month of decisions on the benchmarks' items."""
     pipeline, bodies = Pipeline(bench_policy.point()), Bodies(0.0, random.Random(_SEED))
-    found = []
+    bodies_of_month = []
     for day in range(DAYS):
         at_ms = AT_MS + day * DAY_MS
         read = input_records(REQUESTS, REQUESTS, day, Shape(OF_ITEMS, bodies, at_ms))
-        found += pipeline.take([replace(record, timestamp_ms=at_ms) for record in read])
-    return [body for body in found if body.get("schema") == DECISION]
+        bodies_of_month += pipeline.take([replace(record, timestamp_ms=at_ms) for record in read])
+    return [body for body in bodies_of_month if body.get("schema") == DECISION]
 
 
 def _line(body: dict[str, Any]) -> bytes:

@@ -57,8 +57,11 @@ def filler(arguments: argparse.Namespace) -> Answered:
 
 def verdicts(template: Path) -> Answered:
     """A verdict that a worker wrote, under the id of the input."""
-    told = json.loads(template.read_text())
-    body, headers = told["body"], [(name, value.encode("latin-1")) for name, value in told["headers"]]
+    answer_template = json.loads(template.read_text())
+    body, headers = (
+        answer_template["body"],
+        [(name, value.encode("latin-1")) for name, value in answer_template["headers"]],
+    )
 
     def answer(partition: int, offset: int) -> tuple[bytes, list[tuple[str, bytes]]]:
         name = verdict_id(f"{ACTIONS}:{partition}:{offset}")

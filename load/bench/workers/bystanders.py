@@ -63,7 +63,7 @@ async def actions_with_writes(round_: Round, seed: int, *, similarity: bool) -> 
         probe = Probe(round_.bootstrap, round_.topic(ACTIONS), round_.topic(VERDICTS))
         await probe.run(RATE, messages)
         decided = await _await_decisions(round_, len(messages) // ONE_IN)
-    measured = sum(orjson.loads(one.value)["similarity"]["status"] == "measured" for one in decided)
+    measured = sum(orjson.loads(record.value)["similarity"]["status"] == "measured" for record in decided)
     share = len(decided) / (len(messages) // ONE_IN)
     return BystanderFigures(probe.result(WARM_UP_S), share, measured / max(1, len(decided)))
 

@@ -76,10 +76,10 @@ async def measure_client(round_: Round, events: Sequence[tuple[bytes, bytes]]) -
 
 async def propose(client: AsyncGateClient, value: bytes, wait_s: float) -> None:
     """Propose an action that is written as a message."""
-    given = json.loads(value)
-    del given["agent_id"]
-    tool, parameters = given.pop("toolName"), given.pop("parameters")
-    await client.propose(tool, parameters, deadline_s=wait_s, **given)
+    fields = json.loads(value)
+    del fields["agent_id"]
+    tool, parameters = fields.pop("toolName"), fields.pop("parameters")
+    await client.propose(tool, parameters, deadline_s=wait_s, **fields)
 
 
 async def measure_waiting_kb(round_: Round, waiters: int, seed: int) -> float:
@@ -88,13 +88,13 @@ async def measure_waiting_kb(round_: Round, waiters: int, seed: int) -> float:
     The worker is suspended until all wait.
     """
     await round_.create_topics()
-    given = (round_.bootstrap, round_.layout.prefix, action_events.AGENT, str(waiters), str(seed))
+    arguments = (round_.bootstrap, round_.layout.prefix, action_events.AGENT, str(waiters), str(seed))
     with bench_env.worker(round_) as worker:
         await bench_env.wait_until_ready(round_, worker)
         worker.send_signal(signal.SIGSTOP)
         try:
             child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "load.bench.workers.waiting_calls", *given),
+                *(sys.executable, "-m", "load.bench.workers.waiting_calls", *arguments),
                 env=round_.environment(),
                 stdout=asyncio.subprocess.PIPE,
             )

@@ -25,8 +25,8 @@ async def measure_disk(bench: Bench) -> list[Measurement]:
     count = bench.extent.scale(COUNT)
     every = [await _measure_bytes(bench.round("disk"), count) for _ in bench.rounds]
     return [
-        *(report(f"on disk: {topic}", [one[topic] / count for one in every], "bytes") for topic in SHOWN),
-        report("on disk: all topics", [sum(one.values()) / count for one in every], "bytes"),
+        *(report(f"on disk: {topic}", [sizes[topic] / count for sizes in every], "bytes") for topic in SHOWN),
+        report("on disk: all topics", [sum(sizes.values()) / count for sizes in every], "bytes"),
     ]
 
 
@@ -38,9 +38,9 @@ async def _measure_bytes(round_: Round, count: int) -> Counter[str]:
         await bench_env.wait_until_ready(round_, child)
         await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), count)
     names = {real: topic.name for real, topic in round_.layout.topics().items()}
-    held: Counter[str] = Counter()
+    bytes_by_topic: Counter[str] = Counter()
     for segment in round_.work.glob("broker/**/*.log"):
         real = segment.parent.name.rpartition("-")[0]
         if real in names:
-            held[names[real]] += segment.stat().st_size
-    return held
+            bytes_by_topic[names[real]] += segment.stat().st_size
+    return bytes_by_topic

@@ -48,7 +48,7 @@ async def gateway(round_: Round) -> AsyncIterator[tuple[httpx2.AsyncClient, subp
     keys = round_.work / f"{round_.name}.keys.json"
     key, words = make_key(bench_policy.TENANT, [action_events.AGENT], "", "2026-01-01T00:00:00.000Z")
     write_keys(keys, ApiKeyFile(keys=[key]))
-    given = {
+    settings = {
         "PORT": str(port),
         "API_KEYS": str(keys),
         "WAIT_S": "50",
@@ -56,7 +56,7 @@ async def gateway(round_: Round) -> AsyncIterator[tuple[httpx2.AsyncClient, subp
         "BURST": "100000",
         "REQUEST_TIMEOUT_S": "120",  # on a busy machine a kept connection must not end as the client uses it
     }
-    environment = round_.environment(**{f"SLUICE_GATEWAY__{name}": value for name, value in given.items()})
+    environment = round_.environment(**{f"SLUICE_GATEWAY__{name}": value for name, value in settings.items()})
     log = round_.work / f"{round_.name}.gateway.log"
     limits = httpx2.Limits(max_connections=POLLS + RATE, max_keepalive_connections=RATE)
     with bench_env.process(GATEWAY, environment, log) as child:
@@ -205,11 +205,9 @@ async def _poll(client: httpx2.AsyncClient) -> None:
 
 async def _escalations(client: httpx2.AsyncClient, seed: int) -> list[str]:
     """Ids of escalations that wait for a person. Raises RuntimeError if there are none."""
-    bodies = [{**one, "mode": "high_stakes"} for one in _bodies(seed, 400)]
+    bodies = [{**body, "mode": "high_stakes"} for body in _bodies(seed, 400)]
     answers = await asyncio.gather(*(client.post("/v1/evaluate", json=body) for body in bodies))
-    found = [
-        answer.json()["escalationId"] for answer in answers if answer.status_code == httpx2.codes.ACCEPTED
-    ]
-    if not found:
+    ids = [answer.json()["escalationId"] for answer in answers if answer.status_code == httpx2.codes.ACCEPTED]
+    if not ids:
         raise RuntimeError("none of the actions was escalated")
-    return found
+    return ids

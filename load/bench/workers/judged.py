@@ -138,5 +138,5 @@ async def measure_judging(bench: Bench) -> list[Measurement]:
         report("worker, a model of 300 ms", [rate.rate for rate in asked], "events/s", "see the ratio"),
         require_at_least("rate / min(32 / .3 s, the worker's own)", of_bound, OF_BOUND),
         require_at_least("actions judged by the model", shares, 1, "share"),
-        *compare_beside([one for one, _ in beside], f"others at {RATE}/s", "judged", UNDISTURBED),
+        *compare_beside([others for others, _ in beside], f"others at {RATE}/s", "judged", UNDISTURBED),
     ]

@@ -55,7 +55,7 @@ class Probe:
     def __init__(self, bootstrap: str, inputs: str, outputs: str) -> None:
         self._bootstrap, self._inputs, self._outputs = bootstrap, inputs, outputs
         self._sent: dict[bytes, list[float]] = {}
-        self._seen: dict[bytes, int] = {}
+        self._counts: dict[bytes, int] = {}
         self.measured: list[tuple[float, float]] = []
 
     async def run(self, rate: int, messages: Sequence[Message]) -> None:
@@ -110,8 +110,8 @@ class Probe:
 
     async def _read(self, reader: Any) -> None:
         async for record in reader:
-            number = self._seen.get(record.key, 0)
-            self._seen[record.key] = number + 1
+            number = self._counts.get(record.key, 0)
+            self._counts[record.key] = number + 1
             if sent := self._sent.get(record.key):
                 self.measured.append((sent[number], time.perf_counter()))
 
@@ -135,15 +135,15 @@ async def measure_by_turns(
     """
     inputs, outputs = round_.topic(ACTIONS), round_.topic(VERDICTS)
     await Probe(round_.bootstrap, inputs, outputs).run(rate, messages(2 * turns, True))
-    found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
-    missing = dict.fromkeys(found, 0)
+    pairs: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    missing = dict.fromkeys(pairs, 0)
     for turn in range(2 * turns):
         more = turn % 4 in (1, 2)
         probe = Probe(round_.bootstrap, inputs, outputs)
         await probe.run(rate, messages(turn, more))
-        found[more] += probe.late(warm_up_s)
+        pairs[more] += probe.late(warm_up_s)
         missing[more] += probe.missing
-    return Beside(*(percentiles(found[more], missing[more]) for more in (False, True)))
+    return Beside(*(percentiles(pairs[more], missing[more]) for more in (False, True)))
 
 
 def compare_beside(every: Sequence[Beside], who: str, more: str, most: float) -> list[Measurement]:
@@ -188,13 +188,13 @@ async def bare_latencies(round_: Round, sizes: Sizes, seed: int) -> dict[int, La
 
 async def _measure(round_: Round, outputs: str, seed: int) -> dict[int, Latency]:
     inputs = round_.topic(ACTIONS)
-    found = {}
+    latencies = {}
     for index, rate in enumerate(RATES):
         probe = Probe(round_.bootstrap, inputs, outputs)
         events = action_events.events(rate * SECONDS, SESSIONS, seed * len(RATES) + index)
         await probe.run(rate, [Message(inputs, *event) for event in events])
-        found[rate] = probe.result(WARM_UP_S)
-    return found
+        latencies[rate] = probe.result(WARM_UP_S)
+    return latencies
 
 
 def percentiles(measured: Sequence[tuple[float, float]], missing: int) -> Latency:

@@ -62,7 +62,9 @@ async def plain_rate(round_: Round, count: int, seed: int) -> float:
         await bench_env.wait_until_ready(round_, child)
         await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), events(count, seed, 1))
         await bench_env.wait_until_written(round_.bootstrap, outputs, count)
-    return _rate(sorted(one.timestamp for one in await bench_env.read_committed(round_.bootstrap, outputs)))
+    return _rate(
+        sorted(record.timestamp for record in await bench_env.read_committed(round_.bootstrap, outputs))
+    )
 
 
 async def bystanders(round_: Round, seed: int) -> tuple[Beside, float]:
@@ -79,8 +81,8 @@ async def bystanders(round_: Round, seed: int) -> tuple[Beside, float]:
         await bench_env.wait_until_ready(round_, child)
         beside = await measure_by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
     verdicts = [
-        orjson.loads(one.value)
-        for one in await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
+        orjson.loads(record.value)
+        for record in await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
     ]
     others = [verdict for verdict in verdicts if verdict["agent_id"] == LIKENED]
     return beside, sum(map(_is_compared, others)) / len(others)
@@ -98,7 +100,7 @@ def _mix(inputs: str, seed: int, *, compared: bool) -> Iterator[Message]:
 
 
 def _is_compared(verdict: dict[str, Any]) -> bool:
-    details = [one["detail"] for one in verdict["gateResults"] if one["gate"] == "similarity"]
+    details = [result["detail"] for result in verdict["gateResults"] if result["gate"] == "similarity"]
     return any("probability" in detail for detail in details)
 
 

@@ -60,15 +60,15 @@ async def measure_use(round_: Round, processes: int, count: int) -> Use:
 async def measure_processes(bench: Bench) -> list[Measurement]:
     """One worker and two, by turns."""
     count = bench.extent.scale(EVENTS)
-    one, two = [], []
+    single, two = [], []
     for _ in bench.rounds:
-        one.append(await measure_use(bench.round("processes"), 1, count))
+        single.append(await measure_use(bench.round("processes"), 1, count))
         two.append(await measure_use(bench.round("processes"), 2, count))
     return [
-        report("one process", [use.rate for use in one], "events/s", "yardstick"),
+        report("one process", [use.rate for use in single], "events/s", "yardstick"),
         report("two processes", [use.rate for use in two], "events/s"),
-        report("two / one", [b.rate / a.rate for a, b in zip(one, two, strict=True)], ""),
-        *_report_cores("one process", one),
+        report("two / one", [b.rate / a.rate for a, b in zip(single, two, strict=True)], ""),
+        *_report_cores("one process", single),
         *_report_cores("two processes", two),
     ]
 
@@ -130,6 +130,6 @@ def _read_use(workers: list[int], brokers: list[int]) -> tuple[float, float, flo
 def _read_machine_s() -> float:
     """CPU seconds of all processes, without idle time and time that waits for disks."""
     fields = [
-        int(one) for one in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
+        int(field) for field in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
     ]
     return (sum(fields) - fields[3] - fields[4]) / TICKS

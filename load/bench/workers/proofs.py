@@ -31,8 +31,8 @@ async def costs(bench: Bench) -> list[Measurement]:
         signing.append(await _cost(bench.round("proved"), count, number, **key))
     larger = [float(b[1] - a[1]) for a, b in zip(plain, signing, strict=True)]
     return [
-        report("worker, no proofs", [one for one, _ in plain], "CPU us/action", "yardstick"),
-        report("worker, proofs", [one for one, _ in signing], "CPU us/action", "see the ratio"),
+        report("worker, no proofs", [cost for cost, _ in plain], "CPU us/action", "yardstick"),
+        report("worker, proofs", [cost for cost, _ in signing], "CPU us/action", "see the ratio"),
         require_at_most(
             "proofs / no proofs", [b[0] / a[0] for a, b in zip(plain, signing, strict=True)], GOAL
         ),

@@ -148,18 +148,18 @@ async def latencies(bench: Bench) -> list[Measurement]:
     """At 1 000 items a second, by the size of a request, beside the bare loop of the same round."""
     sizes = await sizes_of(bench.round("item-sizes"))
     bares: list[Latency] = []
-    found: dict[int, list[Latency]] = {size: [] for size in SIZES}
+    by_size: dict[int, list[Latency]] = {size: [] for size in SIZES}
     for number in bench.rounds:
         bares.append(await bare_latency(bench.round("items"), sizes, number))
         for size in SIZES:
             round_ = bench.round("items")
-            found[size].append(await worker_latency(round_, size, number))
+            by_size[size].append(await worker_latency(round_, size, number))
     bare_p99 = [bare.p99 for bare in bares]
     measurements = [
         report(f"bare loop p50 at {RATE}/s, 10 ms linger", [bare.p50 for bare in bares], "ms", "yardstick"),
         report(f"bare loop p99 at {RATE}/s, 10 ms linger", bare_p99, "ms", "yardstick"),
     ]
-    for size, own in found.items():
+    for size, own in by_size.items():
         measurements += _compare(f"{RATE} items/s, {size} a request", own, bare_p99)
     return measurements
 
@@ -187,7 +187,7 @@ async def measure_unhindered(bench: Bench) -> list[Measurement]:
     return [
         report("items p99, nothing to resolve", [latency.p99 for latency, _ in alone], "ms", "yardstick"),
         report("items p99, a server that stalls", [latency.p99 for latency, _ in stalled], "ms"),
-        report("connections that it held", [float(held) for _, held in stalled], "connections"),
+        report("connections that it held", [float(connections) for _, connections in stalled], "connections"),
         require_at_most("items p99, stalling server / nothing to resolve", ratios, UNDISTURBED),
         none("missing decisions", [float(latency.missing) for latency in every], "items"),
     ]

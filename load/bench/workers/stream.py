@@ -129,17 +129,23 @@ async def latencies(bench: Bench) -> list[Measurement]:
 def _latency_at(
     rate: int, workers: Sequence[Mapping[int, Latency]], bares: Sequence[Mapping[int, Latency]]
 ) -> list[Measurement]:
-    ours, bare = [worker[rate] for worker in workers], [one[rate] for one in bares]
+    ours, bare = [worker[rate] for worker in workers], [latencies[rate] for latencies in bares]
     p50s = [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)]
     p99s = [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)]
     return [
-        report(f"bare loop p50 at {rate}/s, 10 ms linger", [one.p50 for one in bare], "ms", "yardstick"),
-        report(f"bare loop p99 at {rate}/s, 10 ms linger", [one.p99 for one in bare], "ms", "yardstick"),
+        report(
+            f"bare loop p50 at {rate}/s, 10 ms linger", [measured.p50 for measured in bare], "ms", "yardstick"
+        ),
+        report(
+            f"bare loop p99 at {rate}/s, 10 ms linger", [measured.p99 for measured in bare], "ms", "yardstick"
+        ),
         report(f"worker p50 at {rate}/s", [measured.p50 for measured in ours], "ms", "see the ratio"),
         report(f"worker p99 at {rate}/s", [measured.p99 for measured in ours], "ms", "see the ratio"),
         report(f"worker p50 / bare loop p50 at {rate}/s", p50s, "", "see p99"),
         require_at_most(f"worker p99 / bare loop p99 at {rate}/s", p99s, 3),
-        none(f"missing outputs at {rate}/s", [float(one.missing) for one in (*ours, *bare)], "events"),
+        none(
+            f"missing outputs at {rate}/s", [float(measured.missing) for measured in (*ours, *bare)], "events"
+        ),
     ]
 
 
@@ -219,7 +225,7 @@ async def memories(bench: Bench) -> list[Measurement]:
 
 async def costs(bench: Bench) -> list[Measurement]:
     """What an event costs beside few and beside many sessions."""
-    count, few, many = (bench.extent.scale(one) for one in (COST_EVENTS, COST_FEW, COST_MANY))
+    count, few, many = (bench.extent.scale(number) for number in (COST_EVENTS, COST_FEW, COST_MANY))
     with_few = [await bench_env.cpu_per_event_us(bench.round("cost"), few, few, count) for _ in bench.rounds]
     with_many = [
         await bench_env.cpu_per_event_us(bench.round("cost"), many, many, count) for _ in bench.rounds
@@ -264,8 +270,12 @@ async def clients(bench: Bench) -> list[Measurement]:
     ]
     at = f"at {client_latency.RATE}/s"
     return [
-        report(f"bare produce, loop, consume p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
-        report(f"bare produce, loop, consume p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
+        report(
+            f"bare produce, loop, consume p50 {at}", [measured.p50 for measured in bare], "ms", "yardstick"
+        ),
+        report(
+            f"bare produce, loop, consume p99 {at}", [measured.p99 for measured in bare], "ms", "yardstick"
+        ),
         report(f"client, propose to verdict p50 {at}", [measured.p50 for measured in ours], "ms"),
         report(f"client, propose to verdict p99 {at}", [measured.p99 for measured in ours], "ms"),
         require_at_most(
@@ -283,8 +293,8 @@ async def gateways(bench: Bench) -> list[Measurement]:
     _, sizes = await throughput.worker_rate(bench.round("sizes"), SIZES_EVENTS, 500)
     ours, bare = [], []
     for number in bench.rounds:
-        found, template = await gateway_latency.worker_latency(bench.round("gateway"), number)
-        ours.append(found)
+        worker_latency, template = await gateway_latency.worker_latency(bench.round("gateway"), number)
+        ours.append(worker_latency)
         bare.append(await gateway_latency.bare_latency(bench.round("gateway-bare"), sizes, template, number))
     count = bench.extent.scale(gateway_latency.POLLS)
     polling = [
@@ -295,8 +305,12 @@ async def gateways(bench: Bench) -> list[Measurement]:
     p50s = [a.p50 / b.p50 for a, b in zip(ours, bare, strict=True)]
     p99s = [a.p99 / b.p99 for a, b in zip(ours, bare, strict=True)]
     return [
-        report(f"route, bare loop behind it, p50 {at}", [one.p50 for one in bare], "ms", "yardstick"),
-        report(f"route, bare loop behind it, p99 {at}", [one.p99 for one in bare], "ms", "yardstick"),
+        report(
+            f"route, bare loop behind it, p50 {at}", [measured.p50 for measured in bare], "ms", "yardstick"
+        ),
+        report(
+            f"route, bare loop behind it, p99 {at}", [measured.p99 for measured in bare], "ms", "yardstick"
+        ),
         report(f"route, worker behind it, p50 {at}", [measured.p50 for measured in ours], "ms"),
         report(f"route, worker behind it, p99 {at}", [measured.p99 for measured in ours], "ms"),
         require_at_most(f"route p50, worker / loop {at}", p50s, 1.5),
@@ -314,7 +328,7 @@ async def measure_polled(bench: Bench) -> list[Measurement]:
     ]
     who = f"beside {gateway_latency.POLLERS} pollers"
     return [
-        report("others' p50, alone", [one.p50 for one, _ in every], "ms", "yardstick"),
-        report(f"others' p50, {who}", [one.p50 for _, one in every], "ms"),
+        report("others' p50, alone", [alone.p50 for alone, _ in every], "ms", "yardstick"),
+        report(f"others' p50, {who}", [beside.p50 for _, beside in every], "ms"),
         require_at_most(f"others' p50, {who} / alone", [b.p50 / a.p50 for a, b in every], POLLED),
     ]
