@@ -150,7 +150,7 @@ class RecordedInstallation:
         entries = [entry for record in records if (entry := read_entry(record)) is not None]
         walk = self.walk()
         for group in group_answers(sorted(entries, key=lambda one: one.fields["sequence"])):
-            coordinates = group[0].place
+            coordinates = group[0].coordinates
             for rerun in walk.take(
                 group, None if coordinates is None else self.inputs.get(coordinates), self.inputs
             ):

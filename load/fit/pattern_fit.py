@@ -71,8 +71,8 @@ def main(arguments: list[str]) -> int:
     measured = Measured(
         rows, encoder.compute_vectors([part for _, part in parts]), np.array([index for index, _ in parts])
     )
-    library_vectors = encoder.compute_vectors([action.rendered for action in library.known])
-    vectors = {action.id: vector for action, vector in zip(library.known, library_vectors, strict=True)}
+    library_vectors = encoder.compute_vectors([action.rendered for action in library.actions])
+    vectors = {action.id: vector for action, vector in zip(library.actions, library_vectors, strict=True)}
     shares = []
     without = {}
     for name in sorted({row.file for row in rows}):

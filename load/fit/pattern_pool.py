@@ -25,7 +25,7 @@ CATEGORIES = {"action_redcode": "code", "action_shell_dcg": "shell"}
 
 def main(pool: str, panel: str, library: str) -> int:
     """Writes the library, each line in canonical order of fields."""
-    actions = ActionLibrary.from_lines(Path(library).read_bytes()).known
+    actions = ActionLibrary.from_lines(Path(library).read_bytes()).actions
     held_out = {(row.file, row.id) for row in load_panel(Path(panel))}
     chosen: dict[tuple[str, str], dict[str, LibraryAction]] = {}
     rows = sorted(load_panel(Path(pool)), key=lambda row: sha256(row.id.encode()).digest())
@@ -47,7 +47,7 @@ def main(pool: str, panel: str, library: str) -> int:
         (action for group in chosen.values() for action in group.values()), key=lambda action: action.id
     )
     whole = ActionLibrary([*(action for action in actions if action.source == OWN), *taken])
-    lines = [orjson.dumps(action.model_dump(exclude_defaults=True)) for action in whole.known]
+    lines = [orjson.dumps(action.model_dump(exclude_defaults=True)) for action in whole.actions]
     Path(library).write_bytes(b"\n".join(lines) + b"\n")
     print(f"{len(whole.harmful)} harmful, {len(whole.harmless)} harmless, {whole.hash}")
     return 0

@@ -34,12 +34,12 @@ async def execute_again(evidence: Evidence) -> list[RunFigure]:
     tally = RerunTally()
     began = time.monotonic()
     tally.take(await _reruns(evidence, decisions))
-    for rerun in tally.kept[:SHOWN]:
+    for rerun in tally.reruns[:SHOWN]:
         print(f"  rerun {rerun.id}: {rerun.status} {rerun.differences or rerun.missing}")
     return [
         figures.exactly("reruns", tally.total, min(decisions, MOST), "decisions"),
         figures.some("reruns_identical", tally.counts["identical"], "decisions"),
-        figures.none("reruns_not_identical", len(tally.kept), "decisions"),
+        figures.none("reruns_not_identical", len(tally.reruns), "decisions"),
         figures.report("reruns_took", round(time.monotonic() - began, 1), "s"),
     ]
 

@@ -112,7 +112,7 @@ async def test_what_the_encoder_does_not_know_is_counted(encoder: SentenceEncode
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_same_text_has_the_same_answer_alone_and_among_others(kept: Path) -> None:
-    texts = [one.rendered for one in LIBRARY.known[::29]]
+    texts = [one.rendered for one in LIBRARY.actions[::29]]
     answers = []
     for together in (True, False):
         fresh = SentenceEncoder(patterns=[LIBRARY], kept=str(kept))
@@ -146,7 +146,7 @@ async def test_a_recorded_answer_gives_the_same_verdict_again(encoder: SentenceE
 
 def test_vectors_of_a_library_are_kept_and_read_again(tmp_path: Path) -> None:
     encoder, model = load_model()
-    texts = [one.rendered for one in LIBRARY.known[:20]]
+    texts = [one.rendered for one in LIBRARY.actions[:20]]
     kept = CachedVectors(tmp_path / "kept", model)
     computed = kept.compute_vectors(encoder, texts)
     assert np.array_equal(kept.compute_vectors(encoder, texts), computed)

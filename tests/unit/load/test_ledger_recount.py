@@ -46,7 +46,7 @@ def test_an_honest_run_is_recounted_as_it_was_decided(seed: int) -> None:
     recount = Recomputation(then(), LIMITS)
     said: Counter[str] = Counter()
     for group in group_answers(entries):
-        place = group[0].place
+        place = group[0].coordinates
         taken = [EnteredRecord(one.fields, one.written.written_ms) for one in group]
         found = recount.take(taken, None if place is None else inputs.get(place))
         for entry, counted in zip(group, found, strict=True):

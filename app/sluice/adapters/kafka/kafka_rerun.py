@@ -103,7 +103,9 @@ class _Walks:
 
 async def _walk(walk: PartitionWalk, reader: RecordFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
     inputs = await reader.fetch_inputs(list_places(entry for group in groups for entry in group))
-    input_records = [None if group[0].place is None else inputs.get(group[0].place) for group in groups]
+    input_records = [
+        None if group[0].coordinates is None else inputs.get(group[0].coordinates) for group in groups
+    ]
     return [rerun for pair in zip(groups, input_records, strict=True) for rerun in walk.take(*pair, inputs)]
 
 
@@ -213,7 +215,7 @@ async def _rerun_batch(
     rerunner: Rerunner, reader: RecordFetcher, records: Sequence[WrittenRecord]
 ) -> list[Rerun]:
     entries = [read_entry(record) for record in records]
-    places = [None if entry is None else entry.place for entry in entries]
+    places = [None if entry is None else entry.coordinates for entry in entries]
     inputs = await _fetch_approved(reader, records)
     return [
         _check(rerunner, record, None if location is None else inputs.get(location), inputs)

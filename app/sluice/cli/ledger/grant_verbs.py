@@ -87,9 +87,9 @@ def _revoke_entry(grant_id: str, key: SigningKey, justification: str, *, yes: bo
     ]
     if not revisions:
         stop(f"no grant was given under {grant_id}", WRONG)
-    newest = max(revisions, key=lambda accepted_entry: accepted_entry.said.revision)
+    newest = max(revisions, key=lambda accepted_entry: accepted_entry.statement.revision)
     spec = {**newest.document["spec"], "active": False, "justification": justification}
-    entry = {"kind": KIND, "id": name, "revision": newest.said.revision + 1, "spec": spec}
+    entry = {"kind": KIND, "id": name, "revision": newest.statement.revision + 1, "spec": spec}
     _publish_entry(_check_entry(entry), key, yes=yes)
 
 

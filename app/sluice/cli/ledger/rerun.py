@@ -65,17 +65,17 @@ UNNAMED = "a release that named none"
 
 def build_rerun_parts(tally: RerunTally, most: int = SHOWN) -> Iterator[RenderableType]:
     """A row for each difference and each missing thing of the first `most` reruns, and sentences."""
-    if tally.kept:
-        yield _build_table(tally.kept[:most])
+    if tally.reruns:
+        yield _build_table(tally.reruns[:most])
     sentences = [_write_sentence(kind, of) for kind, of in tally.by_kind.items() if any(of.values())]
     if not sentences:
         yield "[yellow]The ledger holds no decision.[/]"
         return
-    rest = f"; the first {most} are shown, --json has all" if len(tally.kept) > most else ""
+    rest = f"; the first {most} are shown, --json has all" if len(tally.reruns) > most else ""
     yield f"{'; '.join(sentences)}{rest}"
     for what, count in tally.not_checked.items():
         yield f"[yellow]not checked in {count}:[/] {clean(what)}"
-    for by, again in sorted(_collect_versions(tally.kept)):
+    for by, again in sorted(_collect_versions(tally.reruns)):
         yield f"decided by {clean(by)}, executed again by {clean(again)}"
 
 

@@ -70,7 +70,7 @@ class FirstPolicy:
 
     def sign_missing(self, reduced: ReducedPolicy) -> list[tuple[str, bytes]]:
         """Signed, what has no revision in force; entries of the owner as one change."""
-        newest = {(entry.kind, entry.said.id): entry for entry in reduced.entries.values()}
+        newest = {(entry.kind, entry.statement.id): entry for entry in reduced.entries.values()}
         entries = [(by, entry) for by, entry in self._entries if (entry.kind, entry.id) not in newest]
         bundles = [(kind, bundle) for kind, bundle in self._bundles if (kind, bundle["id"]) not in newest]
         hashes: dict[tuple[str, str], str] = {

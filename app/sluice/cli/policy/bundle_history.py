@@ -155,7 +155,7 @@ def _find_published(reduced: ReducedPolicy, named: str) -> bytes:
     meant = [
         bundle
         for bundle in bundles
-        if named == bundle.key or (named == bundle.said.id and bundle.hash in in_force)
+        if named == bundle.key or (named == bundle.statement.id and bundle.hash in in_force)
     ]
     if not meant:
         stop(
@@ -243,7 +243,9 @@ def find_relaxed_in_force(reduced: ReducedPolicy, values: Iterable[bytes]) -> li
         bundle.hash for bundle in reduced.quality.values()
     }
     documents = {
-        (entry.kind, entry.said.id): entry for entry in reduced.entries.values() if entry.hash in in_force
+        (entry.kind, entry.statement.id): entry
+        for entry in reduced.entries.values()
+        if entry.hash in in_force
     }
     for value in values:
         envelope = read_envelope(value)

@@ -100,16 +100,18 @@ def _stop_for_none(reduced: ReducedPolicy, bundles: list[Accepted], named: str) 
     if refused:
         stop(f"{named} does not count: {refused[-1].code}: {refused[-1].message}", WRONG)
     bundle_id = named.rpartition("@")[0] or named
-    there = sorted(bundle.said.revision for bundle in bundles if bundle.said.id == bundle_id)
+    there = sorted(bundle.statement.revision for bundle in bundles if bundle.statement.id == bundle_id)
     revisions = f"it has {', '.join(map(str, there))}" if there else "none of this bundle ever counted"
     stop(f"{named} is no revision on the broker; {revisions}. See `sluice bundle log`", WRONG)
 
 
 def _require_in_force(reduced: ReducedPolicy, wanted: Accepted) -> Accepted:
     """The revision that is to be replaced; one that says the same already ends the command."""
-    meant = (wanted.kind, wanted.said.id)
+    meant = (wanted.kind, wanted.statement.id)
     newest = next(
-        entry for entry in list_entries_in_force(reduced, BUNDLES) if (entry.kind, entry.said.id) == meant
+        entry
+        for entry in list_entries_in_force(reduced, BUNDLES)
+        if (entry.kind, entry.statement.id) == meant
     )
     if newest.key == wanted.key:
         stop(f"{wanted.key} is the revision in force", WRONG)
@@ -123,10 +125,12 @@ def _read_content(entry: Accepted) -> dict[str, Any]:
 
 
 def _make_next_document(wanted: Accepted, newest: Accepted, reason: str | None) -> Mapping[str, Any]:
-    document = {**wanted.document, "revision": newest.said.revision + 1}
+    document = {**wanted.document, "revision": newest.statement.revision + 1}
     if wanted.kind == QUALITY_BUNDLE:
         why = f": {reason}" if reason else ""
-        document["rationale"] = f"back from revision {newest.said.revision} to {wanted.said.revision}{why}"
+        document["rationale"] = (
+            f"back from revision {newest.statement.revision} to {wanted.statement.revision}{why}"
+        )
     elif reason is not None:
         stop("a policy bundle has no rationale: leave --reason out")
     return document

@@ -51,7 +51,7 @@ def list_entries(
     entries = list_entries_in_force(require_policy(REGISTRY), REGISTRY)
     entries = sorted(
         (entry for entry in entries if kind in (None, entry.kind)),
-        key=lambda entry: (entry.kind, entry.said.id),
+        key=lambda entry: (entry.kind, entry.statement.id),
     )
     if as_json:
         print_json([_build_fields(entry) for entry in entries])
@@ -236,7 +236,7 @@ def _show(entry: Accepted, reduced: ReducedPolicy) -> None:
     others = [
         each for each in reduced.entries.values() if _list_names(each.key)[1] == _list_names(entry.key)[1]
     ]
-    for each in sorted(others, key=lambda other: other.said.revision):
+    for each in sorted(others, key=lambda other: other.statement.revision):
         if each.hash != entry.hash:
-            message = f"  revision {each.said.revision} since {rfc3339(each.at_ms)}"
+            message = f"  revision {each.statement.revision} since {rfc3339(each.at_ms)}"
             console.print(message, highlight=False, soft_wrap=True)

@@ -70,7 +70,7 @@ def forget(
     """
     entries = list_entries_in_force(require_policy(REGISTRY), REGISTRY)
     statement = next(
-        (entry.said for entry in entries if (entry.kind, entry.said.id) == ("agent", agent)), None
+        (entry.statement for entry in entries if (entry.kind, entry.statement.id) == ("agent", agent)), None
     )
     if statement is None:
         stop(f"no agent is in force under {agent}")

@@ -98,14 +98,21 @@ def answer_fault(
     view = SessionView(state, parts.limits, input_record.timestamp_ms)
     principal = parts.policy.find_principal(action.agent_id)
     observed = view.see_action(principal.owner, action.action_id)._replace(
-        room=view.has_room(principal.owner)
+        has_capacity=view.has_room(principal.owner)
     )
     verdict, ruling, counted = _judge(parts, input_record, action, principal, observed)
     keep_nonce(view, principal.owner, input_record)
     if counted is not None:
-        has_capacity = observed.room and principal.agent is not None
-        is_known = observed.known is not None
-        count(view, counted, ruling.mark, carried=ruling.carried, known=is_known, room=has_capacity)
+        has_capacity = observed.has_capacity and principal.agent is not None
+        is_known = observed.previous is not None
+        count(
+            view,
+            counted,
+            ruling.mark,
+            carried=ruling.carried,
+            is_repeated=is_known,
+            has_capacity=has_capacity,
+        )
     return Decision(view.changes(), [*make_time_records(view), verdict, dead_letter])
 
 
@@ -145,7 +152,7 @@ def _judge(
     digest = extract_hex(input_record.digest)
     if observed.remembered:
         observed = select_seen(observed, bundle.stages)
-    repeats = observed.known is not None and observed.known.digest == digest
+    repeats = observed.previous is not None and observed.previous.digest == digest
     counted = rows if ruled.carried and not repeats else None
     about: dict[str, Any] = {
         **collect_ids(action),

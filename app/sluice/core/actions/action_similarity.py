@@ -182,7 +182,7 @@ def _prepare_question(policy: SimilarityPolicy, context: ActionContext) -> Askin
         found = PatternAnswer.model_validate(answer.payload)
     except ValidationError:
         return StageResult("escalate", f"{INCONCLUSIVE}: the answer of {EMBEDDING} could not be read")
-    result = _judge(policy, found, policy.read_passing_bound(after_untrusted=bool(context.seen.read)))
+    result = _judge(policy, found, policy.read_passing_bound(after_untrusted=bool(context.observed.read)))
     context.resemblance = result.detail["band"]
     return result
 

@@ -96,14 +96,14 @@ class TopologyCheck(Gate):
         violations = _violations(context, chain, bound)
         detail = {
             "delegate_to": action.delegate_to,
-            "delegations": wire_int(chain.least + 1) if chain.known else None,
+            "delegations": wire_int(chain.least + 1) if chain.is_known else None,
             "max_chain_depth": bound,
             "violations": violations,
         }
         entries = _entries(context)
         if violations:
             return StageResult("block", violations[0], detail, entries=entries)
-        if action.delegate_to is None or not chain.known:
+        if action.delegate_to is None or not chain.is_known:
             missing = "delegate_to" if action.delegate_to is None else "chainDepth"
             reason = f"{INCONCLUSIVE}: {self.name} does not know {missing}"
             return StageResult("escalate", reason, detail, entries=entries)
@@ -111,10 +111,10 @@ class TopologyCheck(Gate):
 
 
 class _Chain(NamedTuple):
-    """Delegations that led to the acting agent: at least this many, exactly if `known`."""
+    """Delegations that led to the acting agent: at least this many, exactly if `is_known`."""
 
     least: int
-    known: bool
+    is_known: bool
 
 
 def _chain(context: ActionContext) -> _Chain:
@@ -124,13 +124,13 @@ def _chain(context: ActionContext) -> _Chain:
     ancestors, governance = _ancestors(context.action), context.action.governance_context
     if context.plan.agent is not None and context.plan.agent.keys is not None:
         depth = 0 if governance is None else len(governance.grants or ())
-        return _Chain(depth, known=depth > 0 or not context.plan.agent.callers)
+        return _Chain(depth, is_known=depth > 0 or not context.plan.agent.callers)
     if governance is not None and governance.chain_depth is not None:
-        return _Chain(max(governance.chain_depth, len(ancestors)), known=True)
+        return _Chain(max(governance.chain_depth, len(ancestors)), is_known=True)
     if governance is not None and governance.root_agent_id == context.action.agent_id:
-        return _Chain(len(ancestors), known=not ancestors)
+        return _Chain(len(ancestors), is_known=not ancestors)
     may_be_called = context.plan.agent is not None and bool(context.plan.agent.callers)
-    return _Chain(len(ancestors), known=not ancestors and not may_be_called)
+    return _Chain(len(ancestors), is_known=not ancestors and not may_be_called)
 
 
 def _ancestors(action: ProposedAction) -> set[str]:

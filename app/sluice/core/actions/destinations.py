@@ -373,7 +373,7 @@ def choose_lesson(context: ActionContext, known_until_ms: int = 0, opened_ms: in
     that the registry or the mandate names. Where a person approved it and said until when its values are
     known (ms; 0: nobody did), those of the others that the person was asked about are known until then.
     `opened_ms`: when the person was asked."""
-    observed = context.seen.values
+    observed = context.observed.values
     if observed is None or not observed.prints:
         return None
     plan, lesson, answered = context.plan, dict[str, list[str]](), dict[str, list[str]]()
@@ -407,7 +407,7 @@ class JudgedValue(NamedTuple):
 
 
 def _judge(plan: ActionPlan, policy: DestinationPolicy, context: ActionContext) -> list[JudgedValue]:
-    observed = context.seen.values or NO_VALUES_SEEN
+    observed = context.observed.values or NO_VALUES_SEEN
     usual = _find_usual(policy, context)
     sources = _Sources(
         find_mandated(context), find_registered(plan), observed, usual, _is_untainted(context, observed)
@@ -439,7 +439,7 @@ def get_named_values(observed: ValuesSeen | None) -> NamedValues | None:
 
 def _list_named(context: ActionContext) -> NamedValues:
     """An action's named values, as `find_named_values` has them, read again where they were not yet."""
-    return get_named_values(context.seen.values) or find_named_values(context.plan, context.action)
+    return get_named_values(context.observed.values) or find_named_values(context.plan, context.action)
 
 
 def _find_strictest(answers: Sequence[OriginAnswers], origin: Origin) -> Answer:
@@ -452,7 +452,7 @@ class _Sources(NamedTuple):
 
     mandated: Registered
     registered: Registered
-    seen: ValuesSeen
+    observed: ValuesSeen
     usual: Mapping[str, str]
     untainted: bool
 
@@ -460,7 +460,7 @@ class _Sources(NamedTuple):
         """The best known place of a value."""
         if named.value.kind == "unclear":
             return "unknown"
-        used, value = self.usual.get(named.path), self.seen.values.get(named.path)
+        used, value = self.usual.get(named.path), self.observed.values.get(named.path)
         places: tuple[tuple[Origin, bool], ...] = (
             ("task", self.mandated.names(named.value)),
             ("registry", self.registered.names(named.value)),
@@ -469,7 +469,7 @@ class _Sources(NamedTuple):
             ("peers", used == "peers"),
             ("untainted", self.untainted),
             ("untrusted_read", value is not None),
-            ("nowhere", self.seen.complete),
+            ("nowhere", self.observed.complete),
         )
         return next((origin for origin, holds in places if holds), "unknown")
 
@@ -477,7 +477,7 @@ class _Sources(NamedTuple):
 def _find_usual(policy: DestinationPolicy, context: ActionContext) -> dict[str, str]:
     """By path "history" where the agent itself, "peers" where another of its role uses the value often and
     lately enough, or where a person's answer for the agent still counts, but for the highest tier."""
-    observed, agent = context.seen.values, context.plan.agent
+    observed, agent = context.observed.values, context.plan.agent
     if observed is None or not observed.uses or agent is None:
         return {}
     since_ms = context.now_ms - policy.history_days * DAY_MS
@@ -502,7 +502,7 @@ def _is_untainted(context: ActionContext, observed: ValuesSeen) -> bool:
     )
     if agent is None or agent.callers:
         return False
-    return calls_itself and observed.complete and observed.untainted and not context.seen.read
+    return calls_itself and observed.complete and observed.untainted and not context.observed.read
 
 
 _IS_ROOT = re.compile(r"[^?#]*")
@@ -540,7 +540,7 @@ class Registered:
 def find_mandated(context: ActionContext) -> Registered:
     """The destinations that the action's mandate names, and every mandate above it with it; none where the
     action lies outside it: a mandate for one tool says nothing of where another goes."""
-    mandate = context.seen.mandate
+    mandate = context.observed.mandate
     if mandate is None:
         return _NONE_NAMED
     scopes = [frozenset(scope["destinations"]) for scope in mandate["scopes"]]
@@ -631,7 +631,7 @@ class Destinations(RememberingGate):
         judges the action for another reason."""
         asks = context.asks_destination
         left = asks == "person" or (asks == "model" and decided.real == "ESCALATE")
-        if not left and NAME not in context.seen.remembered:
+        if not left and NAME not in context.observed.remembered:
             return None
         return GateMemory(context.now_ms + DAY_MS, {"asks": "person"})
 
@@ -642,7 +642,7 @@ def _may_be_graded(policy: DestinationPolicy, judged: Sequence[JudgedValue], con
     person anyhow is asked about once. A model is not tried again where a person was to judge before in the
     session, and never about an agent of which nothing can be remembered."""
     observed, objecting = (
-        context.seen,
+        context.observed,
         [judged_value for judged_value in judged if judged_value.answer == "ask"],
     )
     if context.plan.agent is None or context.escalated is not None or NAME in observed.remembered:
@@ -722,7 +722,7 @@ def _describe_value(judged_value: JudgedValue, context: ActionContext) -> dict[s
         "kind": named.value.kind,
         "origin": judged_value.origin,
     }
-    observed = context.seen.values or NO_VALUES_SEEN
+    observed = context.observed.values or NO_VALUES_SEEN
     value, use = observed.values.get(named.path), observed.uses.get(named.path)
     if value is not None:
         finding |= {"source": value.source, "seen_before_ms": max(0, context.now_ms - value.at_ms)}
@@ -741,7 +741,7 @@ def _describe_sentence(judged_value: JudgedValue, context: ActionContext) -> str
     what = f"{KIND_WORDS.get(named.value.kind, 'the text')} at {shorten_path(named.path)}"
     if named.path == _REST:
         return f"this action names more than {MOST_ARGUMENTS} values, and the rest was not looked up"
-    observed = context.seen.values or NO_VALUES_SEEN
+    observed = context.observed.values or NO_VALUES_SEEN
     value, use = observed.values.get(named.path), observed.uses.get(named.path)
     who = context.action.agent_id
     never = f"{who} has never used it"

@@ -113,7 +113,7 @@ class Grading:
 def find_grading(context: ActionContext) -> Grading:
     """The action's grader, in the state in which the session's earlier actions left it."""
     if context.grading is None:
-        is_known = any(name in context.seen.remembered for name in SHARING)
+        is_known = any(name in context.observed.remembered for name in SHARING)
         context.grading = Grading("governed" if is_known else "autonomous")
     grading: Grading = context.grading
     return grading
@@ -193,7 +193,7 @@ class GradedBy(NamedTuple):
     gate: str
     budget_ms: int
     most_characters: int
-    known: QuestionContext
+    context: QuestionContext
 
 
 def second_look(question: Mapping[str, Any], answer: Grade) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def grade(
 ) -> Generator[Request, Answer, Grades]:
     """Ask about a criterion, once more where that may settle it."""
     grading, shown = find_grading(context), show_action(context, by.most_characters)
-    question: dict[str, Any] = {"criterion": criterion, **shown.fields(), **by.known.fields()}
+    question: dict[str, Any] = {"criterion": criterion, **shown.fields(), **by.context.fields()}
     looks = 0
     while True:
         asked = yield from _ask(context, rule, question, by)
@@ -234,7 +234,7 @@ def grade_once(
     """Ask about a criterion that nobody else judges by, without the agent's own account: no second look, and
     the grader's state stays what it is. Passed only if the whole action was shown."""
     shown = show_action(context, by.most_characters).drop_account()
-    question = {"criterion": criterion, **shown.fields(), **by.known.fields()}
+    question = {"criterion": criterion, **shown.fields(), **by.context.fields()}
     asked = yield from _ask(context, rule, question, by)
     if isinstance(asked, Grades):
         return asked
@@ -249,7 +249,7 @@ def _ask(
     context: ActionContext, rule: str, question: Mapping[str, Any], by: GradedBy
 ) -> Generator[Request, Answer, tuple[Grade, Mapping[str, str]] | Grades]:
     """The model's score and the entries that it rests on; or why there is none that counts."""
-    port = PORT_IN_CONTEXT if by.known.is_known else PORT
+    port = PORT_IN_CONTEXT if by.context.is_known else PORT
     request = Request(port, {"scope": scope_of(context, rule), "question": question}, by.budget_ms)
     answer = yield request
     if answer.status != "answered":

@@ -93,7 +93,7 @@ class Limits(Gate):
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """The reason names the first limit with the strictest answer."""
-        uses, observed = list_uses(context), context.seen.limits or {}
+        uses, observed = list_uses(context), context.observed.limits or {}
         if not uses:
             return PASSED
         spent = [use for use in uses if use.limit.id not in observed or use.is_over(observed[use.limit.id])]
@@ -197,9 +197,9 @@ def _measure(limit: Limit, context: ActionContext) -> int | None:
     if spec.sum is not None:
         return sum_numbers(_read_numbers(spec.sum, context.plan, context.action))
     if spec.distinct is not None:
-        named = get_named_values(context.seen.values)
+        named = get_named_values(context.observed.values)
         is_known = read_distinct(spec.distinct, context.plan, context.action, named) is not None
-        return (context.seen.limits or {})[limit.id].new if is_known else None
+        return (context.observed.limits or {})[limit.id].new if is_known else None
     return 1
 
 
@@ -338,7 +338,7 @@ def fingerprint_counted(
 def must_judge_again(context: ActionContext, now: Mapping[str, LimitSeen], *, asked: bool) -> bool:
     """Whether an action must be judged anew, because others have used the limits since. `asked`: models have
     answered for it; then only where it makes a difference, or a condition of the bundle may read it."""
-    before = context.seen.limits or {}
+    before = context.observed.limits or {}
     if before == now:
         return False
     if not asked or _may_read_limits(context.plan.bundle):
@@ -356,7 +356,7 @@ def _may_read_limits(bundle: Bundle) -> bool:
 
 def is_spent(context: ActionContext) -> bool:
     """Whether a limit speaks against an action: then no standing grant replaces the person."""
-    observed = context.seen.limits or {}
+    observed = context.observed.limits or {}
     return any(use.is_over(observed[use.limit.id]) for use in list_uses(context))
 
 
@@ -365,7 +365,7 @@ def make_charge(
 ) -> LimitsCharged | None:
     """What an action counts from here on: all of it where it is carried out, and where it waits for a person
     as much as fits. None: no limit is about it."""
-    uses, observed = list_uses(context), context.seen.limits or {}
+    uses, observed = list_uses(context), context.observed.limits or {}
     if not uses:
         return None
     charges = []

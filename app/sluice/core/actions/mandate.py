@@ -161,10 +161,10 @@ class MandateGate(RememberingGate):
 
     def evaluate(self, context: ActionContext) -> StageResult:
         """The reason is `outside_mandate` and in what."""
-        terms, mandate = _find_terms(context.plan), context.seen.mandate
+        terms, mandate = _find_terms(context.plan), context.observed.mandate
         named = context.action.mandate_digest is not None
         if terms.need == "not_needed" or (
-            terms.need == "counted" and not named and not context.seen.mandates
+            terms.need == "counted" and not named and not context.observed.mandates
         ):
             return PASSED
         detail: dict[str, Any] = {}
@@ -183,7 +183,7 @@ class MandateGate(RememberingGate):
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """What was used of the agent's mandates, without those whose time is over."""
-        if context.seen.remembered.get(self.name) is None and context.action.mandate_digest is None:
+        if context.observed.remembered.get(self.name) is None and context.action.mandate_digest is None:
             return None
         uses = _list_uses(context)
         if find_mandate_in_force(context) is not None:
@@ -207,7 +207,7 @@ _NOTHING = TierMandate()
 
 def find_mandate(context: ActionContext) -> Mapping[str, Any] | None:
     """The mandate that an action names, as MandateSeen writes it, if it counts."""
-    return context.seen.mandate if _object_to_mandate(context) is None else None
+    return context.observed.mandate if _object_to_mandate(context) is None else None
 
 
 def lies_within_mandate(context: ActionContext) -> bool:
@@ -223,9 +223,9 @@ def _object_to_action(context: ActionContext) -> _Objection | None:
 
 def _object_to_mandate(context: ActionContext) -> _Objection | None:
     """Why the mandate that an action names does not count; None if it does."""
-    action, mandate = context.action, context.seen.mandate
+    action, mandate = context.action, context.observed.mandate
     if action.mandate_digest is None:
-        mandates = context.seen.mandates
+        mandates = context.observed.mandates
         return _Objection(
             "none_named", f"it names none of the session's {mandates}" if mandates else "it names none"
         )
@@ -244,7 +244,7 @@ def _object_to_mandate(context: ActionContext) -> _Objection | None:
 def _list_uses(context: ActionContext) -> dict[str, Any]:
     """By digest what the agent used of counts that are not over, as MandateUses writes it and free to change;
     without the action's own use where a person has approved it."""
-    stored = context.seen.remembered.get(MandateGate.name) or {"uses": {}}
+    stored = context.observed.remembered.get(MandateGate.name) or {"uses": {}}
     own = shorten_id(context.action.action_id) if context.approved else None
     uses = {}
     for digest, value in stored["uses"].items():
@@ -269,7 +269,7 @@ class _NamedPlaces(NamedTuple):
 def _find_places(context: ActionContext, uses: Mapping[str, Any]) -> _NamedPlaces:
     """By which tools of its own and of the mandates above it an action lies within its mandate. `uses`: as
     `_list_uses` gives it."""
-    mandate: Mapping[str, Any] = context.seen.mandate or {"scopes": ()}
+    mandate: Mapping[str, Any] = context.observed.mandate or {"scopes": ()}
     others = mandate.get("used_by_others") or {}
     places: dict[str, str] = {}
     objections = []
@@ -327,7 +327,7 @@ def _holds(context: ActionContext, condition: str, scope: Mapping[str, Any]) -> 
 def _use(context: ActionContext, decided: Decided, uses: dict[str, Any]) -> None:
     """Count an action that is carried out, or may be, wherever a count in its mandate's chain has room for
     it, also where it lies outside by something else. `uses`: as `_list_uses` gives it, and is changed."""
-    mandate = context.seen.mandate
+    mandate = context.observed.mandate
     if mandate is None or not decided.may_happen:
         return
     places, ends = _find_places(context, uses).places, {}

@@ -126,7 +126,7 @@ def show_action(context: ActionContext, most_characters: int) -> ShownAction:
     omitted = max(0, len(text) - most_characters)
     if not omitted:
         return ShownAction(
-            {**shown, "parameters": wire_safe(action.parameters)}, 0, sorted(context.seen.read)
+            {**shown, "parameters": wire_safe(action.parameters)}, 0, sorted(context.observed.read)
         )
     head = most_characters // 2
     cut = {
@@ -134,7 +134,7 @@ def show_action(context: ActionContext, most_characters: int) -> ShownAction:
         "omitted_characters": omitted,
         "tail": text[len(text) - (most_characters - head) :],
     }
-    return ShownAction({**shown, "parameters_cut": cut}, omitted, sorted(context.seen.read))
+    return ShownAction({**shown, "parameters_cut": cut}, omitted, sorted(context.observed.read))
 
 
 class AnalysisDetail(ObjectionDetail):

@@ -156,7 +156,7 @@ def _plan(
     if limits:
         plan = replace(plan, limits=limits, entries=plan.entries | collect_hashes(*limits))
     lower = [
-        replace(plan, tier=lowered, type_tier=tier, told={**fields, "tier": lowered})
+        replace(plan, tier=lowered, type_tier=tier, verdict_fields={**fields, "tier": lowered})
         for lowered in _find_lower_tiers(plan)
     ]
     by_tier = {action_plan.tier: _add_gates(action_plan, stages) for action_plan in lower}
@@ -216,13 +216,13 @@ def _tier(bundle: Bundle, tool: Tool | None, readings: list[tuple[str, bool | No
 
 
 def collect_gate_memories(
-    context: ActionContext, decided: Decided, *, room: bool
+    context: ActionContext, decided: Decided, *, has_capacity: bool
 ) -> dict[str, GateMemory | None]:
-    """By their names what the plan's gates remember of the agent after an action. `room`: its session can
-    remember it."""
-    remembered = context.seen.remembered
+    """By their names what the plan's gates remember of the agent after an action. `has_capacity`: its session
+    can remember it."""
+    remembered = context.observed.remembered
     return {
         gate.name: gate.keep(context, decided)
         for gate, may_remember in context.plan.remembering
-        if (room or gate.counts_without_room) and (may_remember or gate.name in remembered)
+        if (has_capacity or gate.counts_without_room) and (may_remember or gate.name in remembered)
     }

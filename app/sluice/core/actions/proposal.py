@@ -97,15 +97,15 @@ _MILLISECOND_NS = 1_000_000
 
 class RuledAction(NamedTuple):
     """What came of an action. `records`: its verdict, and the escalation that it opens (`waits`). `counted`:
-    the action as the session counts it, None for one that was counted before; `room`: it can be remembered.
-    `gates`: by their names what gates remember from here on. `apart`: its session does not change. `grant`:
-    the standing grant that it used, with what is left of it. `lesson`: what its outcome will teach
-    (destinations.py). `context`: what it was judged on."""
+    the action as the session counts it, None for one that was counted before; `has_capacity`: it can be
+    remembered. `gates`: by their names what gates remember from here on. `apart`: its session does not
+    change. `grant`: the standing grant that it used, with what is left of it. `lesson`: what its outcome will
+    teach (destinations.py). `context`: what it was judged on."""
 
     records: tuple[OutRecord, ...]
     ruling: Ruling
     counted: ActionUsage | None
-    room: bool = False
+    has_capacity: bool = False
     gates: Mapping[str, GateMemory | None] = NOTHING_REMEMBERED
     waits: Escalation | None = None
     apart: bool = False
@@ -181,7 +181,7 @@ def evaluate(
     if named is not None:
         if (
             observed.mandate is None
-            and observed.known is None
+            and observed.previous is None
             and plan.agent is not None
             and _may_count(input_record)
         ):
@@ -237,20 +237,20 @@ def judge(
     refusal = (
         None
         if input_record.signature is None
-        else _find_refusal(input_record.signature, input_record, observed.known)
+        else _find_refusal(input_record.signature, input_record, observed.previous)
     )
     if refusal is not None:
         return _deny_unsigned(input_record, action, plan, refusal)
     context = assess(plan, action, observed, input_record.timestamp_ms)
     if action.deadline_ms is not None:
         _set_deadline(context, input_record, began)
-    if (previous := observed.known) is not None:
-        if not observed.room:
-            context.seen = context.seen._replace(room=True)
+    if (previous := observed.previous) is not None:
+        if not observed.has_capacity:
+            context.observed = context.observed._replace(has_capacity=True)
         if previous.digest == extract_hex(input_record.digest):
             return _repeat(input_record, context, previous)
         return _decide(input_record, context, Evaluation("BLOCK", ACTION_ID_CONFLICT))
-    if not observed.room:
+    if not observed.has_capacity:
         return _decide(input_record, context, Evaluation("BLOCK", SESSION_CAPACITY))
     evaluation, used = yield from _evaluate(parts, context, find)
     while (used is not None or plan.limits) and _is_overtaken(context, evaluation, used, lookups):
@@ -286,7 +286,7 @@ def _evaluate(
 ) -> Generator[Request, Answer, tuple[Evaluation, StandingGrant | None]]:
     """What the stages make of an action, and the standing grant by which it needs no person. `find`: the one
     of its scope, which sessions may share."""
-    observed, evaluation = context.seen, None if context.plan.accepted else evaluate_unregistered(context)
+    observed, evaluation = context.observed, None if context.plan.accepted else evaluate_unregistered(context)
     if evaluation is None:
         context.pauses = parts.pauses
         gates = run if context.action.governance_context is None else run_proven
@@ -345,7 +345,7 @@ def _decide(
     evaluation: Evaluation,
     grant: StandingGrant | None = None,
 ) -> RuledAction:
-    action, plan, observed = context.action, context.plan, context.seen
+    action, plan, observed = context.action, context.plan, context.observed
     ruling = rule(evaluation.outcome, plan)
     about = describe_action(input_record, context, context.rows if ruling.carried else None)
     if evaluation.entries:
@@ -367,14 +367,14 @@ def _decide(
     if grant is not None and ruling.carried:
         after = grant.use()
         records = (*records, make_used_record(after, input_record, action.action_id))
-    has_capacity, gate_memories = observed.room and plan.agent is not None, NOTHING_REMEMBERED
+    has_capacity, gate_memories = observed.has_capacity and plan.agent is not None, NOTHING_REMEMBERED
     if (
         plan.agent is not None
         and (plan.remembers or observed.remembered)
         and (has_capacity or ruling.carried)
     ):
-        decided = Decided(ruling.real, ruling.carried, observed.known is not None)
-        gate_memories = collect_gate_memories(context, decided, room=has_capacity)
+        decided = Decided(ruling.real, ruling.carried, observed.previous is not None)
+        gate_memories = collect_gate_memories(context, decided, has_capacity=has_capacity)
     lesson = None
     if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
         lesson = choose_lesson(context)
@@ -421,8 +421,8 @@ def _keep(
             counted,
             ruling.mark,
             carried=ruling.carried,
-            known=observed.known is not None,
-            room=judged.room,
+            is_repeated=observed.previous is not None,
+            has_capacity=judged.has_capacity,
         )
         for gate, gate_memory in judged.gates.items():
             view.remember_for_gate(counted.owner, gate, gate_memory)

@@ -65,7 +65,7 @@ class SeenAtApproval(NamedTuple):
     agent carried it out before the approval. `claimed`: of one that counts on the word of unsigned outcomes
     the rows that the totals contain, which may be less than it does."""
 
-    seen: ActionSeen
+    observed: ActionSeen
     counted: bool
     claimed: int | None = None
 
@@ -192,16 +192,16 @@ def resolve(
         action = action.model_copy(update={"parameters": narrowed})
     plan: ActionPlan = parts.plan(action)
     resolving = read(plan, action)
-    context, evaluation = yield from _run_approved(parts, input_record, action, plan, resolving.seen)
-    while plan.limits and must_judge_again(context, read(plan, action).seen.limits or {}, asked=True):
+    context, evaluation = yield from _run_approved(parts, input_record, action, plan, resolving.observed)
+    while plan.limits and must_judge_again(context, read(plan, action).observed.limits or {}, asked=True):
         resolving = read(plan, action)
-        context, evaluation = yield from _run_approved(parts, input_record, action, plan, resolving.seen)
-    observed = resolving.seen
+        context, evaluation = yield from _run_approved(parts, input_record, action, plan, resolving.observed)
+    observed = resolving.observed
     if observed.dispute is not None:
         evaluation.note_dispute(observed.dispute)
     if not plan.accepted:
         object_to(context, evaluation, 0)
-    if evaluation.outcome != "BLOCK" and not observed.room:
+    if evaluation.outcome != "BLOCK" and not observed.has_capacity:
         evaluation.settle("BLOCK", SESSION_CAPACITY)
     if evaluation.outcome == "ALLOW":
         evaluation.obligations += OBLIGATIONS[plan.tier]
@@ -222,9 +222,11 @@ def resolve(
     form = FORM if narrowed is None else NARROWED
     verdict = make_verdict_record(input_record, about, evaluation, ruling, action.session_id, form)
     sighting = make_usage(context, escalation.digest, escalation.offset)
-    decided = Decided(ruling.real, ruling.carried, known=True)
+    decided = Decided(ruling.real, ruling.carried, is_repeated=True)
     gate_memories = (
-        collect_gate_memories(context, decided, room=observed.room) if observed.room or ruling.carried else {}
+        collect_gate_memories(context, decided, has_capacity=observed.has_capacity)
+        if observed.has_capacity or ruling.carried
+        else {}
     )
     terms, tier = plan.bundle.approvals, plan.tier
     demanding = escalation.raise_to(
@@ -264,14 +266,14 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
     action = view.action(owner, action_id)
     if action is None or action.offset != escalation.offset:
         if not resolved.resolving.counted:
-            has_capacity = resolved.resolving.seen.room
+            has_capacity = resolved.resolving.observed.has_capacity
             count(
                 view,
                 sighting,
                 ruling.mark,
                 carried=ruling.carried,
-                known=action is not None,
-                room=has_capacity,
+                is_repeated=action is not None,
+                has_capacity=has_capacity,
             )
         elif ruling.carried:
             expect_results(view, sighting)
@@ -299,7 +301,7 @@ def count_resolved(view: SessionView, escalation: Escalation, resolved: Resolved
 
 def _describe_missing(about: dict[str, Any], resolving: SeenAtApproval, missing: int) -> None:
     """Let a resolved verdict say that the rows which an unsigned outcome left out are reserved."""
-    before, rows = about["session"]["before"], resolving.seen.rows + missing
+    before, rows = about["session"]["before"], resolving.observed.rows + missing
     about["session"]["after"] = {**before, "aggregateRowsAffected": wire_int(rows)}
     about["rows_reserved"] = wire_int(missing)
     about["escalation"]["claimed"] = wire_int(resolving.claimed or 0)

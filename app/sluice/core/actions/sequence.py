@@ -186,7 +186,7 @@ class SequenceGate(RememberingGate):
     def evaluate(self, context: ActionContext) -> StageResult:
         """The reason is `frozen_by_denials`, else a broken rule: one that blocks before one that
         escalates."""
-        remembered = context.seen.remembered.get(self.name)
+        remembered = context.observed.remembered.get(self.name)
         if remembered is None:
             return PASSED
         sequences: Sequences = context.plan.bundle.parts[self.name]
@@ -207,7 +207,7 @@ class SequenceGate(RememberingGate):
 
     def keep(self, context: ActionContext, decided: Decided) -> GateMemory | None:
         """What the gate remembers after this action; what no longer matters is left out."""
-        remembered = context.seen.remembered.get(self.name) or {"firsts": {}, "denials": []}
+        remembered = context.observed.remembered.get(self.name) or {"firsts": {}, "denials": []}
         sequences: Sequences = context.plan.bundle.parts[self.name]
         policy, now = sequences.policy, context.now_ms
         firsts, until = {}, 0

@@ -81,11 +81,11 @@ class ActionPlan:
     `gates`: of the bundle, in its order; `remembering`: those of them that remember something of an agent,
     and whether the bundle has anything for them to remember, `remembers`: for any of them. `reads`: the tool,
     where what it returns is content of strangers; `returns`: where the session keeps the values of what it
-    returns. `told`: the verdict's members that are the same for all actions of the plan. `values_key`: the
-    tenant's key of fingerprints, None: sessions keep none. `looks_up_values`: the session is asked about the
-    destinations of its actions; `judges_destinations`: they may be held up for them. `type_tier`: the tier of
-    the action's type, where the call does less than that; "": `tier` is that one. `by_tier`: the plans of the
-    lower tiers that may follow from what a call does. `limits`: those above the
+    returns. `verdict_fields`: the verdict's members that are the same for all actions of the plan.
+    `values_key`: the tenant's key of fingerprints, None: sessions keep none. `looks_up_values`: the session
+    is asked about the destinations of its actions; `judges_destinations`: they may be held up for them.
+    `type_tier`: the tier of the action's type, where the call does less than that; "": `tier` is that one.
+    `by_tier`: the plans of the lower tiers that may follow from what a call does. `limits`: those above the
     session that may be about its actions."""
 
     agent_id: str
@@ -112,7 +112,7 @@ class ActionPlan:
     registry: Registry
     reads: str | None
     returns: ToolReturns | None
-    told: Mapping[str, Any]
+    verdict_fields: Mapping[str, Any]
     values_key: bytes | None = field(default=None, repr=False)
     looks_up_values: bool = False
     judges_destinations: bool = False
@@ -148,7 +148,7 @@ class ActionContext:
 
     plan: ActionPlan
     action: ProposedAction
-    seen: ActionSeen
+    observed: ActionSeen
     now_ms: int
     freezes: tuple[Freeze, ...]
     rows: int
@@ -314,11 +314,11 @@ class ContentGate(Gate):
 
 class Decided(NamedTuple):
     """What came of an action. `real` is the outcome before shadow mode, `carried` whether its caller carries
-    it out, `known` whether its id was known before, with another content."""
+    it out, `is_repeated` whether its id was known before, with another content."""
 
     real: str
     carried: bool
-    known: bool
+    is_repeated: bool
 
     @property
     def may_happen(self) -> bool:
@@ -328,14 +328,14 @@ class Decided(NamedTuple):
     @property
     def is_denial(self) -> bool:
         """Whether it was denied, or would have been; an id that was known is counted once."""
-        return self.real == "BLOCK" and not self.known
+        return self.real == "BLOCK" and not self.is_repeated
 
 
 class RememberingGate(Gate):
     """A gate that remembers something of each agent in each session.
 
     `memory`: the shape of what it remembers, a JSON value that is bounded by the gate's own part of the
-    bundle. Before an action is judged it is `context.seen.remembered[name]`, absent where there is nothing;
+    bundle. Before an action is judged it is `context.observed.remembered[name]`, absent where there is nothing;
     the verdict says what it was (`session.remembered`), and a rerun judges on that. `counts_without_room`: it
     is asked to keep also what came of an action that was carried out although its session had no room for it;
     what it keeps is bounded whatever the session holds.

@@ -288,8 +288,8 @@ def _advice(gate: str, text: str) -> dict[str, Any]:
 
 def _entries_used(input_record: InputRecord, context: ActionContext) -> dict[str, str]:
     used = collect_entries(context) if context.freezes else context.plan.entries
-    if context.seen.mandate is not None:
-        used = used | context.seen.mandate["entries"]
+    if context.observed.mandate is not None:
+        used = used | context.observed.mandate["entries"]
     return used if input_record.signature is None else input_record.signature.entries(used)
 
 
@@ -300,7 +300,7 @@ def describe_action(input_record: InputRecord, context: ActionContext, counted: 
     """What the verdict says of the action, its policy and its session; `counted` as in `recorded`."""
     action, plan = context.action, context.plan
     reserved = counted or 0
-    more = context.freezes or input_record.signature is not None or context.seen.mandate is not None
+    more = context.freezes or input_record.signature is not None or context.observed.mandate is not None
     is_stated = action.aggregate_rows_affected is not None or action.aggregate_action_count is not None
     plain = action.mode is not None and not is_stated and not context.flags.outstanding
     about: dict[str, Any] = {
@@ -309,10 +309,10 @@ def describe_action(input_record: InputRecord, context: ActionContext, counted: 
         "session_id": action.session_id,
         "traceId": action.trace_id,
         "request_id": action.request_id,
-        **plan.told,
+        **plan.verdict_fields,
         "registry_hashes": _entries_used(input_record, context) if more else plan.entries,
         "advisories": _NO_REMARKS if plain else remarks(context),
-        "session": record_session(context.seen, context.flags, counted),
+        "session": record_session(context.observed, context.flags, counted),
         "rows_reserved": reserved if reserved <= MAX_SAFE_INTEGER else str(reserved),
     }
     if action.deadline_ms is not None:
@@ -340,10 +340,10 @@ def remarks(context: ActionContext) -> list[dict[str, Any]]:
     action = context.action
     found = [] if action.mode else [_MODE_ABSENT]
     rows, actions = action.aggregate_rows_affected, action.aggregate_action_count
-    if rows is not None and rows != context.seen.rows:
-        found.append(_not_ours("aggregateRowsAffected", rows, context.seen.rows))
-    if actions is not None and actions != context.seen.actions:
-        found.append(_not_ours("aggregateActionCount", actions, context.seen.actions))
+    if rows is not None and rows != context.observed.rows:
+        found.append(_not_ours("aggregateRowsAffected", rows, context.observed.rows))
+    if actions is not None and actions != context.observed.actions:
+        found.append(_not_ours("aggregateActionCount", actions, context.observed.actions))
     if context.flags.outstanding:
         found.append(advisory(context.flags.outstanding))
     return found
@@ -362,7 +362,7 @@ def record_session(observed: ActionSeen, flags: Acknowledgement, counted: int | 
     there is one, what gates remember where they do, what was read where something was, and the mandate that
     counts where there is one.
     """
-    action, rows, actions = observed.known, observed.rows, observed.actions
+    action, rows, actions = observed.previous, observed.rows, observed.actions
     before: dict[str, Any] = {"aggregateRowsAffected": rows, "aggregateActionCount": actions}
     after = before
     if counted is not None:
@@ -376,7 +376,7 @@ def record_session(observed: ActionSeen, flags: Acknowledgement, counted: int | 
         "known": None
         if action is None
         else {"digest": f"sha256:{action.digest}", "offset": action.offset, "mark": action.mark},
-        "room": observed.room,
+        "room": observed.has_capacity,
         "flags": {"acknowledged": list(flags.acknowledged), "outstanding": list(flags.outstanding)},
     }
     if observed.dispute is not None:

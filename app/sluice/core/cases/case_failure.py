@@ -17,7 +17,7 @@ class CaseFailure:
     """One field of one case that came out otherwise.
 
     `field` is a field of `expect`, "rules.<id>", or "action", "write" or "registry" where the case cannot be
-    run. `decided`: outcome, gate and reason of the decision, "" where there was none. `place`: the case's
+    run. `decided`: outcome, gate and reason of the decision, "" where there was none. `position`: the case's
     among the bundle's cases, from 0; names may repeat.
     """
 
@@ -26,7 +26,7 @@ class CaseFailure:
     expected: Any
     actual: Any
     decided: str = ""
-    place: int = 0
+    position: int = 0
 
     def __str__(self) -> str:
         """On one line."""
@@ -43,12 +43,12 @@ def make_unusable(case: str, kind: AnyKind, why: object) -> CaseFailure:
 
 def add_places(by_case: Iterable[Iterable[CaseFailure]]) -> tuple[CaseFailure, ...]:
     """The failures of a bundle's cases, given case by case, each with its case's place."""
-    return tuple(replace(failure, place=index) for index, own in enumerate(by_case) for failure in own)
+    return tuple(replace(failure, position=index) for index, own in enumerate(by_case) for failure in own)
 
 
 def count_cases(failures: Iterable[CaseFailure]) -> int:
     """How many cases failed, whatever the number of fields."""
-    return len({failure.place for failure in failures})
+    return len({failure.position for failure in failures})
 
 
 def describe_decision(outcome: str, gate: str | None, reason: str | None) -> str:

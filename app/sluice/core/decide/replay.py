@@ -157,6 +157,6 @@ class Replay:
         self.book.apply(counted.book)
         for change in counted.book:
             if isinstance(change, UseCounted):
-                self._uses[change.name] = change.known
-                if change.known.is_forgotten:
+                self._uses[change.name] = change.use_count
+                if change.use_count.is_forgotten:
                     del self._uses[change.name]

@@ -93,7 +93,7 @@ def _judge_without_content(context: WriteContext) -> WriteJudgement | None:
 
 
 def _collect_facts(context: WriteContext) -> Facts:
-    observed, write = context.seen, context.write
+    observed, write = context.observed, context.write
     beside, unread = _read_beside_content(context)
     return Facts(
         context.source_type,
@@ -129,13 +129,13 @@ def _read_beside_content(context: WriteContext) -> tuple[tuple[Finding, ...], tu
 def _ask_lineage(
     context: WriteContext, facts: Facts, judgement: WriteJudgement
 ) -> Generator[Request, Answer, Facts]:
-    policy, wanted = context.plan.bundle.memory, list_unknown(context.seen.parents)
+    policy, wanted = context.plan.bundle.memory, list_unknown(context.observed.parents)
     if not wanted or _is_rejected(context, facts):
         return facts
     approved = policy.trust.write_threshold
     request = request_lineage(context.plan.tenant, wanted, approved, policy.lineage_budget_ms)
     answer = yield from ask(GATE, request, judgement.model_outputs)
-    return facts._replace(parents=resolve_parents(context.seen.parents, answer.payload))
+    return facts._replace(parents=resolve_parents(context.observed.parents, answer.payload))
 
 
 def _ask_similarity(

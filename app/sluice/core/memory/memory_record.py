@@ -51,7 +51,7 @@ _rerun_values = itemgetter(*ALWAYS_RERUN)
 
 def record_seen(observed: WriteSeen) -> dict[str, Any]:
     """The decision's `seen`."""
-    previous, history = observed.known, observed.history
+    previous, history = observed.previous, observed.history
     return {
         "known": None
         if previous is None
@@ -61,7 +61,7 @@ def record_seen(observed: WriteSeen) -> dict[str, Any]:
             "action": previous.action,
             "shadow": previous.shadow,
         },
-        "room": observed.room,
+        "room": observed.has_capacity,
         "source": {
             "type": history.type,
             "positive": history.positive,
@@ -138,7 +138,7 @@ def record_decision(
         "content_digest": context.content_digest,
         "content_characters": len(write.content),
         "registry_hashes": context.hashes(),
-        "seen": record_seen(context.seen),
+        "seen": record_seen(context.observed),
         "model_outputs": judged.model_outputs,
         "decided_at": rfc3339(context.now_ms),
         "input": input_record.coordinates(),

@@ -82,19 +82,19 @@ class RememberedWrite(NamedTuple):
 
 
 class WriteSeen(NamedTuple):
-    """`room`: whether one more write can be remembered, or one is `known` under its id. `history`: of its
-    source; `session_type` and `last_at` (ms): what the session knows of the source. `parents`: each once, in
-    the order in which the write names them."""
+    """`has_capacity`: whether one more write can be remembered, or one is under its id: `previous`.
+    `history`: of its source; `session_type` and `last_at` (ms): what the session knows of the source.
+    `parents`: each once, in the order in which the write names them."""
 
-    known: RememberedWrite | None
-    room: bool
+    previous: RememberedWrite | None
+    has_capacity: bool
     history: History
     session_type: str | None
     last_at: int | None
     parents: tuple[Parent, ...]
 
 
-NOTHING_SEEN = WriteSeen(None, room=True, history=UNSEEN, session_type=None, last_at=None, parents=())
+NOTHING_SEEN = WriteSeen(None, has_capacity=True, history=UNSEEN, session_type=None, last_at=None, parents=())
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class WriteContext:
     plan: WritePlan
     input_record: InputRecord
     write: ProposedMemoryWrite
-    seen: WriteSeen
+    observed: WriteSeen
     freezes: tuple[Freeze, ...]
     name: SourceName
     source_type: str

@@ -84,7 +84,7 @@ def judge_again(
 
 def decide(context: WriteContext) -> Generator[Request, Answer, DecidedWrite]:
     """Judge a write on what was seen of state. An id seen within its window is answered from memory."""
-    input_record, previous = context.input_record, context.seen.known
+    input_record, previous = context.input_record, context.observed.previous
     signature = input_record.signature
     if signature is not None and signature.refusal is not None:
         return _reject_unsigned(context, signature.refusal)
@@ -94,7 +94,7 @@ def decide(context: WriteContext) -> Generator[Request, Answer, DecidedWrite]:
         return _reject_unsigned(context, REPLAYED)
     if previous is not None:
         judgement = WriteJudgement("reject", f"{WRITE_ID_CONFLICT}: {context.write.write_id}")
-    elif not context.seen.room:
+    elif not context.observed.has_capacity:
         judgement = WriteJudgement("reject", SESSION_CAPACITY)
     else:
         judgement = yield from judge(context)
@@ -109,7 +109,7 @@ def decide(context: WriteContext) -> Generator[Request, Answer, DecidedWrite]:
 def _reject_unsigned(context: WriteContext, refusal: str) -> DecidedWrite:
     """Reject a write that its agent did not sign, under shadow too: it is not the agent's. Nothing of its
     session is recorded, and nothing of it is remembered."""
-    context.seen = NOTHING_SEEN
+    context.observed = NOTHING_SEEN
     judgement = WriteJudgement("reject", f"{UNSIGNED_AGENT}: {refusal}")
     record = record_decision(context, judgement, None, None)
     return DecidedWrite(record, context, judgement, None, repeats=False, apart=True)
@@ -141,7 +141,7 @@ def _keep(decided: DecidedWrite, view: SessionView, shared: Shared, parts: Point
         records.append(decided.released)
     if judgement.action != "reject":
         records += _request_provenance(context, shared)
-    if context.seen.known is None and context.seen.room and plan.tenant != UNREGISTERED:
+    if context.observed.previous is None and context.observed.has_capacity and plan.tenant != UNREGISTERED:
         records += _remember(context, judgement, decided.shadow, view)
         if parts.values_key is not None:
             name, source = f"m{input_record.offset}", context.write.source.id
@@ -198,7 +198,7 @@ def _remember(
         view.remember_read(owner, "external", write.write_id)
     if is_held(judged.action if shadow is None else shadow, was_scored=judged.scored is not None):
         view.remember_read(owner, "held", write.write_id)
-    if context.seen.session_type is not None or context.seen.history.type is not None:
+    if context.observed.session_type is not None or context.observed.history.type is not None:
         return []
     return [seen_first(context.name, source_type, context.memory_id, context.now_ms)]
 

@@ -97,21 +97,23 @@ class ActionLibrary:
 
     def __init__(self, actions: Iterable[LibraryAction]) -> None:
         """Raises BundleError where two are the same, or one side is empty."""
-        self.known = tuple(actions)
-        self.harmful = tuple(action for action in self.known if action.label == "harmful")
-        self.harmless = tuple(action for action in self.known if action.label == "harmless")
+        self.actions = tuple(actions)
+        self.harmful = tuple(action for action in self.actions if action.label == "harmful")
+        self.harmless = tuple(action for action in self.actions if action.label == "harmless")
         for what, values in (
-            ("id", [action.id for action in self.known]),
-            ("text", [action.rendered for action in self.known]),
+            ("id", [action.id for action in self.actions]),
+            ("text", [action.rendered for action in self.actions]),
         ):
             if len(set(values)) < len(values):
                 twice = next(value for value in values if values.count(value) > 1)
                 raise BundleError(f"two known actions have the same {what}: {twice}")
         if not self.harmful or not self.harmless:
             raise BundleError("a library has known actions of both sides")
-        if len(self.known) > MOST_PATTERNS:
+        if len(self.actions) > MOST_PATTERNS:
             raise BundleError(f"more than {MOST_PATTERNS} known actions")
-        written = b"\n".join(action.model_dump_json(exclude_defaults=True).encode() for action in self.known)
+        written = b"\n".join(
+            action.model_dump_json(exclude_defaults=True).encode() for action in self.actions
+        )
         self.hash = f"sha256:{sha256(written).hexdigest()}"
 
     @classmethod
@@ -124,7 +126,7 @@ class ActionLibrary:
 
         Raises BundleError when a side is empty then.
         """
-        return ActionLibrary(action for action in self.known if not is_from(action.source, sources))
+        return ActionLibrary(action for action in self.actions if not is_from(action.source, sources))
 
 
 def _read_lines(raw: bytes) -> Iterator[LibraryAction]:

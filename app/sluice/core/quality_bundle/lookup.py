@@ -79,7 +79,7 @@ class Cell(NamedTuple):
     `freshness`, `confidence` and `provenance` are the outcomes of these dimensions when they fail.
     """
 
-    known: bool
+    is_known: bool
     limit: ClassLimit | None
     minimum: float | None
     least: str

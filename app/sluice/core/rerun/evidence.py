@@ -230,13 +230,13 @@ class _RecordedUsage(LimitUsage):
 
     def __init__(self, observed: Mapping[str, LimitSeen]) -> None:
         super().__init__({})
-        self._seen = observed
+        self._observed = observed
 
     def see(
         self, meter: Meter, share: int, at_ms: int, values: Iterable[str] | None, own: int | None
     ) -> LimitSeen:
         del share, at_ms, values, own
-        return self._seen.get(meter.key[1], LimitSeen(None, 0))
+        return self._observed.get(meter.key[1], LimitSeen(None, 0))
 
 
 def _open_book(recorded: Mapping[str, Any] | None) -> Book:

@@ -132,8 +132,8 @@ class PolicyThen:
         self._moments = sorted({entry.since_ms for entry in accepted})
         lines: dict[tuple[Any, ...], list[Accepted]] = {}
         for accepted_entry in accepted:
-            revision = accepted_entry.said.revision if accepted_entry.kind == FACT else None
-            lines.setdefault((accepted_entry.kind, accepted_entry.said.id, revision), []).append(
+            revision = accepted_entry.statement.revision if accepted_entry.kind == FACT else None
+            lines.setdefault((accepted_entry.kind, accepted_entry.statement.id, revision), []).append(
                 accepted_entry
             )
         self._lines = [
@@ -204,7 +204,7 @@ class PolicyThen:
         if (
             first is not None
             and first.kind == BUNDLE
-            and first.said.id == self.decision_settings.default_bundle
+            and first.statement.id == self.decision_settings.default_bundle
         ):
             return first
         return between[0]
@@ -213,14 +213,14 @@ class PolicyThen:
         """None as long as there was no default bundle, without which nothing is decided."""
         of = self.decision_settings
         bundles = {
-            entry.said.id: entry.bundle
+            entry.statement.id: entry.bundle
             for entry in chosen
             if entry.kind == BUNDLE and entry.bundle is not None
         }
         if of.default_bundle not in bundles:
             return None
         quality = {
-            entry.said.id: entry.quality
+            entry.statement.id: entry.quality
             for entry in chosen
             if entry.kind == QUALITY_BUNDLE and entry.quality is not None
         }

@@ -104,14 +104,14 @@ def _compare_leaves(path: str, recorded: Any, again: Any) -> Iterator[Difference
 
 @dataclass
 class RerunTally:
-    """Counts by kind and status, and of what was not checked; `kept` are those that are not identical, or
+    """Counts by kind and status, and of what was not checked; `reruns` are those that are not identical, or
     all."""
 
     keep_identical: bool = False
     by_kind: dict[str, dict[Status, int]] = field(
         default_factory=lambda: {kind: dict.fromkeys(get_args(Status), 0) for kind in WORDS}
     )
-    kept: list[Rerun] = field(default_factory=list)
+    reruns: list[Rerun] = field(default_factory=list)
     not_checked: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -135,8 +135,8 @@ class RerunTally:
             self.by_kind[rerun.kind][rerun.status] += 1
             self.not_checked.update(rerun.not_checked)
             if self.keep_identical or rerun.status != "identical":
-                self.kept.append(rerun)
+                self.reruns.append(rerun)
 
     def list_kept_fields(self) -> list[dict[str, Any]]:
         """{status, kind, id, differences, missing, …} of each that is kept, for JSON."""
-        return [{"status": rerun.status, **asdict(rerun)} for rerun in self.kept]
+        return [{"status": rerun.status, **asdict(rerun)} for rerun in self.reruns]

@@ -96,7 +96,7 @@ class LedgerEntry(NamedTuple):
     fields: dict[str, Any]
 
     @property
-    def place(self) -> Place | None:
+    def coordinates(self) -> Place | None:
         """Of its input; None where a timer decided."""
         source = self.fields["input"]
         return None if source is None else (source["topic"], source["partition"], source["offset"])
@@ -105,8 +105,8 @@ class LedgerEntry(NamedTuple):
 def list_places(entries: Iterable[LedgerEntry]) -> Iterator[Place]:
     """Where the inputs lie that records rest on: their own, and the action that was approved."""
     for entry in entries:
-        if entry.place is not None:
-            yield entry.place
+        if entry.coordinates is not None:
+            yield entry.coordinates
         if _is_input(action := entry.fields.get("action")) and action is not None:
             yield action["topic"], action["partition"], action["offset"]
 
@@ -135,7 +135,7 @@ def _is_input(source: Any) -> bool:
 
 def group_answers(entries: Iterable[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
     """The records that answer one input, as they follow one another."""
-    for coordinates, answers in groupby(entries, key=lambda entry: entry.place):
+    for coordinates, answers in groupby(entries, key=lambda entry: entry.coordinates):
         if coordinates is None:
             yield from ([entry] for entry in answers)
         else:
@@ -224,7 +224,7 @@ class PartitionWalk:
     ) -> Iterator[Rerun]:
         """A Rerun for each decision, and for every other record that something is wrong with. `inputs`: what
         lies at the other places that `list_places` gives of the records."""
-        coordinates = group[0].place
+        coordinates = group[0].coordinates
         if coordinates is not None and coordinates[0] in self.answered:
             self.answered[coordinates[0]].add(coordinates[2])
         for entry, counted in zip(group, self._recount(group, input_record, inputs), strict=True):

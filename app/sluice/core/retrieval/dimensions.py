@@ -139,7 +139,7 @@ def judge(lookup: Lookup, tier: str, facts: ItemFacts) -> Quality:
 
 def judge_by(cell: Cell, limit: ClassLimit | None, facts: ItemFacts) -> Quality:
     """The outcome of an item, its flags and codes, by what the tables hold for its class."""
-    if cell.known:
+    if cell.is_known:
         fresh, sure, traced = (
             _judge_age(cell, limit, facts),
             _judge_score(cell, facts),

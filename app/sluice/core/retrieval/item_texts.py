@@ -33,11 +33,11 @@ class Body:
     """A text stands for itself; of other JSON the keys and texts are read, a line each, and the digest is
     over its RFC 8785 form. `value` is what may be served; `problem`: why it is neither read nor served."""
 
-    __slots__ = ("_digest", "_written", "given", "problem", "text", "value")
+    __slots__ = ("_digest", "_written", "is_given", "problem", "text", "value")
 
     def __init__(self, value: Any, problem: str | None = None) -> None:
         """Raises CanonicalError for what no ledger could carry."""
-        self.given = value is not None
+        self.is_given = value is not None
         self.problem = problem
         self._digest: str | None = None
         self._written = b""
@@ -55,7 +55,7 @@ class Body:
     def digest(self) -> str | None:
         """ "sha256:" and the hex digest of the text's UTF-8 or the canonical JSON; None without a body, and
         where that is too long."""
-        if self._digest is None and self.given and self.problem is None:
+        if self._digest is None and self.is_given and self.problem is None:
             self._digest = "sha256:" + sha256(self._written or self.text.encode()).hexdigest()
         return self._digest
 

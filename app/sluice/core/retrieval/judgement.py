@@ -75,7 +75,7 @@ PASSED: Mapping[StageName, ItemStage] = {name: make_stage(name, "pass", None) fo
 
 @dataclass(slots=True)
 class Judged:
-    """What came of the item at `place`. `outcome` is published; `real` what it is without flag-only and
+    """What came of the item at `position`. `outcome` is published; `real` what it is without flag-only and
     shadow mode.
 
     `stages`: each that ran; `entries`: of the registry's, those that the item's decision rests on. `asks`: a
@@ -83,7 +83,7 @@ class Judged:
     the whole body without objection.
     """
 
-    place: int
+    position: int
     body: Body
     outcome: QualityOutcome = "pass"
     real: QualityOutcome = "pass"
@@ -110,7 +110,7 @@ class Judged:
     @property
     def released(self) -> bool:
         """Whether the agent gets the body."""
-        return self.outcome in ("pass", "flag") and self.body.given and self.body.problem is None
+        return self.outcome in ("pass", "flag") and self.body.is_given and self.body.problem is None
 
     def ran(self, stage: StageName, outcome: QualityOutcome, reason: str | None) -> None:
         """A stage that ran last, or the last one again with what it comes to now."""
@@ -174,8 +174,8 @@ def _judge_by_stages(
     elif _is_poisoned(context, item, judged) and not is_shadowed:
         return
     _judge_quality(context, terms, item, judged)
-    names = context.names.items[judged.place]
-    body_read = judged.body.given and (is_shadowed or SEVERITY[judged.outcome] < SEVERITY["downgrade"])
+    names = context.names.items[judged.position]
+    body_read = judged.body.is_given and (is_shadowed or SEVERITY[judged.outcome] < SEVERITY["downgrade"])
     if body_read or (judged.outcome != "deny" and (names.findings or names.inconclusive)):
         _judge_content(context, bundle, names, judged, body_read=body_read)
 

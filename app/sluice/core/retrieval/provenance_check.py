@@ -96,7 +96,7 @@ UNSIGNED = "no signed source identity stands behind this assertion"
 
 
 class ProvenanceCheck(NamedTuple):
-    """`seen` is the recorded resolution and `entries` the registry's that `state` rests on.
+    """`resolution` is the recorded one and `entries` the registry's that `state` rests on.
 
     `wanted`: the reference should be resolved (again). `asserted_ms`: of a signed assertion that holds;
     `assertion_problem`: of one that does not.
@@ -104,7 +104,7 @@ class ProvenanceCheck(NamedTuple):
 
     state: ProvenanceState
     verified: bool = False
-    seen: Resolution | None = None
+    resolution: Resolution | None = None
     entries: tuple[Entry, ...] = ()
     wanted: bool = False
     asserted_ms: int | None = None

@@ -171,9 +171,9 @@ def record_decision(
         else [],
         "override": None if judged.override is None else _record_override(judged.override),
         "escalation_id": escalation if escalation is not None and judged.denied_for_quality else None,
-        "body_digest": judged.body.digest if judged.body.given else None,
-        "body_released": judged.body.given and judged.released,
-        "seen": None if check is None or check.seen is None else record_resolution(check.seen),
+        "body_digest": judged.body.digest if judged.body.is_given else None,
+        "body_released": judged.body.is_given and judged.released,
+        "seen": None if check is None or check.resolution is None else record_resolution(check.resolution),
     }
     if judged.entries:
         every = fields["registry_hashes"].copy()

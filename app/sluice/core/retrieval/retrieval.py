@@ -276,7 +276,7 @@ def _remember(view: SessionView, context: RetrievalContext, judged: Sequence[Jud
     flagged: dict[str, list[str]] = {}
     flags, last_flagged, strangers, last_stranger = 0, "", 0, ""
     for judged_item in judged:
-        item_id = items[judged_item.place].item_id
+        item_id = items[judged_item.position].item_id
         if judged_item.flags and judged_item.outcome != "deny":
             flags, last_flagged = flags + 1, item_id
             flagged.setdefault(item_id, []).extend(judged_item.flags)
@@ -300,7 +300,7 @@ def _remember_bodies(
 ) -> None:
     """The session keeps the values in the bodies that were let through."""
     owner, offset, items = context.plan.owner, context.input_record.offset, context.retrieval.items
-    served = [items[item.place] for item in judged if item.outcome != "deny"]
+    served = [items[item.position] for item in judged if item.outcome != "deny"]
     bodies = [(item.item_id, item.body) for item in served if item.body is not None]
     if len(bodies) > _NAMED_ITEMS:
         bodies = [(context.retrieval.request_id, [body for _, body in bodies])]

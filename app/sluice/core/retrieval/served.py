@@ -41,7 +41,7 @@ def record_served(
     the records share."""
     items, denied = [], []
     for body, item in zip(bodies, judged, strict=True):
-        unsafe = context.names.items[item.place].unsafe
+        unsafe = context.names.items[item.position].unsafe
         if item.outcome == "deny":
             denied.append(_describe_item(withhold(body), unsafe))
         else:

@@ -77,7 +77,7 @@ class ActionInput(Protocol):
     action: ProposedAction
 
     @property
-    def seen(self) -> SessionInput: ...
+    def observed(self) -> SessionInput: ...
 
     rows: int
     session_rows: int
@@ -120,13 +120,15 @@ def _governance(context: ActionInput) -> dict[str, Any]:
 
 def _read(kind: ReadKind) -> Variable:
     """How many times content of this kind came into the session."""
-    return Variable(_INT, lambda it: min(it.seen.read[kind].times, _MOST) if kind in it.seen.read else 0)
+    return Variable(
+        _INT, lambda it: min(it.observed.read[kind].times, _MOST) if kind in it.observed.read else 0
+    )
 
 
 def find_mandate_in_force(context: ActionInput) -> Mapping[str, Any] | None:
     """The mandate that the action names, as the session has it (MandateSeen); None where there is none, its
     time is over, or somebody has ended it."""
-    mandate = context.seen.mandate
+    mandate = context.observed.mandate
     if mandate is None or "void" in mandate or mandate["until_ms"] <= context.now_ms:
         return None
     return mandate
@@ -140,7 +142,7 @@ def _read_own_scope(context: ActionInput, name: str, default: Any) -> Any:
 def _show_limits(context: ActionInput) -> dict[str, dict[str, float]]:
     """By their ids what the partition's shares of limits were before the action, in the entries' units. One
     for which there is no room to count is used up."""
-    usage, shown = context.seen.limits or {}, {}
+    usage, shown = context.observed.limits or {}, {}
     for limit in context.plan.limits:
         if limit.id in usage:
             share = usage[limit.id].share

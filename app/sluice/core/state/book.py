@@ -92,7 +92,7 @@ class UseCounted:
     """A destination's new count of uses."""
 
     name: UsualName
-    known: UseCount
+    use_count: UseCount
 
 
 Change = (
@@ -117,7 +117,7 @@ class Book:
         """`table`: the partition's recovered state. Histories are read from it on demand, and
         `histories` counts them by tenant."""
         self._table = table
-        self._held = WaitingRoom(read_quarantined(table))
+        self._quarantined = WaitingRoom(read_quarantined(table))
         escalations = decode_escalations(table)
         self.open = WaitingRoom(escalation for escalation in escalations if escalation.is_pending)
         ended = sorted(
@@ -146,33 +146,33 @@ class Book:
 
     def __len__(self) -> int:
         """Memories in quarantine."""
-        return len(self._held)
+        return len(self._quarantined)
 
     def find_quarantined(self, memory_id: str) -> QuarantinedMemory | None:
         """The memory in quarantine under this id."""
-        return self._held.get(memory_id)
+        return self._quarantined.get(memory_id)
 
     def trust_of(self, tenant: str, memory_id: str) -> float | None:
         """The trust in a memory of this tenant that is in quarantine; None where there is no such one."""
-        memory = self._held.get(memory_id)
+        memory = self._quarantined.get(memory_id)
         return memory.trust if memory is not None and memory.tenant == tenant else None
 
     @property
     def all_held(self) -> list[QuarantinedMemory]:
         """Everything in quarantine, the oldest first by its input's offset."""
-        return self._held.oldest_first()
+        return self._quarantined.oldest_first()
 
     def select_crowding(self, count: int) -> list[QuarantinedMemory]:
         """Up to `count` held memories that must make room; see `Waiting.crowding`."""
-        return self._held.select_crowding(count)
+        return self._quarantined.select_crowding(count)
 
     def due(self, now_ms: int, limit: int) -> list[QuarantinedMemory]:
         """Up to `limit` held memories whose time is over, the earliest first."""
-        return self._held.due(now_ms, limit)
+        return self._quarantined.due(now_ms, limit)
 
     def next_due_ms(self) -> int | None:
         """When the time of the next held memory or open escalation is over; None while nothing waits."""
-        times = (self._held.next_due_ms(), self.open.next_due_ms())
+        times = (self._quarantined.next_due_ms(), self.open.next_due_ms())
         return min((time for time in times if time is not None), default=None)
 
     def escalation(self, escalation_id: str) -> Escalation | None:
@@ -242,12 +242,12 @@ class Book:
         return changed
 
     def _enter(self, memory: QuarantinedMemory) -> None:
-        self._held.put(memory)
+        self._quarantined.put(memory)
         self._changed[memory.key] = memory.encode()
         self._resize(memory, 1)
 
     def _leave(self, memory: QuarantinedMemory) -> None:
-        self._held.remove(memory.memory_id)
+        self._quarantined.remove(memory.memory_id)
         self._changed[memory.key] = None
         self._resize(memory, -1)
 

@@ -68,10 +68,11 @@ class Vote(NamedTuple):
 
 
 class RouteStep(NamedTuple):
-    """The group at `place` (from 0) of a route is reminded, or gets the escalation, at a broker time, ms."""
+    """The group at `position` (from 0) of a route is reminded, or gets the escalation, at a broker time,
+    ms."""
 
     event: Literal["reminder", "reroute"]
-    place: int
+    position: int
     at_ms: int
 
 

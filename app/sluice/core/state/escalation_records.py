@@ -64,7 +64,7 @@ def record_opened(
 
 def _turn(escalation: Escalation, route: Route, index: int) -> dict[str, Any]:
     """Whose turn it is, and when it is reminded and the next group gets the escalation."""
-    at = {(step.event, step.place): rfc3339(step.at_ms) for step in route.steps(escalation.opened_ms)}
+    at = {(step.event, step.position): rfc3339(step.at_ms) for step in route.steps(escalation.opened_ms)}
     return {
         "group": route.groups[index],
         "remind_at": at.get(("reminder", index)),
@@ -92,14 +92,14 @@ def _step_record(
     escalation: Escalation, route: Route, step: RouteStep, now_ms: int, input_record: InputRecord | None
 ) -> OutRecord:
     """EscalationReminded or EscalationRerouted."""
-    number = f"{escalation.topic}:{escalation.partition}:{escalation.offset}:{step.place + 1}"
-    fields = {**fields_of(escalation), "group": route.groups[step.place]}
+    number = f"{escalation.topic}:{escalation.partition}:{escalation.offset}:{step.position + 1}"
+    fields = {**fields_of(escalation), "group": route.groups[step.position]}
     fields |= {"due_at": rfc3339(step.at_ms), "approvals": len(escalation.votes)}
     if step.event == "reminder":
         fields["reminder_id"] = f"reminder:{number}"
         return event("EscalationReminded", fields, escalation, now_ms, input_record)
-    fields |= {"reroute_id": f"reroute:{number}", "from_group": route.groups[step.place - 1]}
-    fields |= _turn(escalation, route, step.place)
+    fields |= {"reroute_id": f"reroute:{number}", "from_group": route.groups[step.position - 1]}
+    fields |= _turn(escalation, route, step.position)
     return event("EscalationRerouted", fields, escalation, now_ms, input_record)
 
 

@@ -119,17 +119,18 @@ class Settlement(NamedTuple):
 
 
 def count(
-    view: SessionView, usage: ActionUsage, mark: str, *, carried: bool, known: bool, room: bool
+    view: SessionView, usage: ActionUsage, mark: str, *, carried: bool, is_repeated: bool, has_capacity: bool
 ) -> None:
     """Count an action that comes for the first time; carried out, it counts whatever else is wrong with it,
     and what its tool returns is read.
 
-    `mark`: of its ruling; `known`: another action is remembered under its id; `room`: it can be remembered.
+    `mark`: of its ruling; `is_repeated`: another action is remembered under its id; `has_capacity`: it can be
+    remembered.
     """
-    other = view.action(usage.owner, usage.action_id) if known else None
+    other = view.action(usage.owner, usage.action_id) if is_repeated else None
     if other is not None:
         share_id(view, usage, other, carried=carried)
-    elif room:
+    elif has_capacity:
         reserve(view, usage, mark, carried=carried)
     elif carried:
         count_only(view, usage)

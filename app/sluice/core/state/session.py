@@ -74,7 +74,7 @@ class EarlyOutcome(NamedTuple):
     digest: str | None
 
     @property
-    def place(self) -> int:
+    def own_offset(self) -> int:
         """Its own offset, which no other outcome of the session has."""
         return int(self.origin[2])
 
@@ -601,19 +601,19 @@ class OutcomeWaits(NamedTuple):
 
     def apply(self, state: SessionState) -> None:
         """Let it wait, after the others."""
-        state.early[self.outcome.place] = self.outcome
-        state.pages.put(("", "", "early", str(self.outcome.place)), [*self.outcome])
+        state.early[self.outcome.own_offset] = self.outcome
+        state.pages.put(("", "", "early", str(self.outcome.own_offset)), [*self.outcome])
 
 
 class OutcomeAnswered(NamedTuple):
-    """An outcome waits no longer: its action came, or its time is over. `place`: its own offset."""
+    """An outcome waits no longer: its action came, or its time is over. `own_offset`: of the outcome."""
 
-    place: int
+    own_offset: int
 
     def apply(self, state: SessionState) -> None:
         """Let it go."""
-        del state.early[self.place]
-        state.pages.drop(("", "", "early", str(self.place)))
+        del state.early[self.own_offset]
+        state.pages.drop(("", "", "early", str(self.own_offset)))
 
 
 class Moved(NamedTuple):

@@ -99,20 +99,20 @@ NOTHING_REMEMBERED: Mapping[str, Any] = {}
 
 
 class ActionSeen(NamedTuple):
-    """What a session says of an action. `rows` and `actions`: its tenant's totals before the action. `known`:
-    what is remembered under its id. `room`: whether one more action can be remembered; that is asked only
-    where none is known. `flags`: by kept id those of the items that the agent was let see, of other agents of
-    the tenant as many as one may have; `dispute`: the id of an action of its tenant whose outcome is
-    disputed; `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the untrusted
-    content that came to the tenant's agents before. `mandate`: the one that the action names, None where the
-    session has none of that digest; `mandates`: how many the agent has where the action names none; `values`:
-    what is known of its destinations and objects, None: that was not asked for; `limits`: what its
+    """What a session says of an action. `rows` and `actions`: its tenant's totals before the action.
+    `previous`: what is remembered under its id. `has_capacity`: whether one more action can be remembered;
+    that is asked only where none is known. `flags`: by kept id those of the items that the agent was let see,
+    of other agents of the tenant as many as one may have; `dispute`: the id of an action of its tenant whose
+    outcome is disputed; `remembered`: by a gate's name what it remembers of the agent; `read`: by kind the
+    untrusted content that came to the tenant's agents before. `mandate`: the one that the action names, None
+    where the session has none of that digest; `mandates`: how many the agent has where the action names none;
+    `values`: what is known of its destinations and objects, None: that was not asked for; `limits`: what its
     partition has counted for limits that may be about it, by their ids, None: there are none."""
 
     rows: int
     actions: int
-    known: RecentAction | None
-    room: bool
+    previous: RecentAction | None
+    has_capacity: bool
     flags: Mapping[str, Sequence[str]]
     dispute: str | None
     remembered: Mapping[str, Any] = NOTHING_REMEMBERED
@@ -123,7 +123,7 @@ class ActionSeen(NamedTuple):
     limits: Mapping[str, LimitSeen] | None = None
 
 
-NOTHING_SEEN = ActionSeen(0, 0, None, room=True, flags={}, dispute=None)
+NOTHING_SEEN = ActionSeen(0, 0, None, has_capacity=True, flags={}, dispute=None)
 """Of an action whose session is not read."""
 
 
@@ -213,7 +213,7 @@ class SessionView:
         if not self.state.early and not self._waits:
             return []
         every = (*self.state.early.values(), *self._waits)
-        return [report for report in every if report.place not in self._answered]
+        return [report for report in every if report.own_offset not in self._answered]
 
     def wait(self, outcome: EarlyOutcome) -> None:
         """Let an outcome wait for its action."""
@@ -222,8 +222,8 @@ class SessionView:
 
     def answer(self, outcome: EarlyOutcome) -> None:
         """Let an outcome wait no longer."""
-        self._answered.add(outcome.place)
-        self._changes.append(OutcomeAnswered(outcome.place))
+        self._answered.add(outcome.own_offset)
+        self._changes.append(OutcomeAnswered(outcome.own_offset))
 
     def entry(self, owner: Who, table: Table, name: str) -> Any:
         """What an agent's memory has under a name, in its stored form; None for nothing."""

@@ -47,7 +47,7 @@ def object_to_move(
     if len(approvers) >= ENOUGH:
         return None
     newest, bundles = revisions.newest, revisions.bundles
-    previous, after = newest.get((AGENT, entry.said.id)), entry.document["spec"]
+    previous, after = newest.get((AGENT, entry.statement.id)), entry.document["spec"]
     before = {} if previous is None else previous.document["spec"]
     names = before.get("policy_bundle_id"), after.get("policy_bundle_id")
     laxer = _find_laxer_policy(*names, bundles, compare)
@@ -56,7 +56,9 @@ def object_to_move(
     if laxer is None and previous is not None:
         ids = [_get_quality_id(spec["tenant_id"], newest) for spec in (before, after)]
         laxer = _find_laxer_quality(ids[0], ids[1], bundles, compare)
-    return None if laxer is None else demand_second(approvers, f"agent {entry.said.id} goes from {laxer}")
+    return (
+        None if laxer is None else demand_second(approvers, f"agent {entry.statement.id} goes from {laxer}")
+    )
 
 
 def _find_shadow(old: str, new: str, newest: Newest) -> str | None:

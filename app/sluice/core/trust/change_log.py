@@ -76,10 +76,10 @@ def list_entries_in_force(reduced: ReducedPolicy, *topics: str) -> list[Accepted
             name = (
                 entry.input_record.topic,
                 entry.kind,
-                entry.said.id,
+                entry.statement.id,
                 *([entry.key] if entry.kind == FACT else []),
             )
-            if name not in newest or newest[name].said.revision < entry.said.revision:
+            if name not in newest or newest[name].statement.revision < entry.statement.revision:
                 newest[name] = entry
     return sorted(
         newest.values(),
@@ -99,7 +99,7 @@ def _describe_accepted(entry: Accepted, is_in_force: bool) -> LogLine:
         "in force" if is_in_force else "replaced",
         entry.hash,
         tuple(sorted(entry.approvers)),
-        _get_rationale(entry.said),
+        _get_rationale(entry.statement),
         entry.relaxations,
     )
 

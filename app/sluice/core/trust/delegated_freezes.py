@@ -80,10 +80,10 @@ def _may_answer(person: Approver, delegate: Delegate, tenant: str, at_ms: int) -
 
 def _object_to_place(entry: Accepted, newest: Mapping[tuple[str, str], Accepted]) -> str | None:
     """Why it may not follow the entry of its id."""
-    before = newest.get((FREEZE, entry.said.id))
+    before = newest.get((FREEZE, entry.statement.id))
     if before is not None and before.document["spec"].get("active", True):
         return f"{before.key} is in force: only an approver's own key changes it"
-    following = 1 if before is None else before.said.revision + 1
-    if entry.said.revision != following:
+    following = 1 if before is None else before.statement.revision + 1
+    if entry.statement.revision != following:
         return f"a freeze signed by a delegate is the next revision of its id, {following}"
     return None

@@ -100,14 +100,14 @@ def make_freeze_entry(
         more["tenant_id"] = person.tenant
     name = _make_entry_id(subject, more.get("tenant_id"))
     newest = _find_newest(reduced).get(name)
-    revision = 1 if newest is None else newest.said.revision + 1
+    revision = 1 if newest is None else newest.statement.revision + 1
     return _make_entry(name, revision, subject, reason, active=True, **more)
 
 
 def make_thaw_entries(reduced: ReducedPolicy, subject: FreezeSubject, reason: str) -> list[EntryFile]:
     """The entries, to be signed, that end every freeze of a subject; empty where it is not frozen."""
     return [
-        _make_entry(name, entry.said.revision + 1, subject, reason, active=False)
+        _make_entry(name, entry.statement.revision + 1, subject, reason, active=False)
         for name, entry in _find_newest(reduced).items()
         if [subject] == list(list_frozen_subjects([entry.document]))
     ]
@@ -124,9 +124,9 @@ def _make_entry_id(subject: FreezeSubject, tenant: str | None) -> str:
 def _find_newest(reduced: ReducedPolicy) -> dict[str, Accepted]:
     newest: dict[str, Accepted] = {}
     for entry in reduced.entries.values():
-        before = newest.get(entry.said.id)
-        if entry.kind == FREEZE and (before is None or before.said.revision < entry.said.revision):
-            newest[entry.said.id] = entry
+        before = newest.get(entry.statement.id)
+        if entry.kind == FREEZE and (before is None or before.statement.revision < entry.statement.revision):
+            newest[entry.statement.id] = entry
     return newest
 
 

@@ -135,7 +135,7 @@ def _refuse_too_many(
         f"and {most_bytes} fit: only newer revisions, freezes and accepted losses have room"
     )
     asked = {record.decision_id for record in new}
-    often = Counter((entry.kind, entry.said.id) for entry in reduced.entries.values())
+    often = Counter((entry.kind, entry.statement.id) for entry in reduced.entries.values())
     return tuple(
         Refused(
             entry.input_record,
@@ -145,7 +145,7 @@ def _refuse_too_many(
         )
         for entry in reduced.entries.values()
         if entry.input_record.decision_id in asked and entry.kind not in (FREEZE, POLICY_LOSS)
-        if entry.kind == FACT or often[(entry.kind, entry.said.id)] == 1
+        if entry.kind == FACT or often[(entry.kind, entry.statement.id)] == 1
     )
 
 

@@ -118,9 +118,9 @@ class PolicyContents:
 
 def collect_contents(entries: Collection[Accepted]) -> PolicyContents:
     """The contents that the entries in force make."""
-    named = sorted((make_name(entry.said), entry.said.revision, entry.hash) for entry in entries)
+    named = sorted((make_name(entry.statement), entry.statement.revision, entry.hash) for entry in entries)
     whole = digest({name: [revision, entry_hash] for name, revision, entry_hash in named})
-    people = {entry.said.id: entry.approver for entry in entries if entry.approver is not None}
+    people = {entry.statement.id: entry.approver for entry in entries if entry.approver is not None}
     accepted = tuple(_read_accepted_loss(entry, people) for entry in entries if entry.kind == POLICY_LOSS)
     editions = {name: Edition(at, entry_hash[_HASH_DIGITS]) for name, at, entry_hash in named}
     return PolicyContents(editions, whole, accepted, {loss.name: loss.revision for loss in accepted})
@@ -141,9 +141,9 @@ def _read_accepted_loss(accepted_entry: Accepted, people: Mapping[str, Approver]
         name for name in accepted_entry.approvers if _may_still_accept(accepted_entry, people.get(name))
     )
     return AcceptedLoss(
-        make_name(accepted_entry.said),
+        make_name(accepted_entry.statement),
         accepted_entry.key,
-        accepted_entry.said.revision,
+        accepted_entry.statement.revision,
         accepted_entry.hash,
         approvers,
         lost,

@@ -77,10 +77,10 @@ _ORDER = {REGISTRY: 0, BUNDLES: 1}
 class ReducedPolicy:
     """The result of reducing the control topics.
 
-    `bundles` and `quality`: the revision in force by id. `entries`: every revision that ever counted, also
-    of bundles, by hash, for reruns. `refused`: in order, with records that wait for the rest of their change
-    last. `repeats`: records that repeat one that counts or waits, without any effect. `known`: members of
-    whole changes that repeat a record which counted alone before.
+    `bundles` and `quality`: the revision in force by id. `entries`: every revision that ever counted, also of
+    bundles, by hash, for reruns. `refused`: in order, with records that wait for the rest of their change
+    last. `repeats`: records that repeat one that counts or waits, without any effect. `repeated_members`:
+    those of whole changes that repeat a record which counted alone before.
     """
 
     bundles: Mapping[str, Bundle]
@@ -88,7 +88,7 @@ class ReducedPolicy:
     refused: tuple[Refused, ...]
     entries: Mapping[str, Accepted]
     repeats: tuple[InputRecord, ...]
-    known: tuple[InputRecord, ...]
+    repeated_members: tuple[InputRecord, ...]
     quality: Mapping[str, QualityBundle]
 
 
@@ -126,14 +126,14 @@ class _Reduction:
         self._reached = 0
         self._refused: list[Refused] = []
         self._repeats: list[InputRecord] = []
-        self._known: list[InputRecord] = []
+        self._repeated_members: list[InputRecord] = []
 
     def take(self, input_record: InputRecord, at_ms: int) -> None:
         self._reached = input_record.offset
         signed = self._check_signatures(input_record, at_ms)
         if isinstance(signed, Reason):
             self._refuse(input_record, signed)
-        elif self._is_repeat(signed.said):
+        elif self._is_repeat(signed.statement):
             self._repeats.append(input_record)
         else:
             self._consider(signed)
@@ -144,15 +144,17 @@ class _Reduction:
             for entry, reason in self._changes.list_incomplete()
         ]
         newest = self._revisions.newest
-        bundles = {entry.said.id: entry.bundle for entry in newest.values() if entry.bundle is not None}
-        quality = {entry.said.id: entry.quality for entry in newest.values() if entry.quality is not None}
+        bundles = {entry.statement.id: entry.bundle for entry in newest.values() if entry.bundle is not None}
+        quality = {
+            entry.statement.id: entry.quality for entry in newest.values() if entry.quality is not None
+        }
         entries = self._revisions.by_hash
         documents = {
             entry.hash: entry.document for entry in entries.values() if entry.input_record.topic == REGISTRY
         }
         registry = self._compiled.merge_registry(documents)
         refused = (*self._refused, *waiting)
-        repeats, records = tuple(self._repeats), tuple(self._known)
+        repeats, records = tuple(self._repeats), tuple(self._repeated_members)
         return ReducedPolicy(bundles, registry, refused, entries, repeats, records, quality)
 
     def _check_signatures(self, input_record: InputRecord, at_ms: int) -> Accepted | Reason:
@@ -187,7 +189,7 @@ class _Reduction:
 
     def _consider(self, member: Accepted) -> None:
         """Rules 4 to 7."""
-        change = member.said.change
+        change = member.statement.change
         refusal = None if change is None else self._changes.object_to(change)
         checked = refusal or self._check_content(member)
         if isinstance(checked, Reason):
@@ -198,7 +200,7 @@ class _Reduction:
             self._apply_change(change, self._changes.join(change, checked), member.at_ms)
 
     def _check_content(self, member: Accepted) -> Accepted | Reason:
-        statement = member.said
+        statement = member.statement
         if self._revisions.repeats(statement):
             return member
         refusal = self._revisions.object_to(statement)
@@ -213,10 +215,10 @@ class _Reduction:
     def _check_policy_bundle(self, member: Accepted) -> Accepted | Reason:
         """Compare a policy bundle with the one in force: a relaxed one needs two approvers, and so does one
         under a new id."""
-        bundle = self._compiled.load_bundle(member.said)
+        bundle = self._compiled.load_bundle(member.statement)
         if isinstance(bundle, Reason):
             return bundle
-        before = self._revisions.newest.get((BUNDLE, member.said.id))
+        before = self._revisions.newest.get((BUNDLE, member.statement.id))
         if before is None or before.bundle is None:
             refusal = object_to_new_id(self._revisions.newest, member.approvers)
             return refusal or replace(member, bundle=bundle)
@@ -226,13 +228,13 @@ class _Reduction:
 
     def _check_quality_bundle(self, member: Accepted) -> Accepted | Reason:
         """Compare a quality bundle with the one in force: a relaxed one needs two approvers."""
-        loaded = self._compiled.load_quality_bundle(member.said)
+        loaded = self._compiled.load_quality_bundle(member.statement)
         bundle = loaded if isinstance(loaded, Reason) else object_to_start(loaded, member.at_ms) or loaded
         if isinstance(bundle, Reason):
             return bundle
-        before = self._revisions.newest.get((QUALITY_BUNDLE, member.said.id))
+        before = self._revisions.newest.get((QUALITY_BUNDLE, member.statement.id))
         if before is None or before.quality is None:
-            refusal = object_to_first_revision(member.said.id, self._revisions.newest, member.approvers)
+            refusal = object_to_first_revision(member.statement.id, self._revisions.newest, member.approvers)
             return refusal or replace(member, quality=bundle)
         relaxed = self._compiled.find_relaxations(before.quality, bundle)
         refusal = object_to_relaxation(relaxed, before.key, member.approvers)
@@ -259,14 +261,14 @@ class _Reduction:
             if broken is not None:
                 others = Reason("change_refused", "$.change", f"the change was refused for {broken}")
                 self._refuse(member.input_record, reasons[member.key] or others, member.approvers)
-            elif self._revisions.repeats(member.said):
-                self._known.append(member.input_record)
+            elif self._revisions.repeats(member.statement):
+                self._repeated_members.append(member.input_record)
             else:
                 self._put(member, at_ms)
 
     def _object_now(self, member: Accepted, at_ms: int) -> Reason | None:
         """Why a member that waited may not take effect now; a member that already counts has no reason."""
-        statement = member.said
+        statement = member.statement
         if self._revisions.repeats(statement):
             return None
         allowed = self._authority.select_allowed(member.signers, statement.kind, at_ms)

@@ -29,7 +29,7 @@ class Accepted:
     bundle relaxes of the revision before it, in sentences.
     """
 
-    said: Statement
+    statement: Statement
     input_record: InputRecord
     at_ms: int
     signers: frozenset[str]
@@ -44,22 +44,22 @@ class Accepted:
     @property
     def kind(self) -> str:
         """ "bundle", "quality_bundle" or a registry kind."""
-        return self.said.kind
+        return self.statement.kind
 
     @property
     def key(self) -> str:
         """ "id@revision" of a bundle, "kind/id@revision" of an entry."""
-        return self.said.key
+        return self.statement.key
 
     @property
     def hash(self) -> str:
         """The hash that verdicts record for it."""
-        return self.said.hash
+        return self.statement.hash
 
     @property
     def document(self) -> dict[str, Any]:
         """The bundle's document, or the entry's kind, id, revision and spec."""
-        return self.said.document
+        return self.statement.document
 
 
 class Revisions:
@@ -85,14 +85,14 @@ class Revisions:
             description = f"revision {statement.revision} is there with other content ({same.hash})"
             return Reason("revision_conflict", "$.revision", description)
         newest = self.newest.get((statement.kind, statement.id))
-        if newest is not None and newest.said.revision > statement.revision:
-            description = f"revision {newest.said.revision} is in force"
+        if newest is not None and newest.statement.revision > statement.revision:
+            description = f"revision {newest.statement.revision} is in force"
             return Reason("older_revision", "$.revision", description)
         return None
 
     def put(self, accepted: Accepted) -> None:
         """Add a revision that is not refused."""
-        statement = accepted.said
+        statement = accepted.statement
         self.newest[(statement.kind, statement.id)] = accepted
         if accepted.bundle is not None or accepted.quality is not None:
             self.bundles[(statement.kind, statement.id)] = accepted

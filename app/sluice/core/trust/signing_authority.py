@@ -162,7 +162,7 @@ def object_to_first_revision(
     if len(approvers) >= ENOUGH:
         return None
     led = (
-        entry.said.id
+        entry.statement.id
         for entry in newest.values()
         if entry.kind == ORG and _get_quality_bundle_id(entry) == quality_bundle_id
     )
@@ -185,7 +185,7 @@ def object_to_entry(
     """Why a valid registry entry does not count with these approvers; `newest` entries by kind and id."""
     spec = entry.document["spec"]
     if entry.kind == ORG:
-        return _object_to_org(spec, entry.said.id, newest, approvers)
+        return _object_to_org(spec, entry.statement.id, newest, approvers)
     if entry.kind == OVERRIDE:
         return _object_to_override(QualityOverrideSpec.model_validate(spec), entry.at_ms, approvers)
     if entry.kind == AGENT_GRANT:
@@ -193,7 +193,7 @@ def object_to_entry(
     if entry.kind == FREEZE:
         return object_to_freeze(entry, newest, approvers)
     if entry.kind == DELEGATE:
-        return _object_to_delegate(spec, entry.said.id, newest, approvers)
+        return _object_to_delegate(spec, entry.statement.id, newest, approvers)
     return _object_to_loss(entry, approvers) if entry.kind == POLICY_LOSS else None
 
 
@@ -275,7 +275,7 @@ def _object_to_delegate(
 def _object_to_loss(entry: Accepted, approvers: Collection[str]) -> Reason | None:
     """Why an accepted loss does not count. It names its installation: what is lost in one is not in another,
     and whoever deletes topics may also write them."""
-    if not entry.said.installations:
+    if not entry.statement.installations:
         description = "an accepted loss names the installation that it is for"
         return Reason("invalid_entry", "$.installations", description)
     return (

@@ -56,10 +56,14 @@ def describe_changes(before: Sequence[Accepted], now: Sequence[Accepted]) -> Ite
 
     For a bundle also what it relaxes.
     """
-    replaced = {make_name(entry.said): entry for entry in before}
+    replaced = {make_name(entry.statement): entry for entry in before}
     hashes = {entry.hash for entry in before}
     return _limit_lines(
-        (_change(entry, replaced.get(make_name(entry.said))) for entry in now if entry.hash not in hashes),
+        (
+            _change(entry, replaced.get(make_name(entry.statement)))
+            for entry in now
+            if entry.hash not in hashes
+        ),
         "changes",
     )
 
@@ -71,11 +75,11 @@ def describe_refused(refused: Iterable[Refused]) -> Iterator[str]:
 
 
 def _revision(entry: Accepted) -> str:
-    return f"{_KINDS.get(entry.kind, entry.kind)} {entry.said.id} revision {entry.said.revision}"
+    return f"{_KINDS.get(entry.kind, entry.kind)} {entry.statement.id} revision {entry.statement.revision}"
 
 
 def _change(entry: Accepted, before: Accepted | None) -> str:
-    instead = "is new" if before is None else f"replaces revision {before.said.revision}"
+    instead = "is new" if before is None else f"replaces revision {before.statement.revision}"
     signed = ", ".join(sorted(entry.approvers)) or "a root key"
     relaxed = f"; relaxed: {', '.join(entry.relaxations)}" if entry.relaxations else ""
     return f"{_revision(entry)} {instead}, signed by {signed}{relaxed}"

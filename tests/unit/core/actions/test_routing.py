@@ -204,7 +204,7 @@ ROUTES = st.builds(
 def test_steps_come_in_order_once_each_and_say_who_may_answer(route: Route, opened: int, after: int) -> None:
     steps = route.steps(opened)
     assert [one.at_ms for one in steps] == sorted(one.at_ms for one in steps)
-    assert len({(one.event, one.place) for one in steps}) == len(steps)
+    assert len({(one.event, one.position) for one in steps}) == len(steps)
     reminders = 0 if route.remind_after_ms is None else len(route.groups)
     assert len(steps) == reminders + len(route.groups) - 1
     reroutes = sum(one.event == "reroute" and one.at_ms <= opened + after for one in steps)

@@ -82,7 +82,7 @@ def test_the_digest_is_of_what_is_said_and_not_of_how_it_is_written() -> None:
 def test_a_source_can_be_left_out() -> None:
     more = {**HARMLESS, "id": "c", "parameters": {}, "source": "owner/name@1:file"}
     whole = library(HARMFUL, HARMLESS, more)
-    assert [one.id for one in whole.exclude_sources("owner/name").known] == ["a", "b"]
+    assert [one.id for one in whole.exclude_sources("owner/name").actions] == ["a", "b"]
     assert whole.exclude_sources("other", "owner", "owner/na").hash == whole.hash
     with pytest.raises(BundleError, match="both sides"):
         library(HARMFUL, more).exclude_sources("owner/name")
@@ -91,12 +91,12 @@ def test_a_source_can_be_left_out() -> None:
 def test_the_shipped_library_has_hundreds_of_both_kinds_and_names_their_sources() -> None:
     shipped = ActionLibrary.from_lines(SHIPPED.read_bytes())
     assert min(len(shipped.harmful), len(shipped.harmless)) > 300
-    own = [one for one in shipped.known if one.source == "own writing"]
+    own = [one for one in shipped.actions if one.source == "own writing"]
     assert min(Counter(one.label for one in own).values()) > 200
     wanted = {"money", "messages", "accounts", "devices", "personal_data", "destruction", "secrets"}
     for label in ("harmful", "harmless"):
         assert wanted | {"persistence", "exfiltration"} <= {one.category for one in own if one.label == label}
-    assert all("@" in one.source and ":" in one.source for one in shipped.known if one not in own)
+    assert all("@" in one.source and ":" in one.source for one in shipped.actions if one not in own)
 
 
 def test_the_shipped_bundle_names_it_with_the_calibration_that_was_fitted_for_it() -> None:

@@ -61,7 +61,7 @@ def reruns(installation: RecordedInstallation) -> list[Rerun]:
 
 def walk_installation(walk: PartitionWalk, installation: RecordedInstallation) -> list[Rerun]:
     entries = [entry for one in installation.records if (entry := read_entry(one)) is not None]
-    groups = [(group, group[0].place) for group in group_answers(entries)]
+    groups = [(group, group[0].coordinates) for group in group_answers(entries)]
     return [
         one
         for group, place in groups

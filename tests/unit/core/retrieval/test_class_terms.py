@@ -25,7 +25,7 @@ def test_readers_who_are_alike_share_their_terms() -> None:
 def test_a_name_that_the_bundle_does_not_know_is_not_kept() -> None:
     terms = get_terms(READER._replace(tenant="globex"))
     unknown = [terms[name] for name in ("gossip", "no name", None, "n" * 10_000)]
-    assert {(one.cell.known, one.limit, one.rollout) for one in unknown} == {(False, None, "enforce")}
+    assert {(one.cell.is_known, one.limit, one.rollout) for one in unknown} == {(False, None, "enforce")}
     assert [one.content_class for one in unknown] == ["gossip", None, None, None]
     assert not terms
 

@@ -173,7 +173,7 @@ def test_a_web_reference_is_worth_what_was_recorded_and_asked_for_again_when_tha
 ) -> None:
     check = check_item(item(), resolution=resolution)
     assert (check.state.status, check.verified, check.wanted) == (status, status == "verified", wanted)
-    assert check.seen == resolution
+    assert check.resolution == resolution
 
 
 def test_what_is_recorded_for_one_tenant_says_nothing_to_another() -> None:
@@ -186,7 +186,7 @@ def test_what_is_recorded_for_one_tenant_says_nothing_to_another() -> None:
 def test_the_registrys_hash_goes_before_whatever_was_resolved(digest: str, verified: bool) -> None:
     for resolution in (resolve(), resolve(10, OTHER), None):
         check = check_item(item(), make_recorded_hash(URI, digest), resolution=resolution)
-        assert (check.verified, check.wanted, check.seen) == (verified, False, None)
+        assert (check.verified, check.wanted, check.resolution) == (verified, False, None)
         assert [one.key for one in check.entries] == [f"provenance/{make_provenance_id('acme', URI)}@1"]
 
 

@@ -123,4 +123,4 @@ def test_a_long_coming_and_going_leaves_nothing_behind() -> None:
         book.apply([Entered(make_held(offset, 10**9)), Left(make_held(offset, 10**9))])
         book.flush()
     assert book.all_held == book.due(10**9, 10) == [stays]
-    assert len(book._held._by_agent) + len(book._held._due) < 1_000  # noqa: SLF001 - memory is what the test is about
+    assert len(book._quarantined._by_agent) + len(book._quarantined._due) < 1_000  # noqa: SLF001 - memory is what the test is about

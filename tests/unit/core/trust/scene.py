@@ -82,7 +82,7 @@ class Topics:
         self.now_ms = START
         self.ran: list[str] = []
         self._cases = [
-            CaseFailure(name, "outcome", "BLOCK", "ALLOW", place=place) for place, name in enumerate(cases)
+            CaseFailure(name, "outcome", "BLOCK", "ALLOW", position=place) for place, name in enumerate(cases)
         ]
         self.compiled = CompileCache(self._run)
 

@@ -63,7 +63,7 @@ def test_a_change_that_completes_late_takes_nothing_back_from_a_member_that_coun
     folded = topics.reduce()
     assert folded.registry.agents["reader"].tier == "T2"
     assert "search" in folded.registry.tools
-    assert folded.known == (waited,)
+    assert folded.repeated_members == (waited,)
 
 
 def test_what_counts_alone_may_come_again_in_a_change() -> None:
@@ -76,7 +76,7 @@ def test_what_counts_alone_may_come_again_in_a_change() -> None:
     folded = topics.reduce()
     assert folded.refused == ()
     assert "search" in folded.registry.tools
-    assert (folded.known, len(folded.repeats)) == ((known,), 1)
+    assert (folded.repeated_members, len(folded.repeats)) == ((known,), 1)
 
 
 def test_the_signer_of_a_waiting_entry_must_still_be_allowed_when_it_takes_effect() -> None:

@@ -102,7 +102,7 @@ def test_the_digest_follows_names_revisions_and_content_and_not_their_order() ->
     accepted = [*topics.reduce().entries.values()]
     assert collect_contents(accepted[::-1]) == collect_contents(accepted) == whole
     assert whole.digest != collect_contents(accepted[:1]).digest
-    altered = replace(accepted[1], said=replace(accepted[1].said, hash="sha256:" + "0" * 64))
+    altered = replace(accepted[1], statement=replace(accepted[1].statement, hash="sha256:" + "0" * 64))
     assert whole.digest != collect_contents([accepted[0], altered]).digest
 
 

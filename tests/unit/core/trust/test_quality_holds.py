@@ -107,7 +107,7 @@ def test_no_record_more_takes_anything_back(steps: Steps) -> None:
 def test_nothing_gets_looser_by_the_signature_of_one(steps: Steps) -> None:
     reduced = fill_topics(steps).reduce()
     for name in ("q", "r"):
-        revisions = [one for one in select_kind(reduced, "quality_bundle") if one.said.id == name]
+        revisions = [one for one in select_kind(reduced, "quality_bundle") if one.statement.id == name]
         for before, after in pairwise(revisions):
             assert before.quality is not None
             assert after.quality is not None

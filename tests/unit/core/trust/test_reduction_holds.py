@@ -54,7 +54,12 @@ def fill_topics(steps: Steps) -> Topics:
 
 
 def describe(reduced: ReducedPolicy) -> tuple[object, ...]:
-    return (list(reduced.entries), [str(one) for one in reduced.refused], reduced.repeats, reduced.known)
+    return (
+        list(reduced.entries),
+        [str(one) for one in reduced.refused],
+        reduced.repeats,
+        reduced.repeated_members,
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,7 +85,7 @@ def test_no_record_more_takes_anything_back(steps: Steps) -> None:
     kept: list[str] = []
     for end in range(len(topics.records) + 1):
         reduced = reduce_policy(topics.records[:end], ROOTS, topics.compiled)
-        newest = {(one.kind, one.said.id): one.said.revision for one in reduced.entries.values()}
+        newest = {(one.kind, one.statement.id): one.statement.revision for one in reduced.entries.values()}
         assert all(newest[name] >= revision for name, revision in seen.items())
         assert list(reduced.entries)[: len(kept)] == kept
         seen, kept = newest, list(reduced.entries)
@@ -92,7 +97,12 @@ def test_every_record_counts_repeats_or_is_refused_exactly_once(steps: Steps) ->
     topics = fill_topics(steps)
     reduced = topics.reduce()
     counted = [one.input_record for one in reduced.entries.values()]
-    sorted_out = [*counted, *reduced.repeats, *reduced.known, *(one.input_record for one in reduced.refused)]
+    sorted_out = [
+        *counted,
+        *reduced.repeats,
+        *reduced.repeated_members,
+        *(one.input_record for one in reduced.refused),
+    ]
     assert sorted(one.offset for one in sorted_out) == [one.offset for one in topics.records]
 
 
