@@ -97,14 +97,15 @@ Failure = Literal["lasting", "passing", "refused", "unasked"]
 
 
 class ProvenanceAnswer(NamedTuple):
-    """Where a reference leads: `known` of the bytes, None where they could not be had; then `detail` says why
-    in at most 1,024 characters, none of them the server's own, and `failure` whether it will stay so.
+    """Where a reference leads: `resolution` of the bytes, None where they could not be had; then `detail`
+    says why in at most 1,024 characters, none of them the server's own, and `failure` whether it will stay
+    so.
 
     "lasting": what lies there cannot be had; "passing": a hiccup on the way; "refused": the rules let nobody
     be asked; "unasked": there was no room here to ask.
     """
 
-    known: Known | None
+    resolution: Known | None
     detail: str
     failure: Failure = "lasting"
 

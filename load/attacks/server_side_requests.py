@@ -91,7 +91,7 @@ async def _resolve(
     async with asyncio.timeout(PATIENCE_S):
         answer = await source.resolve("acme", uri, None)
     inside = len(scene.inside.heads) - asked
-    return answer.known is not None or inside > 0, f"{answer.detail or 'fetched'}; inside {inside}"
+    return answer.resolution is not None or inside > 0, f"{answer.detail or 'fetched'}; inside {inside}"
 
 
 def _locations(port: int) -> Sequence[str]:

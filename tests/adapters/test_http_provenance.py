@@ -38,7 +38,7 @@ async def test_a_page_that_changes_has_another_hash() -> None:
     async with web(page(b"as written")) as site:
         before = await resolve(site.uri(), rules(site.port))
         site.answer = page(b"as changed")
-        after = await resolve(site.uri(), rules(site.port), before.known)
+        after = await resolve(site.uri(), rules(site.port), before.resolution)
     assert (before, after) == (select(b"as written"), select(b"as changed"))
 
 
@@ -88,7 +88,7 @@ async def test_an_unchanged_page_keeps_its_hash_and_is_not_sent_again(
         first = await resolve(site.uri(), rules(site.port))
         assert first == select(b"hello", *known)
         site.answer = answer("304 Not Modified")
-        assert await resolve(site.uri(), rules(site.port), first.known) == first
+        assert await resolve(site.uri(), rules(site.port), first.resolution) == first
         assert site.read_sent_fields().items() >= {asked}
 
 
@@ -111,7 +111,7 @@ async def test_what_does_not_vouch_for_the_same_bytes_is_not_asked_by(fields: di
     async with web(page(**fields)) as site:
         first = await resolve(site.uri(), rules(site.port))
         assert first == select(b"hello")
-        await resolve(site.uri(), rules(site.port), first.known)
+        await resolve(site.uri(), rules(site.port), first.resolution)
         assert not {"if-none-match", "if-modified-since"} & site.read_sent_fields().keys()
 
 

@@ -117,7 +117,7 @@ async def test_a_gigabyte_is_cut_off_at_the_bound(head: bytes, part: bytes) -> N
 async def test_the_bound_is_exact(size: int) -> None:
     async with web(page(b"x" * size)) as installation:
         found = await resolve(installation.uri(), rules(installation.port))
-    assert (found.known is not None) == (size == 100_000)
+    assert (found.resolution is not None) == (size == 100_000)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ async def test_a_fast_server_is_answered_while_many_stall() -> None:
     async with web(stall_client(HEAD)) as slow, web(page()) as quick:
         given = rules(slow.port, quick.port, timeout_ms=60_000)
         waiting = [asyncio.create_task(resolve(slow.uri(f"/{n}"), given)) for n in range(50)]
-        assert (await resolve(quick.uri(), given)).known is not None
+        assert (await resolve(quick.uri(), given)).resolution is not None
         assert not any(task.done() for task in waiting)
         for task in waiting:
             task.cancel()

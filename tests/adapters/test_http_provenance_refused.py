@@ -73,7 +73,7 @@ async def test_a_wildcard_is_for_one_label_as_in_certificates(host: str, *, allo
         found = await resolve(
             installation.uri(host=host), rules(installation.port, hosts=["*.example.com"]), names=names
         )
-        assert (found.known is not None, len(installation.requests)) == (allowed, int(allowed))
+        assert (found.resolution is not None, len(installation.requests)) == (allowed, int(allowed))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_a_name_that_leads_inside_is_refused_whatever_else_it_leads_to(add
     async with web(page()) as installation:
         given = rules(installation.port, loopback=False)
         found = await resolve(installation.uri(), given, names={HOST: addresses})
-        assert found.known is None
+        assert found.resolution is None
         assert found.detail.startswith("address not allowed: ")
         assert installation.requests == []
 
@@ -129,7 +129,7 @@ async def test_the_address_that_was_checked_is_the_one_connected_to() -> None:
 
     async with web(page()) as installation:
         first = await resolve(installation.uri(), rules(installation.port), names=Rebinding())
-        assert first.known is not None
+        assert first.resolution is not None
         assert asked == [HOST]
         second = await resolve(installation.uri(), rules(installation.port), names=Rebinding())
         assert second.detail == "address not allowed: 10.0.0.7 is no public address"

@@ -61,7 +61,7 @@ async def test_the_servers_name_is_asked_for_and_vouched_for(pair: Pair) -> None
     async with web(page(), pair.server) as site:
         uri = site.uri().replace("http:", "https:")
         found = await resolve(uri, rules(site.port), tls=pair.client)
-        assert found.known is not None
+        assert found.resolution is not None
         assert pair.asked == [HOST]
         assert site.read_sent_fields()["host"] == f"{HOST}:{site.port}"
 

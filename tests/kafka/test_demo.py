@@ -220,7 +220,7 @@ def test_a_kept_demo_runs_on_until_it_is_stopped(wish: RunOptions, tmp_path: Pat
         run_location.stop_kept(tmp_path)
     assert not result.worker.is_alive()
     assert not result.gateway.identity.is_alive()
-    assert not result.place.folder.exists()
+    assert not result.location.folder.exists()
     assert run_location.stop_kept(tmp_path) is None
 
 

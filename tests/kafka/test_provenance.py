@@ -109,7 +109,7 @@ class Source:
 
     async def resolve(self, tenant: str, uri: str, known: Known | None) -> ProvenanceAnswer:
         assert tenant == "acme"
-        assert known is None or known == FOUND.known
+        assert known is None or known == FOUND.resolution
         self.asked.append(uri)
         await self.may.wait()
         return FOUND

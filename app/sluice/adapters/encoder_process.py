@@ -63,7 +63,7 @@ class Answering:
         self._encoder = encoder
         self._vectors = encoder.compute_vectors if keep is None else partial(keep.compute_vectors, encoder)
         self._libraries: dict[str, Known] = {}
-        self._kept = libraries
+        self._max_libraries = libraries
 
     def answer_all(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """One answer a question; a library is learnt in its place."""
@@ -98,7 +98,7 @@ class Answering:
     def _learn_or_find(self, message: dict[str, Any]) -> Known | None:
         if "id" in message:
             return self._libraries[message["library"]]
-        if len(self._libraries) == self._kept:
+        if len(self._libraries) == self._max_libraries:
             del self._libraries[next(iter(self._libraries))]
         self._libraries[message["library"]] = self._learn(message)
         return None
@@ -118,7 +118,7 @@ class CachedVectors:
 
     def __init__(self, folder: Path, model: str) -> None:
         """`model`: digest of the weights."""
-        self._kept = StoredCompilations(folder)
+        self._stored = StoredCompilations(folder)
         self._by = f"{model} onnxruntime {version('onnxruntime')} {platform.machine()}".encode()
 
     def compute_vectors(self, encoder: Encoder, texts: list[str]) -> NDArray[np.float32]:
@@ -126,11 +126,11 @@ class CachedVectors:
         import numpy as np  # noqa: PLC0415
 
         source = self._by + orjson.dumps(texts)
-        stored = self._kept.get(source)
+        stored = self._stored.get(source)
         if stored is not None:
             return np.frombuffer(stored, "<f4").reshape(len(texts), NUMBERS)
         rows = encoder.compute_vectors(texts)
-        self._kept.put(source, rows.astype("<f4").tobytes())
+        self._stored.put(source, rows.astype("<f4").tobytes())
         return rows
 
 

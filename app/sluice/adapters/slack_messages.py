@@ -78,7 +78,7 @@ class SlackMessages:
         self._slack = SlackCalls(client)
         self._notified = notified
         self._places = places
-        self._told: dict[str, NotifiedSubject] = {}
+        self._subjects: dict[str, NotifiedSubject] = {}
         self._ended: dict[str, int] = {}
         self._began_s = 0.0
         self._unsure: set[str] = set()
@@ -92,7 +92,7 @@ class SlackMessages:
     def name_scope(self, pending: Pending) -> str | None:
         """The channel of whose turn it is."""
         fields = pending.records[0].fields if pending.records else {}
-        subject = self._told.get(pending.subject)
+        subject = self._subjects.get(pending.subject)
         group = fields.get("group") if subject is None else (subject.told.get("groups") or [None])[-1]
         if "alarm_id" in fields:
             return self._places.channel_of(fields.get("tenant_id", ""), fields["recipient"], "alarm")
@@ -107,7 +107,7 @@ class SlackMessages:
 
     async def deliver(self, subject: str, records: Sequence[CommittedEvent]) -> None:
         """Bring the messages of one subject up to date. Raises TryLaterError and KafkaError."""
-        notified = self._told.get(subject)
+        notified = self._subjects.get(subject)
         done = self._ended.get(subject, -1) if notified is None else notified.offset
         new = [record for record in records if record.offset > done]
         reported = None if notified is None else ReportedSubject.read(notified.told)
@@ -178,9 +178,9 @@ class SlackMessages:
 
     def _remember(self, record: NotifiedSubject) -> None:
         """Of one that has ended, that it was told: it may come again."""
-        self._told.pop(record.subject_id, None)
+        self._subjects.pop(record.subject_id, None)
         if record.told.get("status") == "waiting" or record.offset < 0:
-            self._told[record.subject_id] = record
+            self._subjects[record.subject_id] = record
         else:
             self._ended[record.subject_id] = record.offset
 

@@ -110,7 +110,7 @@ class _Going:
         self.open: Request | None = None
         self._judge = judge
         self._may_fail = may_fail
-        self._known: list[tuple[Request, Answer]] = []
+        self._answered: list[tuple[Request, Answer]] = []
 
     def decide(self) -> bool:
         """Whether an answer is missing: `open` asks for it. Else `decision` is the input's."""
@@ -122,10 +122,10 @@ class _Going:
         """The answer to what is open. Raises NotMeasured where it is none."""
         if self.open is None or (answer.status != "answered" and self.open.port not in self._may_fail):
             raise NotMeasured(answer.detail or answer.status)
-        self._known.append((self.open, answer))
+        self._answered.append((self.open, answer))
 
     def _answer(self, request: Request) -> Answer:
-        for asked, answer in self._known:
+        for asked, answer in self._answered:
             if asked == request:
                 return answer
         self.open = self.open or request
@@ -170,7 +170,7 @@ class EarlierDecisions:
     """The memories of every line so far: tenant, trust, and the word of a reviewer."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Place] = {}
+        self._memories: dict[str, Place] = {}
 
     def note(self, decision: Decision) -> None:
         """Take in what was just decided."""
@@ -179,10 +179,10 @@ class EarlierDecisions:
             if record.kind == "MemoryDecision":
                 score = body["trustScore"]
                 trust = None if score is None else score["total"]
-                self._known[body["memory_id"]] = (body["tenant_id"], trust, None)
+                self._memories[body["memory_id"]] = (body["tenant_id"], trust, None)
             elif record.kind in ("QuarantineApproved", "QuarantineRejected"):
-                tenant, trust, _ = self._known[body["memory_id"]]
-                self._known[body["memory_id"]] = (tenant, trust, record.kind == "QuarantineApproved")
+                tenant, trust, _ = self._memories[body["memory_id"]]
+                self._memories[body["memory_id"]] = (tenant, trust, record.kind == "QuarantineApproved")
 
     async def ask(self, payload: object) -> object:
         """`payload` {tenant, memories, approved}: {parents: trust by id}, null for an id of no such
@@ -198,7 +198,7 @@ class EarlierDecisions:
     def _find_trust(self, memory_id: str, tenant: str, approved: float) -> float | None:
         """Find the trust of a memory: at least `approved` where a person approved it, 0 where a person
         rejected it."""
-        owner, trust, let_through = self._known.get(memory_id, (None, None, None))
+        owner, trust, let_through = self._memories.get(memory_id, (None, None, None))
         if owner != tenant or trust is None:
             return None
         if let_through is None:

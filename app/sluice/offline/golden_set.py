@@ -63,20 +63,20 @@ class GoldenCase(StrictModel):
     expect: Literal["passed", "failed", "doubtful"]
 
     @property
-    def known(self) -> QuestionContext:
+    def context(self) -> QuestionContext:
         """The context, in which a text takes the place of its hash."""
         origins = tuple(origin.model_dump() for origin in self.origins)
         return QuestionContext(None if self.task is None else "", self.task, origins)
 
     @property
-    def asked(self) -> str:
+    def port_asked(self) -> str:
         """The port of its prompt."""
-        return IN_CONTEXT[self.port] if self.known.is_known else self.port
+        return IN_CONTEXT[self.port] if self.context.is_known else self.port
 
     @property
     def question(self) -> dict[str, Any]:
         """The question as a gate asks it."""
-        shown = {"action": self.action.model_dump(), **self.known.fields()}
+        shown = {"action": self.action.model_dump(), **self.context.fields()}
         if self.port == GRADER:
             return {"criterion": self.criterion, **shown}
         numbered = {str(number): text for number, text in enumerate(self.constraints, 1)}
@@ -141,7 +141,7 @@ async def run_golden_set(golden: GoldenSet, ports: Mapping[str, Port]) -> Golden
     run = GoldenRun()
     for case in golden.cases:
         try:
-            run.outcomes[case.id] = await _judge_case(case, ports[case.asked], run)
+            run.outcomes[case.id] = await _judge_case(case, ports[case.port_asked], run)
         except PortUnavailable as why:
             raise GoldenSetError(f"case {case.id}: {why}") from None
     return run
@@ -185,7 +185,7 @@ def _require_same_model(run: GoldenRun, model: str) -> None:
 def build_proof_entry(golden: GoldenSet, run: GoldenRun, revision: int, proved_at: str) -> dict[str, Any]:
     """The registry entry that proves the model, for a person to sign."""
     cases = golden.cases
-    asked = {GRADER, CAUSAL, *(one.asked for one in cases)}
+    asked = {GRADER, CAUSAL, *(one.port_asked for one in cases)}
     spec = {
         "golden": golden.digest,
         "prompts": {name: version for name, version in PROMPTS.items() if name in asked},

@@ -42,9 +42,9 @@ class DocumentError(Exception):
 
 
 class Passage(NamedTuple):
-    """`place`: the headings above it or its page, and which paragraph it is; `heading`: the nearest one."""
+    """`section`: the headings above it or its page, and which paragraph it is; `heading`: the nearest one."""
 
-    place: str
+    section: str
     heading: str
     text: str
 
@@ -95,7 +95,7 @@ def propose_policies(document: PolicyDocument, *, everything: bool = False) -> l
             "text": passage.text,
             "outcome": "escalate",
             "appliesToTools": [],
-            "source": {"document": document.name[:256], "place": passage.place, "sha256": document.sha256},
+            "source": {"document": document.name[:256], "place": passage.section, "sha256": document.sha256},
         }
         for number, passage in enumerate(chosen, 1)
     ]
@@ -154,7 +154,7 @@ def _read_html(raw: bytes) -> Iterator[Raw]:
     reader.feed(_decode_text(raw))
     reader.close()
     reader.end_block()
-    yield from reader.found
+    yield from reader.passages
 
 
 class _HtmlReader(HTMLParser):
@@ -165,7 +165,7 @@ class _HtmlReader(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: list[Raw] = []
+        self.passages: list[Raw] = []
         self._above: list[str] = []
         self._text: list[str] = []
         self._hidden = 0
@@ -199,7 +199,7 @@ class _HtmlReader(HTMLParser):
             level, self._level = self._level, 0
             self._above[level - 1 :] = [*[""] * (level - 1 - len(self._above)), text]
         elif text:
-            self.found.append((tuple(filter(None, self._above)), text))
+            self.passages.append((tuple(filter(None, self._above)), text))
 
 
 def _read_pdf(raw: bytes) -> Iterator[Raw]:

@@ -42,9 +42,9 @@ class PolicyFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileEnvelope:
-    """One line of a file; `place` says where it is from."""
+    """One line of a file; `section` says where it is from."""
 
-    place: str
+    section: str
     value: bytes
 
 
@@ -66,7 +66,7 @@ def read_control_records(
         raise PolicyFileError(f"{', '.join(map(str, files))}: no envelope in it")
     records = make_input_records(topic, [envelope.value for envelope in read], [], at_ms)
     places = zip(records, read, strict=True)
-    return records, {record.decision_id: envelope.place for record, envelope in places}
+    return records, {record.decision_id: envelope.section for record, envelope in places}
 
 
 def describe_refused(refused: Sequence[Refused], places: dict[str, str]) -> str:

@@ -156,8 +156,8 @@ def make_drafts(
 @dataclass(frozen=True, slots=True)
 class _ToolFacts:
     name: str
-    known: Tool | None
-    seen: ObservedCalls
+    registered: Tool | None
+    observed: ObservedCalls
     hints: Mapping[str, Any]
 
     def read_hint(self, name: str) -> bool | None:
@@ -171,7 +171,7 @@ def _draft(facts: _ToolFacts, bundle: Bundle, words: ToolWords) -> ToolDraft | N
     named = words_of(facts.name)
     changes = next((word for word in named if word in words.changes), None)
     reads = next((word for word in named if word in words.reads), None) if changes is None else None
-    kind = (facts.known and facts.known.action_type) or bundle.classified(facts.name)
+    kind = (facts.registered and facts.registered.action_type) or bundle.classified(facts.name)
     read_only = facts.read_hint("readOnlyHint") is True
     if read_only and changes is not None:
         why = f"the server calls it read-only, and its name says {changes}: look at it"
@@ -185,14 +185,13 @@ def _draft(facts: _ToolFacts, bundle: Bundle, words: ToolWords) -> ToolDraft | N
 
 
 def _draft_change(facts: _ToolFacts, kind: str, bundle: Bundle, words: ToolWords) -> ToolDraft | None:
-    if kind == _PROGRAM and facts.seen.calls >= words.least_calls:
-        why = (
-            f"it runs programs, and Gate 1 reads each: it stopped {facts.seen.objected} of {facts.seen.calls}"
-        )
+    calls = facts.observed.calls
+    if kind == _PROGRAM and calls >= words.least_calls:
+        why = f"it runs programs, and Gate 1 reads each: it stopped {facts.observed.objected} of {calls}"
         return _make_draft(facts, why, tier="T2", action_type=kind)
     if facts.read_hint("destructiveHint") is False and kind in _ADDS:
         return _make_draft(facts, "the server says that it destroys nothing", tier="T2", action_type=kind)
-    if facts.known is None:
+    if facts.registered is None:
         policy = bundle.action_types[kind]
         return _make_draft(facts, "nothing speaks for less", tier=policy.tier.unknown, action_type=kind)
     return None
@@ -206,7 +205,7 @@ def _read_type(facts: _ToolFacts, kind: str) -> str:
 
 
 def _make_draft(facts: _ToolFacts, why: str, **spec: Any) -> ToolDraft:
-    tool = facts.known
+    tool = facts.registered
     revision = 1 if tool is None else int(tool.key.rpartition("@")[2]) + 1
     registered = {} if tool is None else {"action_type": tool.action_type, "reversible": tool.reversible}
     trusts = tool is not None and tool.trusts_row_claims
@@ -217,8 +216,8 @@ def _make_draft(facts: _ToolFacts, why: str, **spec: Any) -> ToolDraft:
         whole["returns_trusted"] = True
     if tool is not None and tool.roles is not None:
         whole["roles"] = tool.roles.roles.model_dump()
-    calls = facts.seen.calls
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(facts.seen.verdicts.items()))
+    calls = facts.observed.calls
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(facts.observed.verdicts.items()))
     suffix = f"; seen {calls}: {counted}" if calls else ""
     return ToolDraft(
         {"kind": "tool", "id": facts.name, "revision": revision, "spec": whole}, f"{why}{suffix}"

@@ -74,7 +74,7 @@ class NamedRecords:
     def __init__(self, an_id: str) -> None:
         self._id = an_id
         self._written = orjson.dumps(an_id)[1:-1]
-        self.found: list[StoryEvent] = []
+        self.events: list[StoryEvent] = []
 
     def take(self, located: Located) -> None:
         """Keep the record if some id in it is this one, with or without its kind in front."""
@@ -82,7 +82,7 @@ class NamedRecords:
             return
         event = _read_event(located)
         if event is not None and any(self._is_meant(event.fields.get(name)) for name in OWN_IDS + NAMED_IDS):
-            self.found.append(event)
+            self.events.append(event)
 
     def _is_meant(self, value: object) -> bool:
         return isinstance(value, str) and (value == self._id or value.partition(":")[2] == self._id)
@@ -95,7 +95,7 @@ class Followed:
         self._ids = [_read_ids(decision) for decision in decisions]
         self._written = [orjson.dumps(an_id)[1:-1] for ids in self._ids for an_id in ids]
         self._decisions = decisions
-        self._found: list[list[StoryEvent]] = [[] for _ in decisions]
+        self._events: list[list[StoryEvent]] = [[] for _ in decisions]
 
     def take(self, located: Located) -> None:
         """Keep the record with each decision of its partition and session that it names."""
@@ -105,7 +105,7 @@ class Followed:
         event = _read_event(located)
         if event is None or event.is_decision:
             return
-        for decision, ids, events in zip(self._decisions, self._ids, self._found, strict=True):
+        for decision, ids, events in zip(self._decisions, self._ids, self._events, strict=True):
             same = event.partition == decision.partition and _read_session(event) == _read_session(decision)
             if same and any(event.fields.get(name) in ids for name in (*OWN_IDS, *NAMED_IDS)):
                 events.append(event)
@@ -114,7 +114,7 @@ class Followed:
         """A story for each decision, in the order in which they were given."""
         return [
             Story(decision, tuple(sorted(events, key=_read_sequence)))
-            for decision, events in zip(self._decisions, self._found, strict=True)
+            for decision, events in zip(self._decisions, self._events, strict=True)
         ]
 
 

@@ -92,7 +92,7 @@ def test_the_set_has_cases_of_every_kind() -> None:
     assert counts["grader", "doubtful"] >= 5
     assert all(bool(one.criterion) is (one.port == "grader") for one in golden.cases)
     assert all(bool(one.constraints) is (one.port == "causal") for one in golden.cases)
-    in_context = Counter(one.port for one in golden.cases if one.known.is_known)
+    in_context = Counter(one.port for one in golden.cases if one.context.is_known)
     assert min(in_context["grader"], in_context["causal"]) >= 15
 
 

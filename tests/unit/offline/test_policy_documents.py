@@ -73,7 +73,7 @@ def pdf(*pages: list[str]) -> bytes:
 def passages(folder: Path, name: str, content: str | bytes) -> list[tuple[str, str]]:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return [(one.place, one.text) for one in read_document(path).passages]
+    return [(one.section, one.text) for one in read_document(path).passages]
 
 
 def test_markdown(tmp_path: Path) -> None:

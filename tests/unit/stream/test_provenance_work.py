@@ -79,11 +79,11 @@ def test_one_more_of_a_host_than_may_wait_is_left_and_its_place_is_done() -> Non
 def test_there_is_room_until_too_many_wait() -> None:
     work = Work(SHARES)
     for number in range(20):
-        assert work.room
+        assert work.has_capacity
         work.enter((0, number), ref(f"h{number}"))
-    assert not work.room
+    assert not work.has_capacity
     take(work)
-    assert work.room
+    assert work.has_capacity
 
 
 def test_what_is_wanted_again_while_in_work_is_resolved_once_and_done_everywhere() -> None:

@@ -35,7 +35,7 @@ class Archive:
         """Raises StoreError, and ArchiveRefused where no archive is."""
         self.store = store
         self.manifest: Manifest = read_manifest(store, trust)
-        self._kept: dict[str, dict[int, StoredRecord]] = {}
+        self._cached: dict[str, dict[int, StoredRecord]] = {}
         self._kept_bytes = 0
         if not self.manifest.number and not self.manifest.findings:
             raise ArchiveRefused(f"{store.url}: no archive lies there")
@@ -116,13 +116,13 @@ class Archive:
 
     def _read_kept(self, segment: Segment) -> dict[int, StoredRecord]:
         name = segment.name
-        if name in self._kept:
-            return self._kept[name]
+        if name in self._cached:
+            return self._cached[name]
         if self._kept_bytes + segment.raw_bytes > _KEPT_RAW_BYTES:
-            self._kept.clear()
+            self._cached.clear()
             self._kept_bytes = 0
         records = {record.offset: record for batch in self.read_batches(segment) for record in batch}
-        self._kept[name] = records
+        self._cached[name] = records
         self._kept_bytes += segment.raw_bytes
         return records
 

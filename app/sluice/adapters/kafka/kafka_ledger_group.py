@@ -71,7 +71,7 @@ class KafkaLedgerGroup:
         """Which partitions went and came since the last call; those that came begin where they are committed,
         or, for a new group, `look_back_s` ago."""
         lost, self._members.lost = self._members.lost, set()
-        came, self._members.came = self._members.came, set()
+        came, self._members.assigned = self._members.assigned, set()
         for part in lost:
             self._committed.pop(part, None)
         parts = []
@@ -84,10 +84,10 @@ class KafkaLedgerGroup:
         """Return new events of the partitions that `read_changes` gave, and the offset up to which each is
         read."""
         consumer = self._reader
-        mine = [part for part in consumer.assignment() if part not in self._members.came]
+        mine = [part for part in consumer.assignment() if part not in self._members.assigned]
         (consumer.pause if paused else consumer.resume)(*mine)
         batch = await consumer.getmany(timeout_ms=int(1000 * wait_s), max_records=_TAKEN_AT_ONCE)
-        new = self._members.came | self._members.lost  # read again, from where they are committed
+        new = self._members.assigned | self._members.lost  # read again, from where they are committed
         records = [
             record
             for part, messages in batch.items()
@@ -153,13 +153,13 @@ class KafkaLedgerGroup:
 class _LedgerMembers(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self) -> None:
         self.lost: set[TopicPartition] = set()
-        self.came: set[TopicPartition] = set()
+        self.assigned: set[TopicPartition] = set()
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         self.lost |= set(revoked)
 
     def on_partitions_assigned(self, assigned: Any) -> None:
-        self.came |= set(assigned)
+        self.assigned |= set(assigned)
 
 
 class KafkaNotified:

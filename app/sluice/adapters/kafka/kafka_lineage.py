@@ -89,7 +89,7 @@ class KafkaLineage:
         self._pool = Pool(bounds.connections, cluster, "read_committed")
         self._asking = Connection(cluster, "read_uncommitted")
         self._inputs = KafkaInputs(cluster, 1)
-        self._known: OrderedDict[str, tuple[Past, float]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[Past, float]] = OrderedDict()
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def start(self) -> None:
@@ -126,14 +126,14 @@ class KafkaLineage:
 
     async def _find_past(self, consumer: AIOKafkaConsumer, memory_id: str) -> Past:
         now = asyncio.get_running_loop().time()
-        cached, until = self._known.get(memory_id, (UNKNOWN, 0.0))
+        cached, until = self._cached.get(memory_id, (UNKNOWN, 0.0))
         if now < until:
             return cached
         past, until = await self._look_up(consumer, memory_id)
         if now < until:
-            self._known[memory_id] = past, until
-            if len(self._known) > self._bounds.remembered:
-                self._known.popitem(last=False)
+            self._cached[memory_id] = past, until
+            if len(self._cached) > self._bounds.remembered:
+                self._cached.popitem(last=False)
         return past
 
     async def _look_up(self, consumer: AIOKafkaConsumer, memory_id: str) -> tuple[Past, float]:

@@ -163,7 +163,7 @@ class CachedAnswers:
         self._inner = inner
         self._most = most
         self._store = store
-        self._kept: OrderedDict[bytes, object] = OrderedDict()
+        self._cached: OrderedDict[bytes, object] = OrderedDict()
         self._under_way: dict[bytes, _Question] = {}
         self._looked_up: set[bytes] = set()
 
@@ -171,7 +171,7 @@ class CachedAnswers:
     async def turn(self, payload: object, asker: Asker) -> AsyncIterator[float]:
         """See `Queued`."""
         name = self._name_question(payload)
-        if name in self._kept or name in self._under_way or await self._find(name):
+        if name in self._cached or name in self._under_way or await self._find(name):
             yield 0.0
             return
         self._looked_up.add(name)
@@ -203,17 +203,17 @@ class CachedAnswers:
     def recall(self, payload: object) -> object | None:
         """The answer that is kept in this process, else None."""
         name = self._name_question(payload)
-        if name not in self._kept:
+        if name not in self._cached:
             return None
-        self._kept.move_to_end(name)
-        return self._kept[name]
+        self._cached.move_to_end(name)
+        return self._cached[name]
 
     def _name_question(self, payload: object) -> bytes:
         return sha256(canonical([*self._inner.asks, payload])).digest()
 
     async def _answer(self, name: bytes, payload: object) -> object:
         if name not in self._looked_up and await self._find(name):
-            return self._kept[name]
+            return self._cached[name]
         answer = await self._inner.ask(payload)
         self._remember(name, answer)
         if self._store is not None:
@@ -229,9 +229,9 @@ class CachedAnswers:
         return True
 
     def _remember(self, name: bytes, answer: object) -> None:
-        self._kept[name] = answer
-        if len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+        self._cached[name] = answer
+        if len(self._cached) > self._most:
+            self._cached.popitem(last=False)
 
     async def start(self) -> None:
         """Start the store and the inner port."""

@@ -199,9 +199,9 @@ def _run(*, keep: bool, json: bool, secured: bool) -> bool:
         print_parts(("", write_sentence(result, seconds)), teller)
     if result.gateway is not None:
         html = write_page(result.examined.quality, _read_clock())
-        (result.place.folder / PAGE).write_text(html, encoding="utf-8")
+        (result.location.folder / PAGE).write_text(html, encoding="utf-8")
         say_how_to_use(
-            teller, result.place, result.gateway, result.material.config.readings.rollout.flag_only
+            teller, result.location, result.gateway, result.material.config.readings.rollout.flag_only
         )
     return result.well
 
@@ -236,7 +236,7 @@ def write_sentence(result: Result, seconds: float) -> str:
     missing = [clean(planned.fields) for planned in answers.unanswered[:_MOST_UNANSWERED]]
     counts = (
         f"{len(answers.unanswered)} of {answers.published} inputs unanswered, "
-        f"{answers.answered_twice} answered twice, {answers.held} memories still held, "
+        f"{answers.answered_twice} answered twice, {answers.quarantined} memories still held, "
         f"{answers.unfounded} items shown without a decision, "
         f"{sum(not refund.well for refund in result.refunds)} guarded calls that ran otherwise than "
         f"approved, {sum(not payment.well for payment in result.payments)} payments of the invoice that came "
@@ -244,7 +244,7 @@ def write_sentence(result: Result, seconds: float) -> str:
         f"{examined.reruns.counts['identical']} of {examined.reruns.total} reruns identical, "
         f"statistics {'equal' if examined.memories.equal else 'not equal'}."
     )
-    notice = f"Kept for you to look at: {result.place.folder}. {took}"
+    notice = f"Kept for you to look at: {result.location.folder}. {took}"
     return "\n".join([f"[bold red]Not well:[/] {counts}", *missing, notice])
 
 
@@ -260,7 +260,7 @@ def build_summary(result: Result, seconds: float) -> dict[str, Any]:
     causes = Counter(read_cause(answered.body)[:3] for answered in answers.iterate(VERDICTS))
     return {
         "well": result.well,
-        "run": result.place.run,
+        "run": result.location.run,
         "generated": GENERATED.split(", "),
         "inputs": answers.published,
         "answered": answers.answered,

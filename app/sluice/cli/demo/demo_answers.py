@@ -98,7 +98,7 @@ class DemoAnswers:
         self._prefix = prefix
         self._story = story
         self._published: dict[Coordinates, Planned] = {}
-        self._found: dict[Coordinates, tuple[str, dict[str, Any]]] = {}
+        self._answers: dict[Coordinates, tuple[str, dict[str, Any]]] = {}
         self._decisions: defaultdict[Coordinates, dict[int, dict[str, Any]]] = defaultdict(dict)
         self._served: dict[Coordinates, dict[str, Any]] = {}
         self.answered_twice = 0
@@ -129,8 +129,8 @@ class DemoAnswers:
             self.answered_twice += body["place"] in self._decisions[where]
             self._decisions[where][body["place"]] = body
         elif came and (topic in ANSWERING or _is_ended_by_review(body)):
-            self.answered_twice += where in self._found
-            self._found[where] = (topic, body)
+            self.answered_twice += where in self._answers
+            self._answers[where] = (topic, body)
 
     @property
     def escalations(self) -> list[dict[str, Any]]:
@@ -167,7 +167,7 @@ class DemoAnswers:
         return sum(len(retrieval.unfounded) for retrieval in self.iterate_retrievals())
 
     @property
-    def held(self) -> int:
+    def quarantined(self) -> int:
         """Memories in quarantine and actions escalated, that have not ended."""
         schemas = Counter(body["schema"] for body in self.bodies[QUARANTINE])
         return 2 * schemas[ENTERED] - schemas.total() + len(self.escalations) - len(self.endings)
@@ -176,7 +176,7 @@ class DemoAnswers:
         """The inputs that this topic answers, in the order in which they were published; of gate.verdicts
         the first verdicts."""
         for where, planned in self._published.items():
-            answered = self._found.get(where)
+            answered = self._answers.get(where)
             if (
                 answered is not None
                 and answered[0] == topic
@@ -202,7 +202,7 @@ class DemoAnswers:
 
     def _is_answered(self, where: Coordinates, planned: Planned) -> bool:
         """An unreadable retrieval is answered by a dead letter."""
-        return where in self._found or self._collect_retrieval(where, planned) is not None
+        return where in self._answers or self._collect_retrieval(where, planned) is not None
 
 
 NO_GATE = "-"

@@ -82,7 +82,7 @@ class Examined:
 class Result:
     """The result of a run."""
 
-    place: RunLocation
+    location: RunLocation
     worker: ProcessIdentity
     material: Material
     answers: DemoAnswers
@@ -100,7 +100,9 @@ class Result:
         the same again.
         """
         answers, examined = self.answers, self.examined
-        answered = not (answers.unanswered or answers.answered_twice or answers.held or answers.unfounded)
+        answered = not (
+            answers.unanswered or answers.answered_twice or answers.quarantined or answers.unfounded
+        )
         guarded = bool(self.refunds) and all(refund.well for refund in self.refunds)
         guarded = guarded and len(self.judged) == len(self.material.judged)
         guarded = guarded and bool(self.payments) and all(payment.well for payment in self.payments)

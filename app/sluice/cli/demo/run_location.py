@@ -128,7 +128,7 @@ class WorkerError(Exception):
 class Worker:
     """A running `sluice worker`. Made by `start_worker`."""
 
-    place: RunLocation
+    location: RunLocation
     identity: ProcessIdentity
     child: subprocess.Popen[bytes]
 
@@ -139,7 +139,7 @@ class Worker:
             self.check()
             if time.monotonic() > end:
                 raise WorkerError(
-                    f"The worker was not ready within {READY_S:.0f} s.\n{read_log_tail(self.place)}"
+                    f"The worker was not ready within {READY_S:.0f} s.\n{read_log_tail(self.location)}"
                 )
             time.sleep(POLL_S)
 
@@ -147,7 +147,7 @@ class Worker:
         """Raises WorkerError when it has ended."""
         status = self.child.poll()
         if status is not None:
-            raise WorkerError(f"The worker ended with status {status}.\n{read_log_tail(self.place)}")
+            raise WorkerError(f"The worker ended with status {status}.\n{read_log_tail(self.location)}")
 
     def stop(self) -> None:
         """SIGTERM, and SIGKILL if it has not gone in time."""
@@ -156,7 +156,7 @@ class Worker:
 
     def _is_ready(self) -> bool:
         try:
-            return len(self.place.ready_file.read_text(encoding="ascii").split()) == PARTITIONS
+            return len(self.location.ready_file.read_text(encoding="ascii").split()) == PARTITIONS
         except FileNotFoundError:
             return False
 

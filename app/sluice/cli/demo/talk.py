@@ -56,7 +56,7 @@ class Talk:
     def __init__(
         self, location: RunLocation, material: Material, options: RunOptions, step: Step, worker: Worker
     ) -> None:
-        self._place, self._material, self._wish = location, material, options
+        self._location, self._material, self._options = location, material, options
         self._step, self._worker = step, worker
         self.refunds: list[Refund] = []
         """What became of what the agent behind the client wanted."""
@@ -73,8 +73,13 @@ class Talk:
 
         Returns also when answers stay away: see `DemoAnswers.unanswered`.
         """
-        config, now, trust, answers = self._material.config, self._wish.now, self._wish.trust, self._answers
-        recipe, location = config.recipe, self._place
+        config, now, trust, answers = (
+            self._material.config,
+            self._options.now,
+            self._options.trust,
+            self._answers,
+        )
+        recipe, location = config.recipe, self._location
         names = [f"{location.prefix}{name}" for name in TOPICS]
         async with open_reader(location.connect("auditor"), names, "beginning") as reader:
             batches = reader.follow(None)
@@ -101,7 +106,7 @@ class Talk:
             ]
             await self._exchange(follow_ups, batches)
             expired = time.monotonic() + patience_s
-            await self._read(batches, lambda: answers.held > 0 and time.monotonic() < expired)
+            await self._read(batches, lambda: answers.quarantined > 0 and time.monotonic() < expired)
             self.refunds = await refunds
             await self._read(batches, lambda: not judged.done())
             self.judged = await judged
@@ -149,9 +154,9 @@ class Talk:
 
         async def publish_to(name: str) -> None:
             planned = [planned_input for planned_input in burst if planned_input.topic == name]
-            topic, most = f"{self._place.prefix}{name}", BY_NAME[name].max_message_bytes
+            topic, most = f"{self._location.prefix}{name}", BY_NAME[name].max_message_bytes
             records = [one.outgoing for one in planned]
-            cluster = self._place.connect(_WRITERS.get(name, "agent"))
+            cluster = self._location.connect(_WRITERS.get(name, "agent"))
             placed = await publish(cluster, topic, records, max_request_bytes=most)
             self._answers.expect(planned, placed)
 

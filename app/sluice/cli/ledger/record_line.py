@@ -64,7 +64,7 @@ class RecordLine(NamedTuple):
     """What a line says of a record; texts are as the record has them, not escaped."""
 
     time: str
-    place: str
+    coordinates: str
     topic: str
     session: str
     subject: str
@@ -109,7 +109,7 @@ def write_line(record: StoredRecord, topic: str) -> str:
     Of a retrieved item its outcome, flags and reason; a body is never shown.
     """
     line = read_line(record, topic)
-    head = f"[dim]{line.time} {line.place}[/] {clean(line.topic):<16}"
+    head = f"[dim]{line.time} {line.coordinates}[/] {clean(line.topic):<16}"
     if not line.word:
         return f"{head} {clean(line.session)} [red]{clean(line.reason)}[/]"
     rest = f"{clean(line.session)} {clean(line.subject)} {_colour(line.word)}{line.again}"
@@ -121,7 +121,7 @@ def write_columns(record: StoredRecord, topic: str, width: int) -> Text:
     line = read_line(record, topic)
     word = line.word + line.again or "unreadable"
     session, subject = _divide_width(width)
-    columns = [(line.time[:8], 8, "dim"), (line.place, 7, "dim")]
+    columns = [(line.time[:8], 8, "dim"), (line.coordinates, 7, "dim")]
     columns += [(line.topic, 11, "dim")] if width >= _NARROW else []
     columns += [
         (word, 12, COLOURS.get(line.word, "")),

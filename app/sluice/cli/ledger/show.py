@@ -83,13 +83,13 @@ def show_command(
     read = _read_broker(*span) if from_ is None else _read_file(from_, *span)
     named = NamedRecords(an_id)
     read(named.take)
-    if not named.found:
+    if not named.events:
         stop(
             f"no record of the ledger names {an_id}: nothing was decided on it, or its record is no longer "
             "kept. `sluice watch gate.dead_letters --from-beginning` shows what could not be read.",
             WRONG,
         )
-    followed = Followed([event for event in named.found if event.is_decision] or named.found)
+    followed = Followed([event for event in named.events if event.is_decision] or named.events)
     read(followed.take)
     stories = followed.list_stories()
     inputs = {} if from_ is not None else _fetch_inputs(stories)

@@ -335,10 +335,10 @@ class RememberingGate(Gate):
     """A gate that remembers something of each agent in each session.
 
     `memory`: the shape of what it remembers, a JSON value that is bounded by the gate's own part of the
-    bundle. Before an action is judged it is `context.observed.remembered[name]`, absent where there is nothing;
-    the verdict says what it was (`session.remembered`), and a rerun judges on that. `counts_without_room`: it
-    is asked to keep also what came of an action that was carried out although its session had no room for it;
-    what it keeps is bounded whatever the session holds.
+    bundle. Before an action is judged it is `context.observed.remembered[name]`, absent where there is
+    nothing; the verdict says what it was (`session.remembered`), and a rerun judges on that.
+    `counts_without_room`: it is asked to keep also what came of an action that was carried out although its
+    session had no room for it; what it keeps is bounded whatever the session holds.
     """
 
     memory: ClassVar[type[BaseModel]]

@@ -144,7 +144,7 @@ class Inspector:
             for start in range(0, len(texts), PORTION):
                 self._cues = find_cues(texts[start : start + PORTION], self._matchers)
                 requests |= self._cues.requests
-                wants_location = wants_location or self._cues.place
+                wants_location = wants_location or self._cues.location
                 for leaf in walk.leaves[start : start + PORTION]:
                     self._leaf(leaf)
             if wants_location:
@@ -166,7 +166,7 @@ class Inspector:
     def _judge_file(self, path: str, content: str | None, location: LeafPlace) -> None:
         """A file at that place: what its pattern says, and what it runs."""
         placed = self._matchers.files.judge(path, content)
-        self._add_all(placed.found, location)
+        self._add_all(placed.patterns, location)
         if placed.reads and location.depth >= NESTED:
             self._doubt("languages are nested too deep to follow")
             return

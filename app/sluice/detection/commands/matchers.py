@@ -49,7 +49,7 @@ class Cues(NamedTuple):
     breakout: bool
     disguise: bool
     spelling: bool
-    place: bool
+    location: bool
     requests: frozenset[str]
 
 

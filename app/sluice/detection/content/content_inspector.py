@@ -169,13 +169,13 @@ class ContentInspector:
         self._library = sets.model_dump_json().encode()
         self._weak_makes_strong = sets.weak_makes_strong
         self.remembered = RememberedTexts[ContentInspection]()
-        self._kept = find_compilation(self._library)
-        if self._kept is None:
+        self._compilation = find_compilation(self._library)
+        if self._compilation is None:
             keep_compilation(self._library, self._detector.compilation)
 
     @cached_property
     def _detector(self) -> Detector:
-        return Detector(self._sets, self._kept)
+        return Detector(self._sets, self._compilation)
 
     @cached_property
     def _forms(self) -> Forms:
@@ -189,7 +189,7 @@ class ContentInspector:
     @property
     def was_kept(self) -> bool:
         """Whether an earlier compilation of the same library was kept."""
-        return self._kept is not None
+        return self._compilation is not None
 
     def prepare(self) -> None:
         """Do now what the first text would have to wait for."""

@@ -190,10 +190,10 @@ class RequiredWords:
 
     __slots__ = (
         "_begins",
+        "_cached",
         "_count",
         "_first_letters",
         "_inner",
-        "_known",
         "_last_letters",
         "_longest",
         "_open",
@@ -224,7 +224,7 @@ class RequiredWords:
         for word, bits in _select_by_ends(met, left=True, right=True).items():
             self._inner[word[:BEGIN]].append((word, bits))
         self._begins = {*map(len, self._inner)}
-        self._known: dict[bytes, int] = {}
+        self._cached: dict[bytes, int] = {}
 
     def find_met(self, text: bytes) -> int:
         """The requirements that a text of ASCII may meet, a bit for each in their order."""
@@ -232,7 +232,7 @@ class RequiredWords:
 
     def clauses(self, text: bytes) -> int:
         """The clauses that the words of a text of ASCII meet; those of several texts may be joined."""
-        known = self._known
+        known = self._cached
         raw = text.lower()
         words = {*raw.translate(BLANKS).split()}
         if signs := raw.translate(None, ORDINARY):
@@ -267,9 +267,9 @@ class RequiredWords:
                         numbers.append(met)
         bits = reduce(or_, numbers)
         if len(word) <= LONGEST_WORD:
-            if len(self._known) >= REMEMBERED_WORDS:
-                self._known.clear()
-            self._known[word] = bits
+            if len(self._cached) >= REMEMBERED_WORDS:
+                self._cached.clear()
+            self._cached[word] = bits
         return bits
 
 

@@ -103,7 +103,7 @@ def says_something(a_wording: str, words: Vocabulary) -> bool:
         or "%" in a_wording
         or any(map(str.isdigit, a_wording))
         or any(
-            word in "ai" or word in words.looked_for or (len(word) > _SHORT and word not in words.known)
+            word in "ai" or word in words.looked_for or (len(word) > _SHORT and word not in words.dictionary)
             for word in _WORD.findall(a_wording.casefold())
             if word not in _OF_ADDRESSES
         )
@@ -140,4 +140,4 @@ def _unless_words(words: Vocabulary, token: re.Match[str]) -> str:
 
 def _is_word(piece: str, words: Vocabulary) -> bool:
     """A word, or one in disguise."""
-    return len(piece) >= _SHORTEST_WORD and (piece in words.known or words.hints(piece) is not None)
+    return len(piece) >= _SHORTEST_WORD and (piece in words.dictionary or words.hints(piece) is not None)

@@ -85,7 +85,7 @@ def ungarble(text: str, words: Vocabulary) -> str:
 
 
 def _ungarble_word(word: str, words: Vocabulary) -> str:
-    return word if word in words.known else words.ungarble(word) or word
+    return word if word in words.dictionary else words.ungarble(word) or word
 
 
 def _keep_unless_changed(text: str, spelling: str) -> str:

@@ -62,7 +62,7 @@ class Vocabulary:
         "_prefixes",
         "_unhinted",
         "_untold",
-        "known",
+        "dictionary",
         "looked_for",
         "ranked",
     )
@@ -71,7 +71,7 @@ class Vocabulary:
         """`ranked`: casefolded words, the commonest first."""
         self.ranked = frozenset(ranked)
         order = list(dict.fromkeys((*ranked, *looked_for)))
-        self.known = frozenset(order)
+        self.dictionary = frozenset(order)
         self.looked_for = frozenset(looked_for)
         self._hints = lru_cache(REMEMBERED_WORDS)(self._hints_of)
         self._leet = lru_cache(REMEMBERED_WORDS)(self._find_without_leet)
@@ -90,7 +90,7 @@ class Vocabulary:
         }
         self._by_steps = {_steps(word): word for word in reversed(long) if _may_be_shifted(word)}
         self._begins = frozenset(key(word)[:_BEGIN] for word in long if len(word) >= _BEGIN)
-        self._fragments = frozenset(part for word in long for part in _parts(word)) - self.known
+        self._fragments = frozenset(part for word in long for part in _parts(word)) - self.dictionary
 
     def remove_leet(self, word: str) -> str | None:
         """The word that a leetspelt one stands for."""
@@ -111,7 +111,7 @@ class Vocabulary:
     def all_hints(self, words: Iterable[str]) -> list[Hints]:
         """What is known of those words, casefolded and of letters alone, that may be others in disguise."""
         matches: list[Hints] = []
-        for word in {*words} - self.known - self._unhinted:
+        for word in {*words} - self.dictionary - self._unhinted:
             if hints := self.hints(word):
                 matches.append(hints)
             else:

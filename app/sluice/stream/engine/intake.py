@@ -37,7 +37,7 @@ class Intake:
     previous owner left undecided, afterwards those that wait for a slow answer.
     """
 
-    __slots__ = ("_owed", "_seen", "gaps", "halt_on_gap", "next", "pending", "topic")
+    __slots__ = ("_last_offset", "_owed", "gaps", "halt_on_gap", "next", "pending", "topic")
 
     def __init__(
         self, topic: str, next_offset: int = 0, pending: tuple[int, ...] = (), *, halt_on_gap: bool = False
@@ -46,7 +46,7 @@ class Intake:
         self.next = next_offset
         self.pending: dict[int, None] = dict.fromkeys(pending)
         self._owed = set(pending)
-        self._seen: int | None = None
+        self._last_offset: int | None = None
         self.halt_on_gap = halt_on_gap
         self.gaps = 0
 
@@ -71,11 +71,11 @@ class Intake:
 
         Raises OffsetGap if an offset was skipped and `halt_on_gap` is set (no producer leaves gaps).
         """
-        expected = self.resume_at if self._seen is None else self._seen + 1
+        expected = self.resume_at if self._last_offset is None else self._last_offset + 1
         if offset > expected:
             self._gap(expected, offset)
-        if self._seen is None or offset > self._seen:
-            self._seen = offset
+        if self._last_offset is None or offset > self._last_offset:
+            self._last_offset = offset
         if offset < self.next:
             if offset not in self._owed:
                 return False

@@ -57,7 +57,7 @@ class Owned:
         self._partition = partition
         self._settings = settings
         self._fail = fail
-        self._held: deque[InputRecord] = deque()
+        self._waiting: deque[InputRecord] = deque()
         self._read: dict[str, int | None] = {}
         self._arrived = asyncio.Event()
         self._probe: asyncio.Task[None] | None = None
@@ -120,7 +120,7 @@ class Owned:
         if self._probe is None:
             self._partition.start(admitted)
         else:
-            self._held.extend(admitted)
+            self._waiting.extend(admitted)
             self._arrived.set()
 
     def note_read(self, read: ReadPosition) -> None:
@@ -184,7 +184,7 @@ class Owned:
         self._partition.guard.clear()
         await self._writer.commit()
         self._probe = None
-        waiting, self._held = self._held, deque()
+        waiting, self._waiting = self._waiting, deque()
         self._partition.start(waiting)
 
     async def _try(self, group: list[InputRecord]) -> None:
@@ -213,16 +213,16 @@ class Owned:
 
     async def _some_held(self) -> bool:
         """Wait for suspects; False when all are done."""
-        while not (calm := self._calm()) and not self._held:
+        while not (calm := self._calm()) and not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
         return not calm
 
     def _next_group(self) -> list[InputRecord]:
-        group = [self._held.popleft()]
+        group = [self._waiting.popleft()]
         size = self._partition.guard.size_from(group[0].topic, group[0].offset)
-        while self._held and len(group) < size and self._follows(group[-1], self._held[0], size):
-            group.append(self._held.popleft())
+        while self._waiting and len(group) < size and self._follows(group[-1], self._waiting[0], size):
+            group.append(self._waiting.popleft())
         return group
 
     def _follows(self, last: InputRecord, input_record: InputRecord, size: int) -> bool:

@@ -147,7 +147,7 @@ class PolicyFeed:
         self._interval_s = interval_s
         self._records: list[InputRecord] = []
         self._reduceed = 0
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._unproved: set[str] = set()
         self._entries: Sequence[Accepted] = ()
         self._turn = asyncio.Lock()
@@ -191,9 +191,9 @@ class PolicyFeed:
 
     def _tell_refused(self, refused: Sequence[Refused]) -> None:
         """Log each refusal once, and again whenever it changes (a change that is not complete yet)."""
-        for line in describe_refused([refusal for refusal in refused if str(refusal) not in self._told]):
+        for line in describe_refused([refusal for refusal in refused if str(refusal) not in self._reported]):
             log.warning("policy: refused, what was in force stays: %s", line)
-        self._told = {str(refusal) for refusal in refused}
+        self._reported = {str(refusal) for refusal in refused}
 
     def _tell_unproved(self, entries: Sequence[Accepted]) -> None:
         """Log, once for each, the bundles under which a hosted model judges that nobody has proved."""

@@ -56,7 +56,7 @@ class Resolving:
         self._work = work
         self._wall_ms = wall_ms
         self._tasks: set[asyncio.Task[ProvenanceAnswer]] = set()
-        self._found: list[Tried] = []
+        self._attempts: list[Tried] = []
         self._ending = False
 
     def start(self) -> None:
@@ -68,7 +68,7 @@ class Resolving:
 
     def take_found(self) -> list[Tried]:
         """The attempts that ended since the last call."""
-        attempts, self._found = self._found, []
+        attempts, self._attempts = self._attempts, []
         return attempts
 
     async def end(self) -> None:
@@ -87,7 +87,7 @@ class Resolving:
             log.error("%s of %s cannot be resolved", reference.uri, reference.tenant, exc_info=fault)
         elif not task.cancelled():
             answer = task.result()
-        self._found.append(Tried(reference, since_ms, self._make_record(reference, answer, since_ms)))
+        self._attempts.append(Tried(reference, since_ms, self._make_record(reference, answer, since_ms)))
         self.start()
 
     def _make_record(
@@ -104,11 +104,11 @@ class Resolving:
         if answer.failure == "unasked" or (answer.failure == "refused" and record is None):
             return None
         if answer.failure == "passing" and recorded is not None and record is not None:
-            return self._record(reference, answer._replace(known=record), recorded.seen_ms)
+            return self._record(reference, answer._replace(resolution=record), recorded.seen_ms)
         return self._record(reference, answer, since_ms)
 
     def _record(self, reference: Reference, answer: ProvenanceAnswer, seen_ms: int) -> ProvenanceRecord:
-        record = answer.known
+        record = answer.resolution
         return ProvenanceRecord(
             schema_name="sluice/provenance_record/v1",
             tenant_id=reference.tenant,
@@ -200,9 +200,9 @@ class ProvenanceResolver:
             await self._topic.close()
 
     async def _take(self, work: Work) -> None:
-        if not work.room:
+        if not work.has_capacity:
             await asyncio.sleep(self._settings.pause_s)
-        came = await self._topic.some() if work.room else ()
+        came = await self._topic.some() if work.has_capacity else ()
         work.forget(self._topic.take_lost())
         for partition, offset, value in came:
             self._enter(work, (partition, offset), value)

@@ -59,7 +59,7 @@ class Turns:
         self._tenants: Counter[str] = Counter()
 
     @property
-    def room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether more may be asked for."""
         return self._count.total() < self._shares.max_waiting
 
@@ -151,9 +151,9 @@ class Work:
         self._requested_at: dict[Reference, list[Place]] = {}
 
     @property
-    def room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether more may be asked for."""
-        return self._turns.room
+        return self._turns.has_capacity
 
     def enter(self, location: Place, reference: Reference) -> bool:
         """Add a request; False if too many of its kind wait: then it is dropped until a decision requests it

@@ -145,7 +145,7 @@ class ProvenanceFeed(CompactedFeed):
     """The feed of resolutions. `recorded` is one mapping that changes in place, by tenant and URI: a
     decision reads it once.
 
-    It keeps the newest resolutions of each tenant, as many as `kept` says. So invented references can
+    It keeps the newest resolutions of each tenant, as many as `stored` says. So invented references can
     displace only those of their own tenant, and a displaced reference is requested again. `wall_ms`: the
     time.
     """
@@ -155,14 +155,14 @@ class ProvenanceFeed(CompactedFeed):
     ) -> None:
         super().__init__(reader, interval_s, "resolved references", self._take)
         self.recorded: dict[tuple[str, str], Resolution] = {}
-        self._known: defaultdict[str, dict[str, tuple[Known | None, int]]] = defaultdict(dict)
+        self._resolutions: defaultdict[str, dict[str, tuple[Known | None, int]]] = defaultdict(dict)
         self._bytes: defaultdict[str, int] = defaultdict(int)
-        self._kept = stored
+        self._limits = stored
         self._wall_ms = wall_ms
 
     def find(self, tenant: str, uri: str) -> Known | None:
         """The last resolution, None if it found nothing or there was none."""
-        return self._known[tenant].get(uri, _NOTHING)[0] if tenant in self._known else None
+        return self._resolutions[tenant].get(uri, _NOTHING)[0] if tenant in self._resolutions else None
 
     def _take(self, value: bytes) -> None:
         record = read(ProvenanceRecord, value)
@@ -182,18 +182,18 @@ class ProvenanceFeed(CompactedFeed):
         return resolution is not None and record.seen_at < resolution.seen_ms
 
     def _keep(self, record: ProvenanceRecord, size: int) -> None:
-        tenant, registered = record.tenant_id, self._known[record.tenant_id]
+        tenant, registered = record.tenant_id, self._resolutions[record.tenant_id]
         self.recorded[tenant, record.uri] = Resolution(
             record.status, record.hash, record.resolver, record.seen_at, record.detail
         )
         registered[record.uri] = _read_known(record), size
         self._bytes[tenant] += size
-        while len(registered) > self._kept.max_recorded or self._bytes[tenant] > self._kept.max_bytes:
+        while len(registered) > self._limits.max_recorded or self._bytes[tenant] > self._limits.max_bytes:
             self._forget(tenant, next(iter(registered)))
 
     def _forget(self, tenant: str, uri: str) -> None:
         self.recorded.pop((tenant, uri), None)
-        self._bytes[tenant] -= self._known[tenant].pop(uri, _NOTHING)[1]
+        self._bytes[tenant] -= self._resolutions[tenant].pop(uri, _NOTHING)[1]
 
 
 _NOTHING: tuple[Known | None, int] = (None, 0)

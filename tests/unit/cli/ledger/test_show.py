@@ -98,14 +98,14 @@ def test_a_decision_is_found_by_each_of_its_ids(an_id: str) -> None:
     named = NamedRecords(an_id)
     for one in locate(story()):
         named.take(one)
-    assert VERDICT_ID in [one.fields.get("verdict_id") for one in named.found if one.is_decision]
+    assert VERDICT_ID in [one.fields.get("verdict_id") for one in named.events if one.is_decision]
 
 
 def test_what_came_of_a_decision_is_its_own_session_s_in_the_chain_s_order() -> None:
     named = NamedRecords(VERDICT_ID)
     for one in locate(story()):
         named.take(one)
-    followed = Followed([one for one in named.found if one.is_decision])
+    followed = Followed([one for one in named.events if one.is_decision])
     for one in locate(story()):
         followed.take(one)
     (told,) = followed.list_stories()

@@ -126,7 +126,7 @@ class _Forgetful(dict[bytes, Any]):
 def test_words_forgotten_by_another_thread_in_between_are_looked_up_again() -> None:
     """Mend 22.26.2: a full table is cleared while another thread reads it."""
     words = RequiredWords([LEXICON.expand(r"act\b").requirement.text])
-    words._known = _Forgetful()  # noqa: SLF001 - stands for the other thread
+    words._cached = _Forgetful()  # noqa: SLF001 - stands for the other thread
     assert [words.find_met(text) for text in (b"act as", b"act as", b"as", b"as")] == [1, 1, 0, 0]
 
 

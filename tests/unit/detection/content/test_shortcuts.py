@@ -138,7 +138,7 @@ class Unremembered(Vocabulary):
     """Looks each word up each time."""
 
     def all_hints(self, words: Iterable[str]) -> list[Hints]:
-        return [hints for word in sorted({*words} - self.known) if (hints := self.hints(word))]
+        return [hints for word in sorted({*words} - self.dictionary) if (hints := self.hints(word))]
 
     def tells_of_leet(self, runs: Iterable[str]) -> bool:
         some = [run for run in runs if not run.isalpha()]

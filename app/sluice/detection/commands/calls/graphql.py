@@ -64,7 +64,7 @@ class _Reader:
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
-        self._place = 0
+        self._position = 0
         self._ends = _match_brackets(tokens)
         self._fragments: dict[str, list[Field | str]] = {}
         self._mutations: list[Field | str] = []
@@ -72,19 +72,19 @@ class _Reader:
     def fields(self) -> list[Field]:
         if not self._tokens:
             raise _NotGraphql
-        while self._place < len(self._tokens):
+        while self._position < len(self._tokens):
             self._definition()
         return self._resolve_fragments(self._mutations)
 
     def _definition(self) -> None:
-        word = self._tokens[self._place]
+        word = self._tokens[self._position]
         if word == "{":
-            self._place = self._ends[self._place] + 1
+            self._position = self._ends[self._position] + 1
             return
         if word not in _OPERATIONS and word != "fragment":
             raise _NotGraphql
-        name = self._tokens[self._place + 1]
-        self._place = self._find_opening(self._place + 1, typed=word == "fragment")
+        name = self._tokens[self._position + 1]
+        self._position = self._find_opening(self._position + 1, typed=word == "fragment")
         selected = self._select_fields()
         if word == "mutation":
             self._mutations += selected
@@ -109,8 +109,8 @@ class _Reader:
 
     def _select_fields(self) -> list[Field | str]:
         """The fields of the selection that opens here, and the names of the fragments in it."""
-        end = self._ends[self._place]
-        index = self._place + 1
+        end = self._ends[self._position]
+        index = self._position + 1
         fields: list[Field | str] = []
         while index < end:
             mark = self._tokens[index]
@@ -124,7 +124,7 @@ class _Reader:
                 index = self._ends[index] + 1
             else:
                 raise _NotGraphql
-        self._place = end + 1
+        self._position = end + 1
         return fields
 
     def _spread(self, index: int, fields: list[Field | str]) -> int:
@@ -134,9 +134,9 @@ class _Reader:
             fields.append(after)
             return index + 2
         opening = self._find_opening(index + (3 if after == "on" else 1))
-        before, self._place = self._place, opening
+        before, self._position = self._position, opening
         fields += self._select_fields()
-        self._place = before
+        self._position = before
         return self._ends[opening] + 1
 
     def _field(self, index: int, fields: list[Field | str]) -> int:

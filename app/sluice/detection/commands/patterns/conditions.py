@@ -97,21 +97,21 @@ class FlagForms:
 class _Valued:
     """A flag with a value that must match: `-X=DELETE` is also found in `-XDELETE` and `-X DELETE`."""
 
-    __slots__ = ("_letter", "_names", "_value")
+    __slots__ = ("_character", "_names", "_value")
 
     def __init__(self, text: str, *, shortened: bool) -> None:
         name, _, value = text.partition("=")
         self._value = Globs([value])
-        self._letter = name[1] if _is_letter(name) else ""
+        self._character = name[1] if _is_letter(name) else ""
         self._names = frozenset(_list_spellings(name, shortened=shortened))
 
     def fits(self, flag: Flag) -> bool:
         own = flag.name
-        if not self._letter:
+        if not self._character:
             return own.lower() in self._names and self._matches(flag)
-        if self._letter not in flag.letters[1:]:
+        if self._character not in flag.letters[1:]:
             return False
-        rest = own[own.index(self._letter) + 1 :]
+        rest = own[own.index(self._character) + 1 :]
         return self._value.match(rest.lower()) if rest else self._matches(flag)
 
     def _matches(self, flag: Flag) -> bool:

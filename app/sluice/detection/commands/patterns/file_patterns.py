@@ -43,7 +43,7 @@ class FilePattern(Described):
 class Placed(NamedTuple):
     """What is known of a file by its place: the patterns that hold, and how its content is run."""
 
-    found: list[FilePattern]
+    patterns: list[FilePattern]
     reads: list[Reads]
 
 

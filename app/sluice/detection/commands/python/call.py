@@ -31,7 +31,7 @@ class Findings(Protocol):
 class PythonCall(NamedTuple):
     """`name`: the dotted name of what is called, "" if unknown; `base`: the object whose `method` it is."""
 
-    found: Findings
+    findings: Findings
     name: str
     method: str
     base: PythonValue
@@ -52,7 +52,7 @@ class PythonCall(NamedTuple):
         """The program does what this command does, fed by those."""
         flat = tuple(dict.fromkeys(one for feed in feeds for one in (*feed.fed_by, feed._replace(fed_by=()))))
         command = Command(program, args, reads_pipe=bool(flat), path=program, fed_by=flat)
-        self.found.command(command)
+        self.findings.command(command)
         return command
 
     def result(self, *commands: Command) -> PythonValue:

@@ -98,11 +98,11 @@ def _start(call: PythonCall, line: PythonValue) -> PythonValue:
     piped = call.keywords.get("input", UNKNOWN)
     if piped.text is not None and not piped.feeds:
         text = f"{text} <<'END_OF_INPUT'\n{piped.text}\nEND_OF_INPUT\n"
-    commands = call.found.shell(text)
+    commands = call.findings.shell(text)
     environment = call.keywords.get("env", UNKNOWN)
     assigned = tuple((key, word(member(environment, key))) for key in environment.keys if key)
     if assigned:
-        call.found.command(Command("", assigned=assigned))
+        call.findings.command(Command("", assigned=assigned))
     streams = merge(call.keywords.get(name, UNKNOWN) for name in ("stdin", "stdout", "stderr"))
     feeds = (*piped.feeds, *(stream for stream in streams if stream.program == "nc"))
     for command in commands if feeds else ():
@@ -152,9 +152,9 @@ def _run_text(call: PythonCall) -> PythonValue:
     """`exec(text)`, `eval(text)`: read here and now where the text is known."""
     program = call.arg(0, "source")
     if program.text is not None and HOLE not in program.text:
-        before = call.found.started
-        value = call.found.inner(program.text)
-        if call.name == "eval" and call.found.started > before:
+        before = call.findings.started
+        value = call.findings.inner(program.text)
+        if call.name == "eval" and call.findings.started > before:
             call.run("python.eval")
         return value
     return call.result(call.run("python3", "-", feeds=program.feeds)) if program.feeds else UNKNOWN
@@ -186,9 +186,9 @@ def _write(call: PythonCall, path: PythonValue, arrow: str, content: PythonValue
     redirects = (Redirect(arrow, target),)
     tee = Command("tee", ("-a", target) if arrow == ">>" else (target,), redirects, path="tee")
     feeds = tuple(feed._replace(fed_by=()) for feed in content.feeds)
-    call.found.command(tee._replace(stdin=content.text, fed_by=feeds, reads_pipe=bool(feeds)))
+    call.findings.command(tee._replace(stdin=content.text, fed_by=feeds, reads_pipe=bool(feeds)))
     if content.text is not None:
-        call.found.command(Command("echo", (content.text[:MOST_WRITTEN],), redirects, path="echo"))
+        call.findings.command(Command("echo", (content.text[:MOST_WRITTEN],), redirects, path="echo"))
 
 
 def _read_path(call: PythonCall) -> PythonValue:
@@ -273,7 +273,7 @@ def _state(call: PythonCall) -> PythonValue:
     """A method that takes a statement: what begins one is read as SQL."""
     text = call.arg(0, "sql", "query", "statement", "operation").text
     if text is not None:
-        call.found.sql(text, "python")
+        call.findings.sql(text, "python")
     return call.result()
 
 

@@ -30,11 +30,11 @@ POWERSHELLS = frozenset({"powershell", "pwsh", "powershell.exe", "pwsh.exe"})
 
 
 class Interpreter(NamedTuple):
-    """Where the code is: after one of `flags`, at the positional `place`, or on standard input."""
+    """Where the code is: after one of `flags`, at the positional `position`, or on standard input."""
 
     language: str
     flags: tuple[str, ...] = ()
-    place: int | None = None
+    position: int | None = None
     values: frozenset[str] = frozenset()
     """Flags whose value is the next word, for counting positionals."""
     stdin: bool = True
@@ -124,8 +124,8 @@ def codes(interpreter: Interpreter, args: tuple[str, ...]) -> list[str]:
             positionals.append(arg)
         elif arg in interpreter.values:
             index += 1
-    if not code and interpreter.place is not None:
-        code = positionals[interpreter.place : interpreter.place + 1]
+    if not code and interpreter.position is not None:
+        code = positionals[interpreter.position : interpreter.position + 1]
     return code
 
 
