@@ -56,7 +56,7 @@ class RecordProof(NamedTuple):
 
     def root(self, leaf: bytes) -> bytes | None:
         """The root to which the path leads from a leaf's hash; None for a path of another length."""
-        number, width, found = self.number, self.leaves, leaf
+        number, width, node = self.number, self.leaves, leaf
         path = iter(self.path)
         if number >= width:
             return None
@@ -65,9 +65,9 @@ class RecordProof(NamedTuple):
                 sibling = next(path, None)
                 if sibling is None:
                     return None
-                found = _hash_node(sibling, found) if number & 1 else _hash_node(found, sibling)
+                node = _hash_node(sibling, node) if number & 1 else _hash_node(node, sibling)
             number, width = number >> 1, (width + 1) >> 1
-        return found if next(path, None) is None else None
+        return node if next(path, None) is None else None
 
 
 def make_key_id(public: bytes) -> str:
@@ -100,12 +100,12 @@ class Tree:
 
     def path(self, number: int) -> tuple[bytes, ...]:
         """From a leaf's sibling up to the root's child."""
-        found = []
+        path = []
         for level in self._levels[:-1]:
             if number ^ 1 < len(level):
-                found.append(level[number ^ 1])
+                path.append(level[number ^ 1])
             number >>= 1
-        return tuple(found)
+        return tuple(path)
 
 
 def _build_levels(level: Sequence[bytes]) -> Iterator[Sequence[bytes]]:

@@ -249,7 +249,7 @@ def _compare_fields(
             )
         elif isinstance(direction, Members):
             yield from _compare_members(direction, location, words)
-    if all(isinstance(one, Members | StricterWhen | ComparedBy) for one in directions):
+    if all(isinstance(marker, Members | StricterWhen | ComparedBy) for marker in directions):
         yield from _compare_inside(old, new, location)
 
 

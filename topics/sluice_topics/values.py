@@ -162,8 +162,8 @@ _DOMAIN_ENDINGS = frozenset(["cc", "md", "mov", "py", "rs", "sh", "so", "zip"])
 """Endings of files that are domains too: of a host where a port or a path follows."""
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _LENGTHS = {
-    one[:2]: int(one[2:])
-    for one in """
+    word[:2]: int(word[2:])
+    for word in """
     AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28
     EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27
     JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18
@@ -636,7 +636,7 @@ _TOKEN = re.compile(
     rf"(?<![A-Za-z0-9+.\-])[A-Za-z][A-Za-z0-9+.\-]{{1,15}}://[^{_DELIMITERS}]++|[^{_DELIMITERS}()\[\]{{}}]++"
 )
 _WORD = re.compile(rf"[^{_DELIMITERS}]++")
-_SPACED = {**dict.fromkeys(range(32), " "), **{ord(one): " " for one in '<>"|,;`'}}
+_SPACED = {**dict.fromkeys(range(32), " "), **{ord(sign): " " for sign in '<>"|,;`'}}
 """The delimiters of ASCII."""
 _BRACKET = re.compile(r"[()\[\]{}]")
 _TELLING = re.compile(r"[@/\\#\d]|\.(?=[^\W\d_])")
@@ -899,7 +899,7 @@ class _Collector:
 def _read_leaf(text: str) -> tuple[tuple[Value, int], ...]:
     """The values of a short leaf, with their ranks."""
     plain = _decode_text(text)
-    ranked = {(one, _LEAF_RANKS[one.kind]): None for one in _read_as_whole(text, plain)}
+    ranked = {(part, _LEAF_RANKS[part.kind]): None for part in _read_as_whole(text, plain)}
     for value in _search(text, plain, with_names=True):
         ranked[value, _RANKS[value.kind]] = None
     return tuple(ranked)
@@ -1033,7 +1033,7 @@ def _begins_sentence(text: str, match: re.Match[str]) -> bool:
 def _list_names(words: Sequence[str], *, begins: bool) -> Iterator[Sequence[str]]:
     """The names in words that begin with capitals. `begins`: the first one may do so for its place alone."""
     run: list[str] = []
-    for word in [*(_OWNER.sub("", one) for one in words), ""]:
+    for word in [*(_OWNER.sub("", part) for part in words), ""]:
         if word[:1].isupper() and word not in _NO_NAMES and not _has_digit(word):
             run.append(word)
             continue
@@ -1111,8 +1111,8 @@ def fingerprint_result(key: bytes, result: Any) -> dict[str, Any]:
     """What an outcome says of a tool's result, its `values` as JSON: see `collect_values`. Never fails: a
     result that raises an error when it is read is truncated."""
     try:
-        seen = collect_values(result)
+        collected = collect_values(result)
     except Exception:  # noqa: BLE001 - a stranger's object, and its tool has run
-        seen = SeenValues([], truncated=True)
-    written = (b64encode(fingerprint(key, value)).decode() for value in seen.values)
-    return {"fingerprints": list(dict.fromkeys(written)), "truncated": seen.truncated}
+        collected = SeenValues([], truncated=True)
+    written = (b64encode(fingerprint(key, value)).decode() for value in collected.values)
+    return {"fingerprints": list(dict.fromkeys(written)), "truncated": collected.truncated}

@@ -210,7 +210,7 @@ def _build_provenance(settings: Settings) -> ProvenanceFeed:
 def _build_resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
     """Every worker has one; they share the references as one consumer group."""
     group, names = settings.provenance, list_real_names(settings)
-    rules = HttpRules(**group.model_dump(include={one.name for one in fields(HttpRules)}))
+    rules = HttpRules(**group.model_dump(include={setting.name for setting in fields(HttpRules)}))
     topic = KafkaProvenance(
         settings.kafka.connection,
         f"{settings.worker.app_id}-provenance",
@@ -223,7 +223,8 @@ def _build_resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
         topic,
         feed,
         ResolverSettings(
-            Shares(**group.model_dump(include={one.name for one in fields(Shares)})), group.min_interval_s
+            Shares(**group.model_dump(include={setting.name for setting in fields(Shares)})),
+            group.min_interval_s,
         ),
         SystemClock().wall_ms,
     )

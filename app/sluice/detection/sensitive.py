@@ -172,7 +172,7 @@ class SensitiveScan:
             for match in _find_all(detector, expression, text):
                 if all(match.end <= other.start or other.end <= match.start for other in matches):
                     matches.append(match)
-        return sorted(matches, key=lambda one: one.start)
+        return sorted(matches, key=lambda sensitive: sensitive.start)
 
     def redact(self, text: str) -> str:
         """The text with every finding replaced by its kind in brackets."""

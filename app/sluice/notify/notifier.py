@@ -237,8 +237,8 @@ async def run_all(notifiers: Sequence[Notifier]) -> None:
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        for one in notifiers:
-            one.stop()
+        for other in notifiers:
+            other.stop()
         await asyncio.wait(tasks)
     for task in tasks:
         task.result()

@@ -112,7 +112,11 @@ class GoldenRun:
     def list_flips(self, cases: Sequence[GoldenCase]) -> list[GoldenCase]:
         """Cases that it passed and should have refused, or the other way round."""
         opposite = {"passed": "failed", "failed": "passed"}
-        return [one for one in cases if self.outcomes[one.id] == opposite.get(one.expect)]
+        return [
+            golden_case
+            for golden_case in cases
+            if self.outcomes[golden_case.id] == opposite.get(golden_case.expect)
+        ]
 
     def compute_percentile(self, share: float) -> float:
         """A percentile of the answers' times in ms."""
@@ -130,9 +134,9 @@ def load_golden_set(path: Path = GOLDEN) -> GoldenSet:
             raise GoldenSetError(f"{path.name}: line {number}: {first_error(error)}") from None
         except ValueError as error:
             raise GoldenSetError(f"{path.name}: line {number}: {error}") from None
-    if len({one.id for one in cases}) != len(cases) or not cases:
+    if len({golden_case.id for golden_case in cases}) != len(cases) or not cases:
         raise GoldenSetError(f"{path.name}: no case, or two of one id")
-    return GoldenSet(digest([one.dump() for one in cases]), tuple(cases))
+    return GoldenSet(digest([golden_case.dump() for golden_case in cases]), tuple(cases))
 
 
 async def run_golden_set(golden: GoldenSet, ports: Mapping[str, Port]) -> GoldenRun:
@@ -185,7 +189,7 @@ def _require_same_model(run: GoldenRun, model: str) -> None:
 def build_proof_entry(golden: GoldenSet, run: GoldenRun, revision: int, proved_at: str) -> dict[str, Any]:
     """The registry entry that proves the model, for a person to sign."""
     cases = golden.cases
-    asked = {GRADER, CAUSAL, *(one.port_asked for one in cases)}
+    asked = {GRADER, CAUSAL, *(golden_case.port_asked for golden_case in cases)}
     spec = {
         "golden": golden.digest,
         "prompts": {name: version for name, version in PROMPTS.items() if name in asked},

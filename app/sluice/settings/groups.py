@@ -138,10 +138,10 @@ class PolicySettings(SettingGroup):
 
     @model_validator(mode="before")
     @classmethod
-    def _require_signed_order(cls, given: object) -> object:
-        if isinstance(given, dict) and "stages" in given:
+    def _require_signed_order(cls, fields: object) -> object:
+        if isinstance(fields, dict) and "stages" in fields:
             raise ValueError("the signed bundle orders the gates (its `stages`): leave policy.stages out")
-        return given
+        return fields
 
 
 class ProvenanceSettings(SettingGroup):

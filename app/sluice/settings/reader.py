@@ -185,8 +185,8 @@ def load_settings(
         if path is not None:
             take_file(sources, path, _GROUPS)
     own = take_environment(sources, environment, _GROUPS)
-    providers = {one: sources.values.get(one, {}).get("provider", "anthropic") for one in MODELS}
-    keys = [(KEYS_OF.get(str(provider), ""), one, "api_key") for one, provider in providers.items()]
+    providers = {model: sources.values.get(model, {}).get("provider", "anthropic") for model in MODELS}
+    keys = [(KEYS_OF.get(str(provider), ""), model, "api_key") for model, provider in providers.items()]
     for usual, group, name in (*STAND_INS, *keys):
         if (value := environment.get(usual)) and (group, name) not in own:
             sources.put(group, name, value, usual)

@@ -67,13 +67,13 @@ def one_line(text: str) -> str:
 
 def reasons(fault: BaseException) -> str:
     """The fault and its causes, outermost first: a client wraps the broker's answer."""
-    told = []
+    reported = []
     cause: BaseException | None = fault
     while cause is not None:
         name, text = type(cause).__name__, str(cause)
-        told.append(text if name in text else f"{name}: {text}" if text else name)
+        reported.append(text if name in text else f"{name}: {text}" if text else name)
         cause = None if isinstance(cause, Explained) else cause.__cause__
-    return one_line(" ← ".join(told))
+    return one_line(" ← ".join(reported))
 
 
 service_log = get_logger("faust.service")

@@ -108,7 +108,7 @@ def places_above(uri: str, longest: int) -> tuple[str, ...]:
     while end > start:
         locations.append(path[:end])
         end = path.rfind("/", start, end)
-    return tuple(one for one in locations if len(one) <= longest)
+    return tuple(prefix for prefix in locations if len(prefix) <= longest)
 
 
 def _cut_above(scheme: str, authority: str | None) -> str:

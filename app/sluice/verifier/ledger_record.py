@@ -120,10 +120,10 @@ def _write_number(value: float) -> str:
         raise ValueError(f"{value} is no JSON number")
     if value == 0:
         return "0"
-    sign, given, exponent = Decimal(repr(value)).as_tuple()
+    sign, digit_tuple, exponent = Decimal(repr(value)).as_tuple()
     assert isinstance(exponent, int)  # noqa: S101 - of a finite number it is one
-    digits = "".join(map(str, given)).rstrip("0")
-    point = len(given) + exponent
+    digits = "".join(map(str, digit_tuple)).rstrip("0")
+    point = len(digit_tuple) + exponent
     return ("-" if sign else "") + _place_point(digits, point)
 
 

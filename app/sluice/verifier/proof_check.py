@@ -80,10 +80,10 @@ class ProofCheck:
         key, value = located.key or b"", located.value or b""
         return sha256(_join_parts(b"\0SluiceLeafV1", self._installation, name, number, key, value)).digest()
 
-    def _is_valid(self, key: Any, seen: bytes, signature: bytes, message: bytes) -> bool:
+    def _is_valid(self, key: Any, checked: bytes, signature: bytes, message: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - as above
 
-        token = sha256(seen).digest()
+        token = sha256(checked).digest()
         if token in self._valid:
             return True
         try:

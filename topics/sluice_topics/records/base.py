@@ -75,15 +75,15 @@ class Record(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_flood(cls, given: object) -> object:
+    def _refuse_flood(cls, value: object) -> object:
         """Stop at the first unknown field where there are more than known ones: an error each is slow."""
         fields = cls.__pydantic_fields__
-        if isinstance(given, dict) and len(given) > len(fields):
+        if isinstance(value, dict) and len(value) > len(fields):
             field_names = fields.keys() | {field.alias for field in fields.values()}
-            stranger = next((key for key in given if key not in field_names), None)
+            stranger = next((key for key in value if key not in field_names), None)
             if stranger is not None:
                 raise PydanticCustomError("extra_forbidden", "unknown field", {"field": stranger})
-        return given
+        return value
 
 
 class InputCoordinates(Record):

@@ -179,10 +179,12 @@ def _prepare_question(policy: SimilarityPolicy, context: ActionContext) -> Askin
     context.resemblance = "inconclusive"
     answer = yield Request(EMBEDDING, question, policy.budget_ms)
     try:
-        found = PatternAnswer.model_validate(answer.payload)
+        pattern_answer = PatternAnswer.model_validate(answer.payload)
     except ValidationError:
         return StageResult("escalate", f"{INCONCLUSIVE}: the answer of {EMBEDDING} could not be read")
-    result = _judge(policy, found, policy.read_passing_bound(after_untrusted=bool(context.observed.read)))
+    result = _judge(
+        policy, pattern_answer, policy.read_passing_bound(after_untrusted=bool(context.observed.read))
+    )
     context.resemblance = result.detail["band"]
     return result
 

@@ -248,8 +248,8 @@ def _release_items(waits: _ApprovalAnswer) -> Decision:
         "last_approval", input_record.timestamp_ms, votes=waits.votes, justification=review.justification
     )
     end = End(APPROVE, "ALLOW", None, None)
-    told = make_resolved_record(escalation, input_record, make_signer_fields(registry, review), end)
-    return _record_end(view, [told], EscalationKept(after))
+    record = make_resolved_record(escalation, input_record, make_signer_fields(registry, review), end)
+    return _record_end(view, [record], EscalationKept(after))
 
 
 def _approve(waits: _ApprovalAnswer) -> Generator[Request, Answer, Decision]:
@@ -266,10 +266,10 @@ def _approve(waits: _ApprovalAnswer) -> Generator[Request, Answer, Decision]:
     body = resolved.verdict.body
     until_ms = 0 if resolved.lesson is None else resolved.lesson.until_ms
     end = End(APPROVE, body["outcome"], body["blockReason"], body["verdict_id"], until_ms)
-    told = make_resolved_record(
+    record = make_resolved_record(
         escalation, input_record, make_signer_fields(parts.policy.registry, review), end
     )
-    records = [*make_time_records(view), resolved.verdict, told]
+    records = [*make_time_records(view), resolved.verdict, record]
     count_resolved(view, escalation, resolved)
     after = escalation.advance(
         "last_approval",

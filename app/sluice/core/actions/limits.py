@@ -222,9 +222,9 @@ def _read_numbers(path: str, plan: ActionPlan, action: ProposedAction) -> list[A
     if roles is None:
         return None
     amounts: list[Any] = []
-    for one in roles.roles.amount:
-        if not _is_absent(action.parameters, one):
-            at_path = find_at(action.parameters, one)
+    for role_path in roles.roles.amount:
+        if not _is_absent(action.parameters, role_path):
+            at_path = find_at(action.parameters, role_path)
             if at_path is None:
                 return None
             amounts += at_path
@@ -314,7 +314,10 @@ def _are_clear(texts: list[Any], values: list[Value]) -> bool:
 def _may_be_several(value: Value) -> bool:
     if value.kind == "unclear" or value.text.count("@") > 1:
         return True
-    return value.kind == "path" and sum(one.kind == "iban" for one in set(find_values(value.text))) > 1
+    return (
+        value.kind == "path"
+        and sum(value_found.kind == "iban" for value_found in set(find_values(value.text))) > 1
+    )
 
 
 def fingerprint_counted(
@@ -323,7 +326,7 @@ def fingerprint_counted(
     """By the ids of the limits that count distinct values: the fingerprints of the action's, each once.
     `observed`: what the session has seen of them. Where the installation has no key of values, people who may
     read the state can try out what a value is."""
-    limits, master = [one for one in plan.limits if one.spec.distinct is not None], parts.values_key
+    limits, master = [own for own in plan.limits if own.spec.distinct is not None], parts.values_key
     if not limits:
         return {}
     key = NO_KEY + plan.tenant.encode() if master is None else find_tenant_key(master, plan.tenant)

@@ -251,9 +251,9 @@ def _list_uses(context: ActionContext) -> dict[str, Any]:
         if value["until"] <= context.now_ms:
             continue
         used, waiting = dict(value["used"]), dict(value["waiting"])
-        for place in waiting.pop(own, ()):
-            used[place] -= 1
-        used = {place: calls for place, calls in used.items() if calls}
+        for position in waiting.pop(own, ()):
+            used[position] -= 1
+        used = {position: calls for position, calls in used.items() if calls}
         uses[digest] = {"until": value["until"], "used": used, "waiting": waiting}
     return uses
 
@@ -276,14 +276,14 @@ def _find_places(context: ActionContext, uses: Mapping[str, Any]) -> _NamedPlace
     for level, scope in enumerate(mandate["scopes"]):
         digest = scope["digest"]
         own = uses[digest]["used"] if digest in uses else {}
-        found = _find_place(context, level, scope, (own, others.get(digest, {})))
-        if isinstance(found, str) and digest not in uses and len(uses.keys() | places) >= MOST_COUNTED:
+        position = _find_place(context, level, scope, (own, others.get(digest, {})))
+        if isinstance(position, str) and digest not in uses and len(uses.keys() | places) >= MOST_COUNTED:
             text = f"the session keeps the counts of {MOST_COUNTED} mandates of the agent already"
-            found = _Objection("count", text, level or None)
-        if isinstance(found, _Objection):
-            objections.append(found)
-        elif found is not None:
-            places[digest] = found
+            position = _Objection("count", text, level or None)
+        if isinstance(position, _Objection):
+            objections.append(position)
+        elif position is not None:
+            places[digest] = position
     return _NamedPlaces(places, objections[0] if objections else None)
 
 
@@ -299,14 +299,14 @@ def _find_place(
     for number, item in enumerate(scope["tools"]):
         if item["tool"] != tool:
             continue
-        condition, place = item.get("condition", EVERY_CALL), f"0.{number}"
+        condition, position = item.get("condition", EVERY_CALL), f"0.{number}"
         if not _holds(context, condition, scope):
             if objection.why == "tool":
                 objection = _Objection("condition", f"{tool} is for calls of which {condition}", above)
         elif "count" not in item:
             return None
-        elif sum(by.get(place, 0) for by in used) < item["count"]:
-            return place
+        elif sum(by.get(position, 0) for by in used) < item["count"]:
+            return position
         else:
             objection = _Objection("count", f"{tool} was used {item['count']} times already", above)
     return objection
@@ -333,10 +333,10 @@ def _use(context: ActionContext, decided: Decided, uses: dict[str, Any]) -> None
     places, ends = _find_places(context, uses).places, {}
     for scope in mandate["scopes"]:
         ends[scope["digest"]] = find_end_ms(mandate, scope)
-    for digest, place in places.items():
+    for digest, position in places.items():
         use = uses.setdefault(digest, {"until": ends[digest], "used": {}, "waiting": {}})
-        use["used"][place] = use["used"].get(place, 0) + 1
+        use["used"][position] = use["used"].get(position, 0) + 1
         if not decided.carried:
-            use["waiting"][shorten_id(context.action.action_id)] = [place]
+            use["waiting"][shorten_id(context.action.action_id)] = [position]
         while len(use["waiting"]) > MOST_WAITING:
             del use["waiting"][next(iter(use["waiting"]))]

@@ -80,8 +80,8 @@ def evaluate(
     records += _learn(parts, view, outcome, matches, signed=signed)
     if matches:
         open_ = [match for match in matches if not is_settled_for_good(match[1], report)]
-        for index, found in enumerate(open_):
-            records += _settle(parts, view, report, found, index, early=False)
+        for index, match in enumerate(open_):
+            records += _settle(parts, view, report, match, index, early=False)
     else:
         view.wait(report._replace(action_id=shorten_id(report.action_id)))
     return Decision(view.changes(), records, list_corrections(view, shared.book))

@@ -200,13 +200,13 @@ def _readings(
 ) -> list[tuple[str, bool | None]]:
     """The readings of the action as type and reversibility: first as known, then as the caller claims. A
     claim that the action can be undone does not count."""
-    found: dict[tuple[str, bool | None], None] = {}
+    readings: dict[tuple[str, bool | None], None] = {}
     for name in (known_type, claimed_type or known_type):
         registered = None if tool is None else tool.reversible
-        found[(name, bundle.action_types[name].reversible if registered is None else registered)] = None
+        readings[(name, bundle.action_types[name].reversible if registered is None else registered)] = None
         if claimed is False:
-            found[(name, False)] = None
-    return list(found)
+            readings[(name, False)] = None
+    return list(readings)
 
 
 def _tier(bundle: Bundle, tool: Tool | None, readings: list[tuple[str, bool | None]]) -> str:

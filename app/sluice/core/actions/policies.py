@@ -260,11 +260,11 @@ def _entry(policy: PolicyPassage, state: Outcome, **more: Any) -> dict[str, Any]
 
 
 def _prepare_question(
-    index: PolicyIndex, context: ActionContext, found: Found, semantic: list[PolicyPassage], evaluated: int
+    index: PolicyIndex, context: ActionContext, matches: Found, semantic: list[PolicyPassage], evaluated: int
 ) -> Asking:
     part = index.part
     cosines: dict[str, float | None] = dict.fromkeys(index.library.ids)
-    listed = [(passage, _entry(passage, state)) for passage, state in found]
+    listed = [(passage, _entry(passage, state)) for passage, state in matches]
     if len(index.library.ids) > part.closest:
         text = canonical(show_action(context, part.most_characters).action).decode()
         answer = yield (request := ask_for_closest(text, index.library, part.closest, part.budget_ms))

@@ -256,7 +256,7 @@ def _judge(broken: list[tuple[str, SequenceRule, dict[str, Any]]]) -> StageResul
     if not broken:
         return PASSED
     outcome, rule, detail = next((violation for violation in broken if violation[0] == "block"), broken[0])
-    violations = [one for _, _, one in broken]
+    violations = [violation for _, _, violation in broken]
     what = f"{rule.id}: {rule.reason}"
     reason = f"{INCONCLUSIVE}: sequence {what}" if detail["undecided"] else f"forbidden_sequence: {what}"
     return StageResult("block" if outcome == "block" else "escalate", reason, {"violations": violations})

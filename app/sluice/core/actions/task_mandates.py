@@ -102,16 +102,16 @@ def record_mandate(
     records = make_time_records(view)
     registry, agent = parts.policy.registry, parts.policy.registry.agents.get(mandate.agent_id)
     why = None if agent is not None else Objection(UNKNOWN_AGENT, f"{mandate.agent_id} is not registered")
-    kept: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if agent is not None:
         try:
             scopes = _read_chain(registry, mandate, agent.tenant, view.now)
             _check_span(scopes, view.now, parts.limits.idle_timeout_ms)
-            kept = _describe(scopes)
+            fields = _describe(scopes)
         except _RefusedError as error:
             why = error.why
         else:
-            no_room = view.remember_mandate(who(agent.tenant, agent.id), kept)
+            no_room = view.remember_mandate(who(agent.tenant, agent.id), fields)
             why = None if no_room is None else Objection("mandate_without_room", no_room)
     if agent is None or why is not None:
         objection = why or Objection(UNKNOWN_AGENT, "")
@@ -125,8 +125,8 @@ def record_mandate(
         "session_id": mandate.session_id,
         "agent_id": mandate.agent_id,
         "tenant_id": agent.tenant,
-        "mandate": kept,
-        "registry_hashes": {**kept["entries"], **collect_hashes(agent)},
+        "mandate": fields,
+        "registry_hashes": {**fields["entries"], **collect_hashes(agent)},
         "decided_at": rfc3339(input_record.timestamp_ms),
         "input": input_record.coordinates(),
     }
@@ -270,8 +270,8 @@ def _find_wider(below: _Scope, above: _Scope) -> Iterator[str]:
     if below.tools is None:
         yield "it allows every tool, the one above does not"
         return
-    for tool in dict.fromkeys(one["tool"] for one in below.tools):
-        allowed = [one for one in above.tools if one["tool"] == tool]
+    for tool in dict.fromkeys(entry["tool"] for entry in below.tools):
+        allowed = [entry for entry in above.tools if entry["tool"] == tool]
         if not allowed:
             yield f"the one above does not allow {tool}"
             continue
@@ -282,7 +282,7 @@ def _find_wider(below: _Scope, above: _Scope) -> Iterator[str]:
 
 def _sum_counts(tools: Sequence[Mapping[str, Any]], tool: str) -> int | None:
     """How many calls of a tool are allowed; None: any number."""
-    counts = [one.get("count") for one in tools if one["tool"] == tool]
+    counts = [entry.get("count") for entry in tools if entry["tool"] == tool]
     return None if None in counts else sum(count for count in counts if count is not None)
 
 

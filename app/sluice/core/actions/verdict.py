@@ -236,8 +236,8 @@ def make_verdict_record(
     if evaluation.integrity is not None or not ContentGate.by_name.keys().isdisjoint(about.get("stages", ())):
         _add_checkpoints(body, evaluation, ruling)
     advisories = body["advisories"]
-    for number, one in enumerate(advisories):
-        advisories[number] = {"id": f"advisory:{decision_id}:{number}", **one}
+    for number, item in enumerate(advisories):
+        advisories[number] = {"id": f"advisory:{decision_id}:{number}", **item}
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
     if input_record.signature is not None and (signature := input_record.signature.make_fields()) is not None:
         body["signature"] = signature
@@ -254,21 +254,21 @@ def make_verdict_record(
 
 def _add_checkpoints(body: dict[str, Any], evaluation: Evaluation, ruling: Ruling) -> None:
     """The states of the other checkpoints where a gate served them, and what those of content found."""
-    found, left = {}, body["advisories"]
+    by_code, left = {}, body["advisories"]
     effect = "observed" if ruling.carried else "enforced"
     if evaluation.integrity not in {None, "unanswered"}:
         objects = evaluation.integrity in {"block", "escalate"}
-        found["integrity"] = effect if objects else str(evaluation.integrity)
+        by_code["integrity"] = effect if objects else str(evaluation.integrity)
     for result in evaluation.gates:
         gate, detail = ContentGate.by_name.get(result["gate"]), result["detail"]
         state = None if gate is None else detail.get(gate.checkpoint)
         if gate is None or state is None:
             continue
-        found[gate.checkpoint] = effect if state == "enforced" else state
+        by_code[gate.checkpoint] = effect if state == "enforced" else state
         if state != "pass" or "unjudged" in detail:
             left[-1:-1] = [_advice(gate.name, text) for text in gate.remark(detail)]
-    body["checkpoints"] = body["checkpoints"] | found
-    left[-1:] = _idle(frozenset(found))
+    body["checkpoints"] = body["checkpoints"] | by_code
+    left[-1:] = _idle(frozenset(by_code))
 
 
 @cache
@@ -338,15 +338,15 @@ def remarks(context: ActionContext) -> list[dict[str, Any]]:
     They are advisories about the input itself, for people, and change no decision (seed 002).
     """
     action = context.action
-    found = [] if action.mode else [_MODE_ABSENT]
+    advisories = [] if action.mode else [_MODE_ABSENT]
     rows, actions = action.aggregate_rows_affected, action.aggregate_action_count
     if rows is not None and rows != context.observed.rows:
-        found.append(_not_ours("aggregateRowsAffected", rows, context.observed.rows))
+        advisories.append(_not_ours("aggregateRowsAffected", rows, context.observed.rows))
     if actions is not None and actions != context.observed.actions:
-        found.append(_not_ours("aggregateActionCount", actions, context.observed.actions))
+        advisories.append(_not_ours("aggregateActionCount", actions, context.observed.actions))
     if context.flags.outstanding:
-        found.append(advisory(context.flags.outstanding))
-    return found
+        advisories.append(advisory(context.flags.outstanding))
+    return advisories
 
 
 def _not_ours(name: str, claimed: int, ours: int) -> dict[str, Any]:

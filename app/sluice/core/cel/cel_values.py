@@ -163,23 +163,23 @@ def measure_within_bounds(variables: Mapping[str, Any]) -> Size | None:
     """
     items = nodes = text = 0
     pending = [*variables.values()]
-    for one in pending:
-        kind = type(one)
+    for item in pending:
+        kind = type(item)
         if kind is str:
-            text += len(one)
-            if len(one) > MAX_TEXT:
+            text += len(item)
+            if len(item) > MAX_TEXT:
                 return None
         elif kind is dict or kind is list:
-            entries = len(one)
+            entries = len(item)
             nodes += entries
             if entries > MAX_ITEMS or nodes > MAX_ALL_ITEMS:
                 return None
             items = max(items, entries)
             if kind is dict:
-                text += len("".join(one))
-                pending += one.values()
+                text += len("".join(item))
+                pending += item.values()
             else:
-                pending += one
-        elif kind is int and not -INT64 <= one < INT64:
+                pending += item
+        elif kind is int and not -INT64 <= item < INT64:
             return None
     return Size(items, nodes, text) if text <= MAX_ALL_TEXT else None

@@ -55,7 +55,10 @@ class WorkBudget:
         work = self._coarse.limit_cost(size)
         if work <= self.enough:
             return work
-        return min(work, sum(one.limit_cost(values.measure_shown(reads)) for reads, one in self._by_reads))
+        return min(
+            work,
+            sum(expression.limit_cost(values.measure_shown(reads)) for reads, expression in self._by_reads),
+        )
 
 
 def _list_halves() -> Iterable[Size]:

@@ -193,8 +193,10 @@ def check_again(
     if agent is None:
         return input_record
     signature = _signature_of(parts, agent, input_record)
-    said = recorded.get("signature")
-    return input_record.replace_signature(signature.replace_novelty(said["novelty"]) if said else signature)
+    recorded_signature = recorded.get("signature")
+    return input_record.replace_signature(
+        signature.replace_novelty(recorded_signature["novelty"]) if recorded_signature else signature
+    )
 
 
 def _signature_of(parts: PointParts, agent: Agent, input_record: InputRecord) -> InputSignature:

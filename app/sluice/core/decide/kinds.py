@@ -91,11 +91,15 @@ def read_input_message(input_record: InputRecord) -> Message | Unreadable:
 
 
 def _ids_around(input_record: InputRecord) -> dict[str, str]:
-    found = {
+    input_ids = {
         "action_id": input_record.decision_id,
         "session_id": (input_record.key or b"").decode("utf-8", "replace"),
     }
-    return found if input_record.agent_header is None else {**found, "agent_id": input_record.agent_header}
+    return (
+        input_ids
+        if input_record.agent_header is None
+        else {**input_ids, "agent_id": input_record.agent_header}
+    )
 
 
 def goes_by_stages(message: object) -> bool:

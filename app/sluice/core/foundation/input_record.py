@@ -205,8 +205,8 @@ class InputRecord:
     @property
     def digest(self) -> str:
         """ "sha256:" and the hex digest of the raw value bytes; an absent value counts as no bytes."""
-        known: str = self._digest or self.coordinates()["digest"]
-        return known
+        digest: str = self._digest or self.coordinates()["digest"]
+        return digest
 
     @property
     def decision_id(self) -> str:

@@ -72,7 +72,7 @@ def ids_in(value: bytes | None) -> dict[str, str]:
     if not isinstance(record, dict):
         return {}
     named = ((name, record.get(name)) for name in CLAIMED_IDS)
-    return {name: one for name, one in named if isinstance(one, str) and 0 < len(one) <= LONGEST_ID}
+    return {name: text for name, text in named if isinstance(text, str) and 0 < len(text) <= LONGEST_ID}
 
 
 def subject_of(input_record: InputRecord) -> str:

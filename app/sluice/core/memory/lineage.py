@@ -44,7 +44,9 @@ def request_lineage(tenant: str, memory_ids: list[str], approved: float, budget_
 def resolve_parents(parents: Iterable[Parent], payload: object) -> tuple[float | None, ...]:
     """The trust of each parent, with what the port answered; nothing where the answer cannot be read."""
     try:
-        found = LineageAnswer.model_validate(payload).parents
+        trust_by_id = LineageAnswer.model_validate(payload).parents
     except ValidationError:
-        found = {}
-    return tuple(found.get(parent.memory_id) if parent.trust is None else parent.trust for parent in parents)
+        trust_by_id = {}
+    return tuple(
+        trust_by_id.get(parent.memory_id) if parent.trust is None else parent.trust for parent in parents
+    )

@@ -49,11 +49,11 @@ def score_consistency(
     policy: ConsistencyPolicy, inspection: ContentInspection, findings: Iterable[Finding]
 ) -> float:
     """Of the content: 1 less what its findings and its form cost. A pattern found twice is one hit."""
-    found = tuple(findings)
+    own = tuple(findings)
     loss = 0.0
-    if found:
-        loss += policy.injection.loss(_count_hits(found, policy.injection_kinds))
-        loss += policy.manipulation.loss(_count_hits(found, policy.manipulation_kinds))
+    if own:
+        loss += policy.injection.loss(_count_hits(own, policy.injection_kinds))
+        loss += policy.manipulation.loss(_count_hits(own, policy.manipulation_kinds))
     for cost in _form_losses(policy, inspection):
         loss += cost
     return clamp(1 - loss)
@@ -79,9 +79,9 @@ def _is_hasty(policy: CoherencePolicy, since_last_ms: int | None) -> bool:
 
 def score_alignment(policy: AlignmentPolicy, findings: Iterable[Finding]) -> float:
     """With what the agent was told: less for content that gives it another identity or another goal."""
-    found = tuple(findings)
-    loss = policy.identity if _count_hits(found, policy.identity_kinds) else 0.0
-    loss += policy.goal if _count_hits(found, policy.goal_kinds) else 0.0
+    own = tuple(findings)
+    loss = policy.identity if _count_hits(own, policy.identity_kinds) else 0.0
+    loss += policy.goal if _count_hits(own, policy.goal_kinds) else 0.0
     return clamp(policy.base - loss)
 
 

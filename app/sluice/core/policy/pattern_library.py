@@ -54,8 +54,8 @@ def _render(value: object, path: str, lines: list[str]) -> None:
     elif not isinstance(value, list):
         lines.append(f"{path}: {_plain(value)}")
     elif any(isinstance(element, dict | list) for element in value):
-        for one in value:
-            _render(one, path, lines)
+        for member in value:
+            _render(member, path, lines)
     else:
         lines.append(f"{path}: {', '.join(map(_plain, value))}")
 

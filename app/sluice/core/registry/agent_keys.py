@@ -145,7 +145,9 @@ def check_signature(
     now = input_record.timestamp_ms
     delegate = None
     if all(agent_key.id != signature.key_id for agent_key in keys):
-        named = (one for one in delegates if any(key.id == signature.key_id for key in one.keys))
+        named = (
+            candidate for candidate in delegates if any(key.id == signature.key_id for key in candidate.keys)
+        )
         delegate = next(named, None)
     key = find_key(keys if delegate is None else delegate.keys, signature.key_id, now)
     if isinstance(key, str):

@@ -139,22 +139,22 @@ def list_link_violations(registry: Registry, parent_id: str, child_id: str) -> l
 
 
 def _check_lists(parent: Agent, child: Agent) -> list[str]:
-    found = []
+    objections = []
     if child.id not in parent.delegates_to:
-        found.append(f"not_in_delegates_to: {parent.id} may not delegate to {child.id}")
+        objections.append(f"not_in_delegates_to: {parent.id} may not delegate to {child.id}")
     if parent.id not in child.callers:
-        found.append(f"not_in_callers: {child.id} may not be called by {parent.id}")
-    return found
+        objections.append(f"not_in_callers: {child.id} may not be called by {parent.id}")
+    return objections
 
 
 def _check_authority(parent: Agent, child: Agent) -> list[str]:
-    found = []
+    objections = []
     if child.tier > parent.tier:
-        found.append(f"wider_tier: {child.id} has {child.tier}, {parent.id} has {parent.tier}")
+        objections.append(f"wider_tier: {child.id} has {child.tier}, {parent.id} has {parent.tier}")
     wider = _find_wider_tool(parent, child)
     if wider is not None:
-        found.append(f"wider_tools: {child.id} may use {wider}, {parent.id} may not")
-    return found
+        objections.append(f"wider_tools: {child.id} may use {wider}, {parent.id} may not")
+    return objections
 
 
 def _find_wider_tool(parent: Agent, child: Agent) -> str | None:

@@ -262,8 +262,8 @@ def _check_policy_loss(registry: Registry, base: Base, spec: PolicyLossSpec) -> 
 
 def _put_fact(registry: Registry, base: Base, fact: FactSpec) -> None:
     until = None if fact.valid_to is None else read_milliseconds(fact.valid_to)
-    known = Fact(*base, fact.value, read_milliseconds(fact.valid_from), until, fact.tenant_id)
-    registry.facts.setdefault(base[0], []).append(known)
+    fact_read = Fact(*base, fact.value, read_milliseconds(fact.valid_from), until, fact.tenant_id)
+    registry.facts.setdefault(base[0], []).append(fact_read)
 
 
 def insert_sorted(table: dict[Called, list[Keyed]], name: Called, entries: Iterable[Keyed]) -> None:

@@ -42,8 +42,8 @@ PASSED, FAILED = GateMark("passed", "passed"), GateMark("failed", "did not pass"
 
 def mark_gate(result: Mapping[str, Any]) -> GateMark:
     """The mark of one element of `gateResults`, which may be of any shape."""
-    found = result.get("detail")
-    detail: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    detail_fields = result.get("detail")
+    detail: Mapping[str, Any] = detail_fields if isinstance(detail_fields, dict) else {}
     if result.get("passed") is not True:
         is_skipped = "status" in detail and result.get("failureReason") == BUDGET_EXCEEDED
         return _mark_idle("no answer in time") if is_skipped else FAILED

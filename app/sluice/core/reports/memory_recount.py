@@ -87,8 +87,8 @@ class Behind(NamedTuple):
 def compare_statistics(live: Counts, recounted: Counts) -> list[StatisticsDifference]:
     """Everything that is not equal; what one side lacks is nothing."""
     pairs = [
-        StatisticsDifference(*place, live.get(place, NOTHING), recounted.get(place, NOTHING))
-        for place in sorted(live.keys() | recounted.keys())
+        StatisticsDifference(*key, live.get(key, NOTHING), recounted.get(key, NOTHING))
+        for key in sorted(live.keys() | recounted.keys())
     ]
     return [pair for pair in pairs if pair.live != pair.recounted]
 
@@ -121,12 +121,10 @@ class LiveCounts:
 
     def commit(self, partition: int, sequence: int) -> None:
         """The partition's own record: what came before it is whole, up to this sequence of its ledger."""
-        whole = {
-            place: statistics for place, statistics in self._uncommitted.items() if place[0] == partition
-        }
+        whole = {key: statistics for key, statistics in self._uncommitted.items() if key[0] == partition}
         self.counts |= whole
-        for place in whole:
-            del self._uncommitted[place]
+        for counted_key in whole:
+            del self._uncommitted[counted_key]
         self.sequences[partition] = sequence
 
 

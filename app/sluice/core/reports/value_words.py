@@ -70,7 +70,7 @@ def _describe_value(finding: Mapping[str, Any], agent_id: str, parameters: Any) 
         name = f"every value beyond the first {MOST_ARGUMENTS}"
         return ValueInWords(name, finding["role"], None, "it was not looked up", "", "")
     name = f"{KIND_WORDS.get(finding['kind'], 'the text')} at {shorten_path(path)}"
-    source, before_ms, user = (finding.get(one) for one in ("source", "seen_before_ms", "used_by"))
+    source, before_ms, user = (finding.get(member) for member in ("source", "seen_before_ms", "used_by"))
     came = "" if source is None or before_ms is None else f"in {source}, {span(before_ms)} before"
     used = f"{agent_id} has never used it" if user is None else f"{user} has used it before"
     value = _read_value(finding, parameters) if isinstance(parameters, dict) else finding.get("text")

@@ -205,10 +205,14 @@ class RecordedAnswers:
         return Answer("unavailable", detail="no answer is recorded")
 
     def _read_held_input(self, request: Request) -> Answer:
-        place: Any = request.payload
-        input_record = self._inputs.get((place["topic"], place["partition"], place["offset"]))
+        coordinates: Any = request.payload
+        input_record = self._inputs.get(
+            (coordinates["topic"], coordinates["partition"], coordinates["offset"])
+        )
         if input_record is None:
-            self.gone.append(f"input {place['topic']}:{place['partition']}:{place['offset']}")
+            self.gone.append(
+                f"input {coordinates['topic']}:{coordinates['partition']}:{coordinates['offset']}"
+            )
             return Answer("unavailable", detail="it is no longer there")
         return Answer("answered", input_record.value or b"")
 
@@ -271,7 +275,7 @@ def restore_shared(records: Sequence[dict[str, Any]], input_record: InputRecord)
     if input_record.topic == RETRIEVALS:
         resolutions = [read_resolutions(record) for record in records if record["schema"] == QUALITY]
         return Shared(
-            provenance={name: resolution for one in resolutions for name, resolution in one.items()}
+            provenance={name: resolution for by_name in resolutions for name, resolution in by_name.items()}
         )
     return Shared(uses=uses)
 

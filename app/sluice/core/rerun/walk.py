@@ -59,7 +59,7 @@ Place = tuple[str, int, int]
 Inputs = Mapping[Place, "InputRecord"]
 """What lies at the places of earlier inputs."""
 NO_INPUTS: Inputs = {}
-FIRST_OF_TOPIC: Mapping[str, AnswerKind[Any]] = {one.topic: one for one in reversed([*DECIDING.values()])}
+FIRST_OF_TOPIC: Mapping[str, AnswerKind[Any]] = {kind.topic: kind for kind in reversed([*DECIDING.values()])}
 """The kind of decision that a topic is named for."""
 DECIDED: Mapping[str, DecisionKind[Any]] = {
     kind.topic: kind.answer.decision for kind in JUDGED if kind.answer and kind.answer.decision

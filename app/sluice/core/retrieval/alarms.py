@@ -44,13 +44,13 @@ class Overdue(NamedTuple):
 def list_overdue(bundle: QualityBundle, now_ms: int) -> tuple[Overdue, ...]:
     """Every class that is overdue at `now_ms`, by name."""
     window_ms = bundle.file.rollout_window_days * DAY_MS
-    found = []
+    alarms = []
     for name, since_ms in sorted(bundle.rollout_since_ms.items()):
         passed = (now_ms - since_ms) // window_ms
         if bundle.rollout_of(name) == "flag_only" and passed > 0:
             ended_ms = since_ms + passed * window_ms
-            found.append(Overdue(name, since_ms, since_ms + window_ms, passed, ended_ms))
-    return tuple(found)
+            alarms.append(Overdue(name, since_ms, since_ms + window_ms, passed, ended_ms))
+    return tuple(alarms)
 
 
 SCHEMA = "sluice/alarm/v1"

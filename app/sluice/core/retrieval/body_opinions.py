@@ -39,14 +39,14 @@ def ask_about(context: RetrievalContext, judged: Sequence[Judged]) -> Generator[
         "questions": [shown_texts.question for shown_texts in shown],
         "asker": [context.plan.tenant, context.retrieval.agent_id],
     }
-    told: list[dict[str, Any]] = []
-    answer = yield from ask(STAGE, Request(TOGETHER, payload, policy.budget_ms), told)
+    described: list[dict[str, Any]] = []
+    answer = yield from ask(STAGE, Request(TOGETHER, payload, policy.budget_ms), described)
     replies = answer.payload if isinstance(answer.payload, dict) else {}
     answers = replies.get("answers")
     fits = isinstance(answers, list) and len(answers) == len(asked)
     for index, (judged_item, of) in enumerate(zip(asked, shown, strict=True)):
         own = {"answers": [answers[index]]} if isinstance(answers, list) and fits else None
-        judged_item.model_outputs = ({**told[0], "payload": own},)
+        judged_item.model_outputs = ({**described[0], "payload": own},)
         _take(context, bundle, judged_item, own if answer.status == "answered" else answer.status, of)
     unasked = f"over {policy.most_items} bodies of a request"
     for judged_item in left:

@@ -92,12 +92,12 @@ def _read_body(value: Any, numbers: int, written: int) -> Body:
 
 def _count_odd_numbers(value: Any, most: int) -> int:
     """How many, counted to one more than `most`."""
-    found = 0
+    odd = 0
     for number in _list_floats(value):
-        found += is_odd_float(number)
-        if found > most:
+        odd += is_odd_float(number)
+        if odd > most:
             break
-    return found
+    return odd
 
 
 def _list_floats(value: Any) -> Iterator[float]:

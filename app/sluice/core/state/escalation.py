@@ -221,7 +221,7 @@ class Escalation(NamedTuple):
     def decode(cls, stored: bytes) -> Escalation:
         """What `encode` wrote."""
         fields = cls(*orjson.loads(stored))
-        votes = tuple(Vote.decode([*one]) for one in fields.votes)
+        votes = tuple(Vote.decode([*vote]) for vote in fields.votes)
         if fields.route is None:
             return fields._replace(votes=votes)
         groups, *times = fields.route

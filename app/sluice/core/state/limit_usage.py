@@ -188,7 +188,7 @@ class _Usage:
             merged = ((bucket + 1) * old - 1) // width
             buckets[merged] = buckets.get(merged, 0) + amount
         self.buckets = buckets
-        self.values = {value: ((one + 1) * old - 1) // width for value, one in self.values.items()}
+        self.values = {value: ((index + 1) * old - 1) // width for value, index in self.values.items()}
         self.meter = meter
 
     @property

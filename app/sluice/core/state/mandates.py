@@ -64,6 +64,6 @@ def add_others_uses(
         for digest in digests:
             if digest in uses and uses[digest]["until"] > now_ms:
                 sums = used.setdefault(digest, {})
-                for place, calls in uses[digest]["used"].items():
-                    sums[place] = sums.get(place, 0) + calls
+                for position, calls in uses[digest]["used"].items():
+                    sums[position] = sums.get(position, 0) + calls
     return {**mandate, "used_by_others": used} if used else mandate

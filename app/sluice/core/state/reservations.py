@@ -55,9 +55,9 @@ def is_past(view: SessionView, report: EarlyOutcome, offset: int) -> bool:
 
 def is_waiting(view: SessionView, report: EarlyOutcome) -> bool:
     """Whether an equal signed outcome already waits."""
-    told = (True, shorten_id(report.action_id), report.offset, report.rows)
+    entry = (True, shorten_id(report.action_id), report.offset, report.rows)
     return any(
-        (earlier.signed, earlier.action_id, earlier.offset, earlier.rows) == told for earlier in view.early
+        (earlier.signed, earlier.action_id, earlier.offset, earlier.rows) == entry for earlier in view.early
     )
 
 

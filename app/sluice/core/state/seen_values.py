@@ -169,7 +169,7 @@ def look_up(tables: Sequence[Mapping[str, Any]], fingerprints: Mapping[str, byte
     by the argument's path."""
     values: dict[str, SeenValue] = {}
     complete, untainted = True, not holds_strangers(tables)
-    wanted = [(path, one[:FINGERPRINT_BYTES]) for path, one in fingerprints.items()]
+    wanted = [(path, print_[:FINGERPRINT_BYTES]) for path, print_ in fingerprints.items()]
     written = _find_written(tables, wanted)
     for table in tables:
         for name, stored in table.items():

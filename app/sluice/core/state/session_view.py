@@ -319,11 +319,11 @@ class SessionView:
             filled += ACTION_BYTES * len(account.disputed)
             for memory in account.agents.values():
                 filled += memory.size
-        for one, left in self._left.items():
-            filled -= self._base[one.tenant].agents[one.agent].size - (0 if left is None else left.size)
+        for whose, left in self._left.items():
+            filled -= self._base[whose.tenant].agents[whose.agent].size - (0 if left is None else left.size)
             agents -= left is None
-        for one, opened in self._memories.items():
-            stored = self._read_stored(one)
+        for whose, opened in self._memories.items():
+            stored = self._read_stored(whose)
             filled += opened.size - (0 if stored is NOTHING else stored.size)
             agents += stored is NOTHING
         own = self._memories.get(owner) or self._read_stored(owner)
@@ -350,8 +350,8 @@ class SessionView:
 
     def _is_disputed(self, tenant: str, offset: str) -> bool:
         account = self._base.get(tenant)
-        known = self._disputed.get((tenant, offset))
-        return known if known is not None else account is not None and offset in account.disputed
+        disputed = self._disputed.get((tenant, offset))
+        return disputed if disputed is not None else account is not None and offset in account.disputed
 
     def remember_first(self, owner: Who, action_id: str, stored: tuple[Any, ...]) -> None:
         """Keep an action that has just come, in its stored form, for its window."""
@@ -503,9 +503,9 @@ class SessionView:
             trusted, source = bool(expected[0]) and signed, expected[2]
             expected_prints = unpack_fingerprints(expected[4])
             if expected[3] == EXPECTED:
-                echoed = [one for one in prints if one in expected_prints]
+                echoed = [print_ for print_ in prints if print_ in expected_prints]
                 if trusted and echoed:
-                    prints = [one for one in prints if one not in expected_prints]
+                    prints = [print_ for print_ in prints if print_ not in expected_prints]
                     entry = SeenEntry(
                         False, self._at_ms, shorten_id(source), WHOLE, pack_fingerprints(echoed)
                     )
@@ -548,7 +548,7 @@ class SessionView:
         new = [value for text, value in prints.items() if text not in values or not values[text].trusted]
         before = self.entry(owner, "values", WRITTEN_ENTRY)
         stored = [] if before is None else unpack_fingerprints(before[4])
-        every = [*dict.fromkeys([*stored, *(one[:FINGERPRINT_BYTES] for one in new)])]
+        every = [*dict.fromkeys([*stored, *(print_[:FINGERPRINT_BYTES] for print_ in new)])]
         cut = collected.truncated or len(every) > MOST_WRITTEN or (before is not None and before[3] == CUT)
         if len(every) > len(stored) or cut:
             state, packed = CUT if cut else WHOLE, pack_fingerprints(every[:MOST_WRITTEN])

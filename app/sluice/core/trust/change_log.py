@@ -124,8 +124,8 @@ def _describe_refused(refusal: Refused) -> LogLine:
 
 def _read_claim(input_record: InputRecord) -> Statement | None:
     envelope = None if input_record.value is None else read_envelope(input_record.value)
-    said = read_statement(input_record.topic, envelope) if isinstance(envelope, Envelope) else None
-    return None if isinstance(said, Reason) else said
+    statement = read_statement(input_record.topic, envelope) if isinstance(envelope, Envelope) else None
+    return None if isinstance(statement, Reason) else statement
 
 
 def _get_rationale(statement: Statement) -> str | None:

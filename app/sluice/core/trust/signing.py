@@ -69,7 +69,7 @@ def cosign(value: bytes, signers: Iterable[Signer]) -> Envelope:
 def check_entries(raw: bytes) -> list[EntryFile]:
     """The entries of a registry file, in its order. Raises RegistryError with the path and the reason."""
     nobody, registry = Authority(Roots([])), load_registry(raw)
-    for limit in (one for limits in registry.limits.values() for one in limits):
+    for limit in (entry for limits in registry.limits.values() for entry in limits):
         try:
             compile_condition(limit.spec.when or "true")
         except BundleError as error:

@@ -246,7 +246,7 @@ def _object_to_grant(
     """Why a grant for an agent does not count. Any approver of the tenant and the tool may end it."""
     approver = approvers.get(grant.approver_id)
     deciding = [approver] if grant.active else list(approvers.values())
-    if not any(one is not None and _decides_on(one, grant) for one in deciding):
+    if not any(decider is not None and _decides_on(decider, grant) for decider in deciding):
         who = grant.approver_id if grant.active else "of the tenant and the tool"
         description = f"approver {who} did not sign it, or has no role that decides on this tenant and tool"
         return Reason("key_not_allowed", "$.spec.approver_id", description)

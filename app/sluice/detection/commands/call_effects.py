@@ -213,7 +213,7 @@ class CallReader:
             yield from self._judge_redirect(redirect)
         program, args = command.program, command.args
         folder, _, name = command.path.rpartition("/")
-        if any(forms.HARMLESS_VARIABLES.fullmatch(one) is None for one, _ in command.assigned):
+        if any(forms.HARMLESS_VARIABLES.fullmatch(variable) is None for variable, _ in command.assigned):
             yield UNKNOWN
         if not command.path:
             return

@@ -152,5 +152,5 @@ def _is_change(node: exp.Expr | None) -> bool:
     if isinstance(node, exp.Alias) or node is None:
         return False
     if isinstance(node, exp.Select):
-        return any(isinstance(one, _CHANGES) for one in node.find_all(*_CHANGES))
+        return any(isinstance(child, _CHANGES) for child in node.find_all(*_CHANGES))
     return isinstance(node, _CHANGES)

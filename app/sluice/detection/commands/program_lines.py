@@ -117,10 +117,10 @@ def lines_of(program: Program, parameters: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _line(program: Program, arguments: dict[str, Any]) -> str:
-    said = _write_words(arguments, program.name)
-    if said[:1] == [program.name]:
-        del said[0]
-    words = [program.name, *program.commands, *said]
+    written = _write_words(arguments, program.name)
+    if written[:1] == [program.name]:
+        del written[0]
+    words = [program.name, *program.commands, *written]
     return " ".join(words[:MOST_WORDS])
 
 
@@ -222,9 +222,9 @@ def _flag(key: str, value: Any, program: str) -> list[str]:
     if isinstance(value, dict):
         return [
             word
-            for name, one in value.items()
-            if not isinstance(one, (dict, list))
-            for word in _flag(name, one, "")
+            for name, member in value.items()
+            if not isinstance(member, (dict, list))
+            for word in _flag(name, member, "")
         ]
     text = str(value)[:LONGEST_VALUE]
     return [flag, text, f"--{text}"] if role == "mode" else [flag, text]

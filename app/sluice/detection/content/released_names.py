@@ -102,15 +102,15 @@ class Names:
 
     def read(self, names: Sequence[Name]) -> Read:
         """Each name by itself, then those that say anything as one text, in this order, and two by two."""
-        said: list[Name] = []
+        spoken: list[Name] = []
         overlong = False
         for field, text in names:
             if len(text) > LONGEST_KEPT:
                 overlong = True
-                said.append((field, normalise_wording(text, self._words)))
+                spoken.append((field, normalise_wording(text, self._words)))
             else:
-                said.append((field, read_numbered_word(text) or self._known_wording(text)))
-        return self._read_anew(tuple(said)) if overlong else self._known_read(tuple(said))
+                spoken.append((field, read_numbered_word(text) or self._known_wording(text)))
+        return self._read_anew(tuple(spoken)) if overlong else self._known_read(tuple(spoken))
 
     def _read_anew(self, wordings: tuple[Name, ...]) -> Read:
         findings: list[Finding] = []
@@ -126,10 +126,11 @@ class Names:
                 telling.append(wording_)
                 said_by.append((field, reading))
         words = tuple(
-            Spoken(field, said.words, text) for (field, said), text in zip(said_by, telling, strict=True)
+            Spoken(field, own_reading.words, text)
+            for (field, own_reading), text in zip(said_by, telling, strict=True)
         )
         if len(words) > 1:
-            whole = " ".join(said.whole for _, said in said_by)
+            whole = " ".join(own_reading.whole for _, own_reading in said_by)
             for several, text in (*_join_fields(words), (_fields(words), whole)):
                 joint = self._joint(text)
                 findings += [finding._replace(field=several) for finding in _new(joint.findings, findings)]
@@ -177,8 +178,8 @@ class Names:
             together = self._as_it_stands(" ".join(column[index] for index in places))
             if together:
                 apart = [finding for index in places for finding in self._as_it_stands(column[index])]
-                for one in _new(together, apart):
-                    yield one._replace(field=field), places
+                for joint_finding in _new(together, apart):
+                    yield joint_finding._replace(field=field), places
 
     def _joint(self, text: str) -> ContentInspection:
         stored = self._joined.get(text)

@@ -232,14 +232,14 @@ class RequiredWords:
 
     def clauses(self, text: bytes) -> int:
         """The clauses that the words of a text of ASCII meet; those of several texts may be joined."""
-        known = self._cached
+        cached = self._cached
         raw = text.lower()
         words = {*raw.translate(BLANKS).split()}
         if signs := raw.translate(None, ORDINARY):
             words.update(map(_SIGNS.__getitem__, {*signs}))
         met = self._open
         for word in words:
-            bits = known.get(word)  # one step: another thread may forget the words meanwhile
+            bits = cached.get(word)  # one step: another thread may forget the words meanwhile
             if bits is None:
                 bits = self._learn(word)
             if bits:

@@ -54,7 +54,7 @@ def find_hidden_texts(text: str) -> Iterator[tuple[str, str]]:
         yield "unicode-tags", tags
     if chosen := "\n".join(filter(None, map(_read_selectors, _SELECTORS.findall(text)))):
         yield "variation-selectors", chosen
-    if bits := "\n".join(found for run in _BITS.findall(text) for found in _read_bits(run)):
+    if bits := "\n".join(decoded for run in _BITS.findall(text) for decoded in _read_bits(run)):
         yield "zero-width-bits", bits
 
 

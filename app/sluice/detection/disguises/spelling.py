@@ -57,16 +57,16 @@ def remove_leet(text: str, words: Vocabulary) -> str:
     folded = text.casefold()
     if not words.tells_of_leet(folded.encode().translate(LEET_RUNS).decode().split()):
         return text
-    found = set[str]()
+    words_found = set[str]()
 
     def read(token: re.Match[str]) -> str:
         word = words.remove_leet(token[0]) if not token[0].isdigit() else None
         if word and len(word) > _SHORTEST_FEW:
-            found.add(word)
+            words_found.add(word)
         return word or _read_to_the_sign(token[0], words)
 
     plain = _LEET_TOKEN.sub(read, folded)
-    if not any(map(words.is_evidence, found)):
+    if not any(map(words.is_evidence, words_found)):
         return text
     return _NUMBER.sub(lambda match: words.remove_leet(match[0]) or match[0], plain)
 

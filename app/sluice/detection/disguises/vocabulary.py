@@ -82,7 +82,9 @@ class Vocabulary:
         for rank, word in enumerate(order):
             if self._by_key.setdefault(key(word), word) == word:
                 self._costs[key(word)] = log(rank + 2) + 2
-        self._prefixes = frozenset(one[:end] for one in self._by_key for end in range(1, len(one) + 1))
+        self._prefixes = frozenset(
+            prefix[:end] for prefix in self._by_key for end in range(1, len(prefix) + 1)
+        )
         long = [word for word in order if word in self.looked_for and len(word) >= _SHORTEST_TURNED]
         self._by_shape = {_shape(word): word for word in reversed(long) if len(word) >= _SHORTEST_GARBLED}
         self._by_shape |= {

@@ -48,6 +48,6 @@ class RecordSigner:
         ]
         tree = Tree(leaves)
         signature = self._key.sign(make_root_message(self._audience, len(leaves), tree.root))
-        for number, one in enumerate(signed):
+        for number, record in enumerate(signed):
             proof = RecordProof(self._key_id, number, len(leaves), signature, tree.path(number))
-            one.headers.append((HEADER, proof.header()))
+            record.headers.append((HEADER, proof.header()))

@@ -235,16 +235,16 @@ class ProvenanceResolver:
         ]
         if records:
             await self._topic.publish(records)
-        for one in attempts:
-            work.note_recorded(one.reference)
-            if one.record is not None:
-                self._published[one.reference] = one.since_ms
+        for attempt in attempts:
+            work.note_recorded(attempt.reference)
+            if attempt.record is not None:
+                self._published[attempt.reference] = attempt.since_ms
         self._forget_old()
         await self._topic.commit(work.positions())
 
     def _forget_old(self) -> None:
         until = self._wall_ms() - self._settings.min_interval_s * 1000
-        for reference in [one for one, at in self._published.items() if at < until]:
+        for reference in [published for published, at in self._published.items() if at < until]:
             del self._published[reference]
 
 

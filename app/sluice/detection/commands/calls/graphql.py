@@ -91,21 +91,21 @@ class _Reader:
         elif word == "fragment":
             self._fragments[name] = selected
 
-    def _find_opening(self, place: int, *, typed: bool = False) -> int:
+    def _find_opening(self, position: int, *, typed: bool = False) -> int:
         """The brace of the selection; before it may stand a name, variables, directives; `typed`: a type."""
-        if _is_name(self._tokens[place]):
-            place += 1
-        if typed or self._tokens[place] == "on":
-            place += 2
-        if self._tokens[place] == "(":
-            place = self._ends[place] + 1
-        while self._tokens[place] == "@":
-            place += 2
-            if self._tokens[place] == "(":
-                place = self._ends[place] + 1
-        if self._tokens[place] != "{":
+        if _is_name(self._tokens[position]):
+            position += 1
+        if typed or self._tokens[position] == "on":
+            position += 2
+        if self._tokens[position] == "(":
+            position = self._ends[position] + 1
+        while self._tokens[position] == "@":
+            position += 2
+            if self._tokens[position] == "(":
+                position = self._ends[position] + 1
+        if self._tokens[position] != "{":
             raise _NotGraphql
-        return place
+        return position
 
     def _select_fields(self) -> list[Field | str]:
         """The fields of the selection that opens here, and the names of the fragments in it."""

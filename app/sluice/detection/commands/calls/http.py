@@ -125,7 +125,7 @@ def _find_named(method: str, target: Target, segments: list[str], harmful: froze
     for name, value in target.parameters:
         if name.lower() in _OPERATION_PARAMETERS or not value:
             named = operations_of(value or name, harmful)
-            operations += [one for one in named if one.verb in harmful]
+            operations += [named_operation for named_operation in named if named_operation.verb in harmful]
     return operations
 
 

@@ -116,7 +116,9 @@ def _calls(frame: RequestFrame, tool: ToolName, harmful: frozenset[str]) -> Iter
     if not tool.reads:
         safe = tool.http and targets and methods and all(method in SAFE for method, _ in methods)
         named = frame.operations + (frame.acts if methods or tool.requests or frame.operations else [])
-        yield from _operations([one for one in named if not (safe and one.carried)], frame, harmful)
+        yield from _operations(
+            [candidate for candidate in named if not (safe and candidate.carried)], frame, harmful
+        )
     for field, trail in frame.fields:
         for operation in operations_of(field.name, harmful):
             scope: Scope = "all" if field.everything else operation.scope
@@ -150,10 +152,10 @@ def _http(
 def _operations(
     named: Iterable[Said], frame: RequestFrame, harmful: frozenset[str]
 ) -> Iterator[tuple[Call, Trail]]:
-    for said in named:
-        for operation in operations_of(said.name, harmful):
+    for named_operation in named:
+        for operation in operations_of(named_operation.name, harmful):
             for call in _call_each_kind("operation", operation, frame, _judge_trial(frame)):
-                yield call, said.trail
+                yield call, named_operation.trail
 
 
 def _call_each_kind(protocol: str, operation: Operation, frame: RequestFrame, trial: Trial) -> Iterator[Call]:
@@ -196,7 +198,7 @@ def _aws_lines(frame: RequestFrame, tool: ToolName) -> Iterator[tuple[str, str, 
     kinds = [kind.lower() for kind in frame.all_kinds()]
     for operation in frame.operations:
         *before, name = operation.name.partition("(")[0].replace(":", ".").split(".")
-        services = [one for one in (*map(str.lower, before), *kinds) if one in _AWS_SERVICES]
+        services = [kind for kind in (*map(str.lower, before), *kinds) if kind in _AWS_SERVICES]
         words = [word for word in words_of(name) if word != "command"]
         parameters = next(
             (frame.own[key] for key in _ARGUMENTS if isinstance(frame.own.get(key), dict)), frame.own

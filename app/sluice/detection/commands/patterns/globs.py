@@ -182,7 +182,7 @@ class Globs:
         others: list[str] = []
         mixed: list[str] = []
         kinds: set[str] = set()
-        for one in (one.lower() for text in texts for one in text.split("|")):
+        for one in (branch.lower() for text in texts for branch in text.split("|")):
             inner = one.strip("*")
             before, at, kind = one.rpartition("@")
             if one in KINDS:
@@ -253,7 +253,7 @@ def _expression(glob: str) -> str:
     if len(segments) == 1:
         return segments[0]
     first, *between, last = segments
-    return first + "".join(f"(?>.*?{one})" for one in between) + ".*" + last
+    return first + "".join(f"(?>.*?{literal})" for literal in between) + ".*" + last
 
 
 def _escape_part(part: str) -> str:

@@ -50,7 +50,9 @@ class PythonCall(NamedTuple):
 
     def run(self, program: str, *args: str, feeds: tuple[Command, ...] = ()) -> Command:
         """The program does what this command does, fed by those."""
-        flat = tuple(dict.fromkeys(one for feed in feeds for one in (*feed.fed_by, feed._replace(fed_by=()))))
+        flat = tuple(
+            dict.fromkeys(source for feed in feeds for source in (*feed.fed_by, feed._replace(fed_by=())))
+        )
         command = Command(program, args, reads_pipe=bool(flat), path=program, fed_by=flat)
         self.findings.command(command)
         return command

@@ -108,7 +108,7 @@ def _start(call: PythonCall, line: PythonValue) -> PythonValue:
     for command in commands if feeds else ():
         call.run(command.program, *command.args, feeds=feeds)
     if call.name == "pty.spawn":
-        call.run("pty.spawn", *(one.program for one in commands[:1]))
+        call.run("pty.spawn", *(run.program for run in commands[:1]))
     return PythonValue(text, "subprocess.Popen()", feeds=commands[:3])
 
 
@@ -117,7 +117,7 @@ def _line(line: PythonValue) -> str | None:
         words = [word(item) for item in line.items]
         if not words or words[0] == HOLE:
             return None
-        return " ".join(f'"{one}"' if HOLE in one else shlex.quote(one) for one in words)
+        return " ".join(f'"{part}"' if HOLE in part else shlex.quote(part) for part in words)
     return None if line.text in {None, HOLE} else line.text
 
 

@@ -57,7 +57,7 @@ def call_of_text(call: PythonCall) -> PythonValue | None:
         return join(text, call.base, *call.args, *call.keywords.values())
     if call.method == "split" and HOLE not in text:
         return PythonValue(items=tuple(PythonValue(part) for part in text.split(value.text or None)[:64]))
-    made = strings.method(call.method, text, tuple(one.text for one in call.args))
+    made = strings.method(call.method, text, tuple(argument.text for argument in call.args))
     return None if made is None else join(made, call.base, *call.args)
 
 

@@ -68,17 +68,17 @@ def run_inside(node: Node, scope: ShellScope) -> None:
     evaluates in turn (Bash manual, 6.5)."""
     left = list(reversed(node.named_children))
     while left:
-        one = left.pop()
-        if _hides_substitution(one):
-            _run_hidden(raw(one), scope)
-        elif one.type in _RUN:
-            scope.run(one, scope)
-        elif one.type == "variable_name" and node.type == "arithmetic_expansion":
-            value = scope.variables.get(raw(one), "")
+        child = left.pop()
+        if _hides_substitution(child):
+            _run_hidden(raw(child), scope)
+        elif child.type in _RUN:
+            scope.run(child, scope)
+        elif child.type == "variable_name" and node.type == "arithmetic_expansion":
+            value = scope.variables.get(raw(child), "")
             if "$(" in value or "`" in value:
                 scope.read_nested(value, scope.via)
         else:
-            left.extend(reversed(one.named_children))
+            left.extend(reversed(child.named_children))
 
 
 def _hides_substitution(node: Node) -> bool:

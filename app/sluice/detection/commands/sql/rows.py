@@ -64,7 +64,7 @@ def is_rowless(node: exp.Expr) -> bool:
             isinstance(side, exp.Literal) for side in sides
         ):
             return False
-    return all(_counts_rows(one) for one in node.find_all(*_OF_THE_ROW))
+    return all(_counts_rows(function) for function in node.find_all(*_OF_THE_ROW))
 
 
 def _counts_rows(node: exp.Expr) -> bool:

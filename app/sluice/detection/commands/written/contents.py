@@ -81,8 +81,8 @@ def _steps(content: str) -> Iterator[str]:
                 yield "\n".join(_block(lines, index + 1, len(match[1]), listed=match[2] is not None))
             else:
                 yield _unquote(value)
-    for one in _GROOVY.finditer(content):
-        yield one[1].strip("\"'").replace('\\"', '"').replace("\\'", "'")
+    for statement in _GROOVY.finditer(content):
+        yield statement[1].strip("\"'").replace('\\"', '"').replace("\\'", "'")
 
 
 def _block(lines: list[str], start: int, indent: int, *, listed: bool) -> Iterator[str]:

@@ -262,9 +262,9 @@ def _paths(command: Command) -> Iterator[str]:
         yield [arg for arg in args if arg[:1] != "-"][-1]
     if program in _TO_ANY:
         yield from (arg for arg in args if arg[:1] != "-")
-    letter = _IN_PLACE.get(program)
-    if letter is not None and (
-        letter in words.flags.letters or "--in-place" in {one.name for one in words.flags.each}
+    option = _IN_PLACE.get(program)
+    if option is not None and (
+        option in words.flags.letters or "--in-place" in {long_flag.name for long_flag in words.flags.each}
     ):
         yield from (arg for arg in args if arg[:1] != "-")
     if program == "dd":
