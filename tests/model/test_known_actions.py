@@ -48,7 +48,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def encoder(kept: Path) -> AsyncIterator[SentenceEncoder]:
-    made = SentenceEncoder(libraries=[LIBRARY], patterns=[LIBRARY], kept=str(kept))
+    made = SentenceEncoder(libraries=[LIBRARY], patterns=[LIBRARY], cache_folder=str(kept))
     await made.start()
     yield made
     await made.close()
@@ -115,7 +115,7 @@ async def test_the_same_text_has_the_same_answer_alone_and_among_others(kept: Pa
     texts = [one.rendered for one in LIBRARY.actions[::29]]
     answers = []
     for together in (True, False):
-        fresh = SentenceEncoder(patterns=[LIBRARY], kept=str(kept))
+        fresh = SentenceEncoder(patterns=[LIBRARY], cache_folder=str(kept))
         if together:
             answers.append(await asyncio.gather(*(answer(fresh, text) for text in texts)))
         else:

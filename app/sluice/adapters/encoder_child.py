@@ -32,7 +32,7 @@ class ChildOptions:
     batch: int
     together: int
     libraries: int
-    kept: str = ""
+    cache_folder: str = ""
 
     def build_environment(self) -> dict[str, str]:
         """All of the child's environment: none of the parent's secrets, no threads of its own."""

@@ -76,9 +76,9 @@ class Answering:
         flat = [part for of_one in parts for part in of_one]
         rows = self._encoder.compute_vectors(flat) if flat else None
         answers, at = [], 0
-        for (one, known), of_one in zip(questions, parts, strict=True):
+        for (question, library), of_one in zip(questions, parts, strict=True):
             mine = rows[at : at + len(of_one)] if rows is not None and of_one else None
-            answers.append({"id": one["id"], **self._answer(one, known, mine)})
+            answers.append({"id": question["id"], **self._answer(question, library, mine)})
             at += len(of_one)
         return answers
 
@@ -176,7 +176,7 @@ def main(options: dict[str, Any]) -> int:
         output.write(orjson.dumps({"failed": str(refusal)}) + b"\n")
         return 1
     output.write(orjson.dumps({"ready": digest}) + b"\n")
-    keep = CachedVectors(Path(options["kept"]), digest) if options["kept"] else None
+    keep = CachedVectors(Path(options["cache_folder"]), digest) if options["cache_folder"] else None
     answering = Answering(encoder, options["libraries"], keep)
     while True:
         answers = answering.answer_all(_take_batch(waiting, options["batch"]))

@@ -68,10 +68,10 @@ class SentenceEncoder:
         checksums: Path = CHECKSUMS,
         libraries: Sequence[AnyLibrary] = (),
         patterns: Sequence[ActionLibrary] = (),
-        kept: str = "",
+        cache_folder: str = "",
     ) -> None:
         """`directory`: where the model's files lie; `libraries`: those to learn at the start; `patterns`:
-        those that a question may name; `kept`: a folder for the vectors of libraries, "" for none."""
+        those that a question may name; `cache_folder`: a folder for the vectors of libraries, "" for none."""
         self._first = tuple(libraries)
         self._patterns = {pattern.hash: pattern for pattern in patterns}
         self._settings = settings
@@ -82,7 +82,7 @@ class SentenceEncoder:
             batch=settings.batch,
             together=settings.together,
             libraries=settings.libraries,
-            kept=kept,
+            cache_folder=cache_folder,
         )
         self._remembered: OrderedDict[Key, dict[str, Any]] = OrderedDict()
         self._waiting: dict[Key, asyncio.Task[dict[str, Any]]] = {}

@@ -188,7 +188,7 @@ def make_encoder(
     stored = settings.cache.folder
     folder = str(Path(stored).expanduser() / "vectors") if stored else ""
     bounds = EncoderSettings(threads=settings.embedding.threads)
-    return SentenceEncoder(bounds, libraries=first, patterns=patterns, kept=folder)
+    return SentenceEncoder(bounds, libraries=first, patterns=patterns, cache_folder=folder)
 
 
 def _list_libraries(policy: Policy) -> list[SimilarityLibrary]:

@@ -62,11 +62,11 @@ def read_broker(
     return f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.connection}"
 
 
-def require_day(given: str | None) -> str | None:
+def require_day(day: str | None) -> str | None:
     """A day as the report takes it; what is none ends the command."""
-    if given is None:
+    if day is None:
         return None
     try:
-        return date.fromisoformat(given).isoformat()
+        return date.fromisoformat(day).isoformat()
     except ValueError:
-        stop(f"no day: {given}; it is like 2026-01-31, in UTC")
+        stop(f"no day: {day}; it is like 2026-01-31, in UTC")

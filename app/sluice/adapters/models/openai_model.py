@@ -137,16 +137,16 @@ def _read_wait(headers: httpx2.Headers) -> float | None:
 def _read_text(message: dict[str, Any]) -> str:
     choices = message.get("choices")
     choice = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
-    said = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(said, dict):
+    reply = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(reply, dict):
         raise PortUnavailable("the model did not answer with one text")
     stopped = choice.get("finish_reason")
-    if said.get("refusal"):
+    if reply.get("refusal"):
         raise PortUnavailable(_NO_VERDICT["content_filter"])
     if stopped != "stop":
         reason = _NO_VERDICT.get(stopped) if isinstance(stopped, str) else None
         raise PortUnavailable(reason or "the model stopped without an answer")
-    text = said.get("content")
-    if not isinstance(text, str) or said.get("tool_calls"):
+    text = reply.get("content")
+    if not isinstance(text, str) or reply.get("tool_calls"):
         raise PortUnavailable("the model did not answer with one text")
     return text

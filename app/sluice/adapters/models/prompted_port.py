@@ -39,7 +39,7 @@ class ModelUsage:
         """One answer more; `usage`: the server's own count, which is believed where it is one."""
         self.calls += 1
         for name, called in _TOKENS.items():
-            counts = [usage.get(one) for one in called] if isinstance(usage, dict) else []
+            counts = [usage.get(key) for key in called] if isinstance(usage, dict) else []
             count = next((item for item in counts if type(item) is int and item >= 0), 0)
             setattr(self, name, getattr(self, name) + count)
 
@@ -69,7 +69,7 @@ def read_reply(prompt: Prompt[Any], model: object, text: str, secret: str) -> Mo
     except ValueError:
         reason = "the model did not answer with one JSON object"
     else:
-        if secret and any(secret in one for one in _list_texts([model, reply])):
+        if secret and any(secret in sent_text for sent_text in _list_texts([model, reply])):
             raise PortUnavailable("the model's API sent the key back in an answer")
         if set(reply) == set(prompt.schema["properties"]):
             answer: ModelAnswer | None = prompt.read_answer(model, reply)

@@ -159,7 +159,9 @@ class DemoAnswers:
 
     @property
     def unanswered(self) -> list[Planned]:
-        return [one for where, one in self._published.items() if not self._is_answered(where, one)]
+        return [
+            planned for where, planned in self._published.items() if not self._is_answered(where, planned)
+        ]
 
     @property
     def unfounded(self) -> int:
@@ -236,7 +238,7 @@ def choose_examples(answers: DemoAnswers, each: int) -> list[AnsweredInput]:
         by_input = chosen[read_cause(answered.body)[:3]]
         if len(by_input) < each:
             by_input.setdefault(answered.planned.fields["toolName"], answered)
-    return [one for cause in sorted(chosen) for one in chosen[cause].values()]
+    return [planned for cause in sorted(chosen) for planned in chosen[cause].values()]
 
 
 @dataclass

@@ -205,7 +205,7 @@ class Reading:
     ) -> list[PlannedSession]:
         """Each ordinary session with what it reads; one of the story's actions acknowledges flags. A growing
         session reads nothing, so that it meets its limit before a rule on untrusted content."""
-        made, growing = [], {one.session for one in recipe.growing}
+        made, growing = [], {growing_session.session for growing_session in recipe.growing}
         for session in sessions:
             if session.id in growing:
                 made.append(session)

@@ -341,7 +341,7 @@ def _describe_hidden(decision: dict[str, Any]) -> str:
 def _build_story(answers: DemoAnswers, story: SimpleNamespace) -> Table:
     """Every ledger record about the story's session, in the words of `sluice watch`."""
     rows = []
-    for topic, line, body in sorted(answers.lines, key=lambda one: one.body["sequence"]):
+    for topic, line, body in sorted(answers.lines, key=lambda answered: answered.body["sequence"]):
         record, about = topic.removeprefix("gate."), body.get("write_id", line.subject).removeprefix("story-")
         decided = colour_word(line.word.removeprefix("quarantine_").removeprefix("retrieval_")) + line.again
         rows.append((body["sequence"], record, about, decided, line.reason or _describe_flags(body)))

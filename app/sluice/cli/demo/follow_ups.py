@@ -119,18 +119,18 @@ def make_approvals(
         answers.escalations,
         key=lambda escalation: (escalation["session_id"] == INVOICE, escalation["action_id"]),
     )
-    for index, one in enumerate(opened):
-        turn = TURNS.get(one["action_id"]) or recipe.turns[index % len(recipe.turns)]
-        turn = INVOICE_TURN if one["session_id"] == INVOICE else turn
+    for index, body in enumerate(opened):
+        turn = TURNS.get(body["action_id"]) or recipe.turns[index % len(recipe.turns)]
+        turn = INVOICE_TURN if body["session_id"] == INVOICE else turn
         if turn == "wait":
             continue
-        by, key = (OWNER, trust.owner) if one["required_role"] == "vp" else (REVIEWER, trust.reviewer)
+        by, key = (OWNER, trust.owner) if body["required_role"] == "vp" else (REVIEWER, trust.reviewer)
         fields = {
-            "subject_id": one["escalation_id"],
-            "session_id": one["session_id"],
+            "subject_id": body["escalation_id"],
+            "session_id": body["session_id"],
             "decision": turn,
             "approver_id": by,
-            "digest": one["action_digest"],
+            "digest": body["action_digest"],
             "justification": recipe.justification,
         }
         made.append(

@@ -61,8 +61,8 @@ def _take_policies(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
     """A policy of a shipped set, for the tools that the config names."""
     policies_there = json_object((folder / wanted["from"]).read_bytes())["policies"]
     policies = policies_there["policies"] if isinstance(policies_there, dict) else policies_there
-    (one,) = [policy for policy in policies if policy["id"] == wanted["id"]]
-    return {**one, "appliesToTools": wanted["appliesToTools"]}
+    (policy_violated,) = [policy for policy in policies if policy["id"] == wanted["id"]]
+    return {**policy_violated, "appliesToTools": wanted["appliesToTools"]}
 
 
 def make_registry_entries(tenant: str, config: dict[str, Any]) -> list[dict[str, Any]]:

@@ -155,7 +155,7 @@ class Talk:
         async def publish_to(name: str) -> None:
             planned = [planned_input for planned_input in burst if planned_input.topic == name]
             topic, most = f"{self._location.prefix}{name}", BY_NAME[name].max_message_bytes
-            records = [one.outgoing for one in planned]
+            records = [message.outgoing for message in planned]
             cluster = self._location.connect(_WRITERS.get(name, "agent"))
             placed = await publish(cluster, topic, records, max_request_bytes=most)
             self._answers.expect(planned, placed)

@@ -86,8 +86,8 @@ class Escalated:
 
     @property
     def _turns(self) -> list[Any]:
-        given = [event for event in self.events if isinstance(event, EscalationOpened | EscalationRerouted)]
-        return [one for one in given if one.group is not None]
+        routed = [event for event in self.events if isinstance(event, EscalationOpened | EscalationRerouted)]
+        return [event for event in routed if event.group is not None]
 
     @property
     def digest(self) -> str:
@@ -160,14 +160,14 @@ async def fetch_whole(kafka: KafkaQuarantine, name: str) -> Escalated | None:
         at = counted.input
         review, _ = await _fetch_input(kafka, (at.topic, at.partition, at.offset), at.digest)
         approved = None if review is None else orjson.loads(review)["parameters"]
-    first, second = (None if one is None else orjson.loads(one) for one in (verdict, resolved))
+    first, second = (None if record is None else orjson.loads(record) for record in (verdict, resolved))
     return Escalated(opened, escalation.events, approved, first, second, action, why)
 
 
 async def _fetch_input(kafka: KafkaQuarantine, coordinates: Place, digest: str) -> tuple[bytes | None, str]:
     """The input at a place, or why it cannot be read."""
     try:
-        found = take_input(Answer("answered", await kafka.fetch_content(coordinates)), digest)
+        answer = take_input(Answer("answered", await kafka.fetch_content(coordinates)), digest)
     except PortUnavailable as error:
         return None, str(error)
-    return found, "" if found is not None else OTHER_INPUT
+    return answer, "" if answer is not None else OTHER_INPUT

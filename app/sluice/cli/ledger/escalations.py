@@ -226,7 +226,7 @@ def _require_parameters(file: Path) -> dict[str, Any]:
 
 
 def _answer(
-    escalation: str, said: dict[str, Any], key: Path, *, yes: bool, wait: float, as_json: bool
+    escalation: str, review_fields: dict[str, Any], key: Path, *, yes: bool, wait: float, as_json: bool
 ) -> None:
     (signer,) = require_private_keys([key])
     kafka = connect()
@@ -234,25 +234,25 @@ def _answer(
     opened = escalated.opened
     if escalated.state != "waiting":
         stop(f"{opened.escalation_id} does not wait: {escalated.state}", WRONG)
-    if escalated.action is None and said["decision"] == "approve":
+    if escalated.action is None and review_fields["decision"] == "approve":
         stop(f"nobody can approve what nobody can read: {escalated.no_action}")
-    if said.get("parameters") is AS_COUNTED:
-        said = {**said, "parameters": escalated.approved}
+    if review_fields.get("parameters") is AS_COUNTED:
+        review_fields = {**review_fields, "parameters": escalated.approved}
         if not escalated.is_narrowed:
-            del said["parameters"]
+            del review_fields["parameters"]
         elif escalated.approved is None:
             stop("the answer that has the parameters approved so far is no longer there")
     fields = {
         "subject_id": opened.escalation_id,
         "session_id": opened.session_id,
         "digest": escalated.digest,
-        **said,
+        **review_fields,
     }
     signed = require_signed(fields, signer)
     print_whole(escalated, errors, BEGINNING)
     print_to_sign(signed)
     how = Sending(kafka, "escalations", "escalation_id", wait, yes=yes, as_json=as_json)
-    send_review(signed, how, said["decision"])
+    send_review(signed, how, review_fields["decision"])
 
 
 def _build_row(escalation: Escalated, now: int) -> dict[str, Any]:

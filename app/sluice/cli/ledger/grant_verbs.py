@@ -94,9 +94,16 @@ def _revoke_entry(grant_id: str, key: SigningKey, justification: str, *, yes: bo
 
 
 def _revoke_of_session(
-    kafka: KafkaQuarantine, grant_id: str, said: dict[str, Any], key: SigningKey, wait: float, *, yes: bool
+    kafka: KafkaQuarantine,
+    grant_id: str,
+    review_fields: dict[str, Any],
+    key: SigningKey,
+    wait: float,
+    *,
+    yes: bool,
 ) -> None:
-    """Sign and publish the review that ends a grant for one session. `said`: approver_id, justification."""
+    """Sign and publish the review that ends a grant for one session. `review_fields`: approver_id,
+    justification."""
     grant = run_question(find_grant(kafka, grant_id))
     if grant is None:
         stop(f"no grant was given under {grant_id}", WRONG)
@@ -105,7 +112,7 @@ def _revoke_of_session(
         "session_id": grant.session_id,
         "digest": grant.grant_digest,
         "decision": "deny",
-        **said,
+        **review_fields,
     }
     signed = require_signed(fields, key)
     print_line(f"grant {clean(grant.grant_id)}: {clean(grant.tool)} for {clean(grant.agent_id)}", errors)

@@ -166,8 +166,10 @@ def _describe_input(fields: dict[str, Any], input_fields: Any) -> Iterator[Fact]
             make_visible(f"{', '.join(totals)}; {count_noun(fields.get('rows_reserved'), 'row')} reserved"),
         )
         if isinstance(read := session.get("read"), dict):
-            told = (f"{kind} {tally.get('times')} (last {tally.get('last')})" for kind, tally in read.items())
-            yield "had read", make_visible(f"untrusted content: {', '.join(told)}")
+            lines = (
+                f"{kind} {tally.get('times')} (last {tally.get('last')})" for kind, tally in read.items()
+            )
+            yield "had read", make_visible(f"untrusted content: {', '.join(lines)}")
         remembered = session.get("remembered")
         for gate, value in remembered.items() if isinstance(remembered, dict) else ():
             yield "seen by", make_visible(f"{gate} before: {_write_text(value)}")
@@ -215,7 +217,7 @@ def list_titles(gate: str) -> dict[str, str]:
     field that has no title, goes by its own name."""
     from sluice.core.actions.stages import GATES  # noqa: PLC0415 - the gates; most stories are read without them
 
-    fields = [pair for one in GATES if one.name == gate for pair in one.detail.model_fields.items()]
+    fields = [pair for model in GATES if model.name == gate for pair in model.detail.model_fields.items()]
     return {field.alias or name: field.title for name, field in fields if field.title}
 
 

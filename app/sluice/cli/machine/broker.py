@@ -97,25 +97,25 @@ def stop() -> None:
 def status(bootstrap_servers: Given = None, as_json: AsJson = False) -> None:
     """Show the broker's address. Exit codes: 0 it answers, 1 there is none or it does not answer."""
     with _explain_faults():
-        found = locate.read_status(locate.HOME, bootstrap_servers)
+        broker_status = locate.read_status(locate.HOME, bootstrap_servers)
     if as_json:
-        print_json(None if found is None else asdict(found))
-    elif found is None:
+        print_json(None if broker_status is None else asdict(broker_status))
+    elif broker_status is None:
         typer.echo("No broker of this checkout runs; `sluice broker start` starts one.")
     else:
-        _describe(found)
-    if found is None or not found.answers:
+        _describe(broker_status)
+    if broker_status is None or not broker_status.answers:
         raise typer.Exit(1)
 
 
-def _describe(found: locate.Status) -> None:
-    answer = "answers" if found.answers else "does NOT answer"
-    typer.echo(f"{found.bootstrap_servers}  {found.kind}  {answer}")
+def _describe(broker_status: locate.Status) -> None:
+    answer = "answers" if broker_status.answers else "does NOT answer"
+    typer.echo(f"{broker_status.bootstrap_servers}  {broker_status.kind}  {answer}")
     for name, value in (
-        ("pid", found.pid),
-        ("data", found.data),
-        ("log", found.log),
-        ("logins", found.logins),
+        ("pid", broker_status.pid),
+        ("data", broker_status.data),
+        ("log", broker_status.log),
+        ("logins", broker_status.logins),
     ):
         if value is not None:
             typer.echo(f"  {name:<7}{value}")

@@ -155,8 +155,8 @@ def _report(
         if rows:
             fields["rows"] = [
                 reports[name].write_row_fields(judgement)
-                for name, found in judged.items()
-                for judgement in found
+                for name, judgements in judged.items()
+                for judgement in judgements
             ]
         if models is not None:
             fields["hosted"] = models.write_fields()
@@ -165,7 +165,7 @@ def _report(
     if rows:
         for name, judgements in judged.items():
             reports[name].print_rows(judgements)
-    for name in [name for name, found in judged.items() if found] or [*judged][:1]:
+    for name in [name for name, judgements in judged.items() if judgements] or [*judged][:1]:
         reports[name].print_totals(judged[name], every=rows)
     if models is not None:
         models.print_costs()

@@ -77,11 +77,11 @@ class ScoreReport(KindReport[Scored]):
 
     def print_rows(self, judged: Sequence[Scored]) -> None:
         """Source, id, label, what was decided, and why."""
-        for one in judged:
-            label = f"[{COLOURS[one.row.label]}]{one.row.label}[/]"
-            outcome = f"[bold]{one.outcome}[/]" if one.caught else one.outcome
-            location = f"{clean(one.row.file)} {clean(one.row.id)}"
-            console.print(f"{location} {label} {outcome} {self.explain(one)}", soft_wrap=True)
+        for row in judged:
+            label = f"[{COLOURS[row.row.label]}]{row.row.label}[/]"
+            outcome = f"[bold]{row.outcome}[/]" if row.caught else row.outcome
+            location = f"{clean(row.row.file)} {clean(row.row.id)}"
+            console.print(f"{location} {label} {outcome} {self.explain(row)}", soft_wrap=True)
 
     @abstractmethod
     def explain(self, judged: Scored) -> str:

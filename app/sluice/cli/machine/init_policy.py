@@ -167,7 +167,7 @@ def _list_entry_files(folder: Path) -> list[tuple[str, Path]]:
     added = [path for name in KEYS if (path := folder / _name_approver_file(name)).exists()]
     return [
         ("root", folder / APPROVERS),
-        *(("root", one) for one in added),
+        *(("root", key) for key in added),
         ("owner", folder / REGISTRY_FILE),
     ]
 

@@ -70,8 +70,8 @@ async def _run(settings: Settings) -> None:
         listen(observed.listener, "notify")
 
     def stop_all() -> None:
-        for one in notifiers:
-            one.stop()
+        for stopping in notifiers:
+            stopping.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop_all)

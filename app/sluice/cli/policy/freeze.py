@@ -150,7 +150,7 @@ def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
 def _require_subject(kind: str, name: str | None) -> FreezeSubject:
     subject = read_subject(kind if name is None else f"{kind}/{name}")
     if subject is None or (kind == ALL and name is not None):
-        stop(f"say what: {', '.join(one if one == ALL else f'{one} ID' for one in SUBJECTS)}")
+        stop(f"say what: {', '.join(word if word == ALL else f'{word} ID' for word in SUBJECTS)}")
     return subject
 
 

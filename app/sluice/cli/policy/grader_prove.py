@@ -81,7 +81,14 @@ def prove(
     spec = entry["spec"]
     enough = spec["agreement"] >= ProofPolicy().least_agreement and spec["p99_ms"] <= most_p99_ms
     if as_json:
-        print_json({**entry, "disagrees": [one.id for one in golden.cases if not run.is_agreeing(one)]})
+        print_json(
+            {
+                **entry,
+                "disagrees": [
+                    golden_case.id for golden_case in golden.cases if not run.is_agreeing(golden_case)
+                ],
+            }
+        )
     else:
         _print(golden, run, entry["spec"])
         message = "[green]good and fast enough[/]" if enough else "[red]not good or not fast enough[/]"
@@ -110,12 +117,14 @@ def _print(golden: GoldenSet, run: GoldenRun, spec: dict[str, object]) -> None:
         soft_wrap=True,
         highlight=False,
     )
-    wrong = [one for one in golden.cases if not run.is_agreeing(one)]
+    wrong = [golden_case for golden_case in golden.cases if not run.is_agreeing(golden_case)]
     if not wrong:
         return
     table = Table("case", "expected", "found", "turned round")
-    for one in wrong[:SHOWN_CASES]:
-        table.add_row(one.id, one.expect, run.outcomes[one.id], "yes" if one.id in flipped else "")
+    for missed in wrong[:SHOWN_CASES]:
+        table.add_row(
+            missed.id, missed.expect, run.outcomes[missed.id], "yes" if missed.id in flipped else ""
+        )
     console.print(table)
     if len(wrong) > SHOWN_CASES:
         console.print(f"and {len(wrong) - SHOWN_CASES} more")

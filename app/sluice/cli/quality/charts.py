@@ -188,7 +188,7 @@ def _make_line(report: QualityReport, figure: Figure, name: str) -> TrendLine:
 
 def _draw_multiples(report: QualityReport, days: list[str]) -> list[str]:
     drawn = []
-    for number, (name, one) in enumerate(_find_largest(report, MOST_MULTIPLES)):
+    for number, (name, series) in enumerate(_find_largest(report, MOST_MULTIPLES)):
         figures = {
             day: figures_of_day for (day, of), figures_of_day in report.by_day_and_class.items() if of == name
         }
@@ -198,7 +198,9 @@ def _draw_multiples(report: QualityReport, days: list[str]) -> list[str]:
         else:
             chart = draw_by_day(drawing, title, days, figures)
         drawn.append(
-            write_card(shorten(name), f"{one.decisions:,} {pluralize(one.decisions, 'decision')}", chart)
+            write_card(
+                shorten(name), f"{series.decisions:,} {pluralize(series.decisions, 'decision')}", chart
+            )
         )
     return drawn
 

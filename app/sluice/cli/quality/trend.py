@@ -76,7 +76,7 @@ def draw_bars(name: str, title: str, day: str, lines: Sequence[TrendLine]) -> st
 def _draw_bar(number: int, line: TrendLine, day: str, end: float) -> str:
     top = number * _ROW
     rate = line.rates.get(day)
-    found = 0.0 if rate is None or rate.rate is None else rate.rate
+    share = 0.0 if rate is None or rate.rate is None else rate.rate
     description = (
         "nothing decided" if rate is None else f"{format_percent(rate)} · {rate.part:,} of {rate.whole:,}"
     )
@@ -84,7 +84,7 @@ def _draw_bar(number: int, line: TrendLine, day: str, end: float) -> str:
     value = write_element("text", description, x=_WIDTH, y=top + 14, class_="muted", text_anchor="end")
     track = write_element("rect", x=0, y=top + 21, width=_WIDTH, height=_BAR, class_="track")
     kind = "c-rate-all" if not number else "c-rate"
-    bar = write_element("rect", x=0, y=top + 21, width=found / end * _WIDTH, height=_BAR, class_=kind)
+    bar = write_element("rect", x=0, y=top + 21, width=share / end * _WIDTH, height=_BAR, class_=kind)
     return write_element("g", label, value, track, bar)
 
 

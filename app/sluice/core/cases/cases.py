@@ -74,10 +74,10 @@ def _find_failures(bundle: Bundle, stages: tuple[Stage, ...], case: Case) -> Ite
 
 
 def _find_action_failures(
-    bundle: Bundle, stages: tuple[Stage, ...], case: Case, action: dict[str, Any]
+    bundle: Bundle, stages: tuple[Stage, ...], case: Case, case_fields: dict[str, Any]
 ) -> Iterator[CaseFailure]:
     at_ms = read_milliseconds(case.at)
-    own = {**IDS, **action}
+    own = {**IDS, **case_fields}
     steps = [
         (at_ms - step.before_ms, _fill_in_earlier(own, index, step))
         for index, step in enumerate(case.earlier)

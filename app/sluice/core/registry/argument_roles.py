@@ -68,7 +68,7 @@ class RoleReader:
             if role in _JUDGED
             for length in range(1, len(path))
         }
-        self._root = self._make_place((), "", kept=True)
+        self._root = self._make_place((), "", is_kept=True)
         self._steps_left = _MOST_STEPS
 
     def read(self, parameters: Mapping[str, Any]) -> list[Argument]:
@@ -104,15 +104,17 @@ class RoleReader:
         """From a place to the member of a name. Words are kept, as many as a tool has in good faith."""
         pattern, is_word = (*node.pattern, *fold_names(f"$.{name}")), _WORD.fullmatch(name) is not None
         is_kept = node.is_kept and is_word and self._steps_left > 0
-        step = _write_name(name), is_word, self._make_place(pattern, node.role, kept=is_kept)
+        step = _write_name(name), is_word, self._make_place(pattern, node.role, is_kept=is_kept)
         if is_kept:
             self._steps_left -= 1
             node.below[name] = step
         return step
 
-    def _make_place(self, pattern: tuple[str, ...], inherited: Role | Literal[""], *, kept: bool) -> _Place:
+    def _make_place(
+        self, pattern: tuple[str, ...], inherited: Role | Literal[""], *, is_kept: bool
+    ) -> _Place:
         role = self._paths.get(pattern, inherited)
-        return _Place(pattern, role, role or self._above.get(pattern, ""), is_kept=kept)
+        return _Place(pattern, role, role or self._above.get(pattern, ""), is_kept=is_kept)
 
 
 class _Place:
