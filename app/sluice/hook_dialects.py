@@ -115,8 +115,8 @@ class Dialect:
             event.where = where if isinstance(where, str) else ""
             self._read_call(document, event)
         elif event.kind == PROMPTED:
-            said = document.get(PROMPT_FIELD)
-            event.prompt = said if isinstance(said, str) else None
+            prompt = document.get(PROMPT_FIELD)
+            event.prompt = prompt if isinstance(prompt, str) else None
         elif event.kind == OPENED:
             return event
         elif name.casefold().startswith("before") or not CALL_FIELDS.isdisjoint(document):
@@ -149,7 +149,7 @@ class Dialect:
 
     def is_answer(self, event: HookEvent, answer: Any) -> bool:
         """Whether this is an answer that `write` gives."""
-        return any(_is_same(self.write(event, one, ""), answer) for one in (ALLOW, *self.waiting))
+        return any(_is_same(self.write(event, decision, ""), answer) for decision in (ALLOW, *self.waiting))
 
 
 def _is_same(expected: Any, answer: Any) -> bool:
@@ -185,8 +185,8 @@ class ClaudeCode(Dialect):
             event.starts = started
 
     def write(self, event: HookEvent, decision: str, reason: str) -> dict[str, Any]:
-        said = {"permissionDecision": decision, "permissionDecisionReason": reason}
-        return {"hookSpecificOutput": {"hookEventName": event.name, **said}}
+        fields = {"permissionDecision": decision, "permissionDecisionReason": reason}
+        return {"hookSpecificOutput": {"hookEventName": event.name, **fields}}
 
 
 class Codex(ClaudeCode):
@@ -256,9 +256,11 @@ class Cursor(Dialect):
                 event.arguments = {**event.arguments, "cwd": read_text(document, "cwd", may_be_empty=True)}
             event.same = (event.tool, command)
         elif event.name.endswith("MCPExecution"):
-            tool, given = read_text(document, "tool_name"), document.get("tool_input")
+            tool, tool_input = read_text(document, "tool_name"), document.get("tool_input")
             event.arguments = (
-                parse_arguments(given) if isinstance(given, str) else read_table(document, "tool_input")
+                parse_arguments(tool_input)
+                if isinstance(tool_input, str)
+                else read_table(document, "tool_input")
             )
             event.same = ("MCP", [tool, event.arguments])  # afterwards nothing says the server
             event.tool = f"MCP:{_read_server(document)}:{tool}" if event.kind == BEFORE else tool
@@ -288,8 +290,8 @@ def _read_server(document: Mapping[str, Any]) -> str:
     scheme, colon, rest = address.partition("://")
     if not (colon and address.isprintable()) or "\\" in address or " " in address:
         raise HookUnreadable("url", "the address of a server")
-    place, _, query = rest.partition("#")[0].partition("?")
-    host, slash, path = place.partition("/")
+    location, _, query = rest.partition("#")[0].partition("?")
+    host, slash, path = location.partition("/")
     named = "&".join(_name_parameters(query))
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}{named and '?'}{named}"
 
@@ -303,31 +305,31 @@ def _name_parameters(query: str) -> Iterator[str]:
     from urllib.parse import unquote  # noqa: PLC0415 - as above
 
     for parameter in filter(None, query.replace(";", "&").split("&")):
-        name, given, value = parameter.partition("=")
+        name, equals, value = parameter.partition("=")
         read = unquote(name).lower().replace("-", "_")
-        if given and (read.endswith(_SECRET_ENDS) or read.rpartition("_")[2] in _SECRET_WORDS):
+        if equals and (read.endswith(_SECRET_ENDS) or read.rpartition("_")[2] in _SECRET_WORDS):
             continue
-        if given and len(value) <= LONGEST_SHOWN:
+        if equals and len(value) <= LONGEST_SHOWN:
             yield parameter
         else:
             digest = hashlib.sha256(parameter.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-            yield f"{name}=sha256:{digest}" if given else f"sha256:{digest}"
+            yield f"{name}=sha256:{digest}" if equals else f"sha256:{digest}"
 
 
 def read_text(document: Mapping[str, Any], name: str, *, may_be_empty: bool = False) -> str:
     """A field that must be a text. Raises HookUnreadable."""
-    found = document.get(name)
-    if not isinstance(found, str) or not (found or may_be_empty):
+    value = document.get(name)
+    if not isinstance(value, str) or not (value or may_be_empty):
         raise HookUnreadable(name, "a text")
-    return found
+    return value
 
 
 def read_table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A field that must be an object. Raises HookUnreadable."""
-    found = document.get(name)
-    if not isinstance(found, dict):
+    value = document.get(name)
+    if not isinstance(value, dict):
         raise HookUnreadable(name, "an object")
-    return found
+    return value
 
 
 def parse_arguments(text: str) -> Mapping[str, Any]:
@@ -335,11 +337,13 @@ def parse_arguments(text: str) -> Mapping[str, Any]:
     HookUnreadable."""
     from sluice_topics.json_text import Unreadable, parse  # noqa: PLC0415 - one dialect alone has such a text
 
-    found = parse(text.encode("utf-8", "surrogatepass"))
-    if isinstance(found, Unreadable) or not isinstance(found, dict):
+    arguments = parse(text.encode("utf-8", "surrogatepass"))
+    if isinstance(arguments, Unreadable) or not isinstance(arguments, dict):
         raise HookUnreadable("tool_input", "an object, or the JSON text of one")
-    return found
+    return arguments
 
 
-DIALECTS: Mapping[str, Dialect] = {one.name: one for one in (ClaudeCode(), Codex(), Cursor(), GeminiCli())}
+DIALECTS: Mapping[str, Dialect] = {
+    dialect.name: dialect for dialect in (ClaudeCode(), Codex(), Cursor(), GeminiCli())
+}
 """Every dialect by its name."""

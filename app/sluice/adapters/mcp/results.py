@@ -75,7 +75,7 @@ class ResultPart:
 
     def list_item_ids(self, action_id: str) -> list[str]:
         """One for each body."""
-        return [f"{action_id}:{self.name}.{place}" for place in range(len(self.bodies))]
+        return [f"{action_id}:{self.name}.{index}" for index in range(len(self.bodies))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +98,19 @@ class ResultJudge:
         """
         parts = list(_split_result(result, self.passed))
         try:
-            said = await self._judge(parts, action_id, registered)
+            judged = await self._judge(parts, action_id, registered)
         except GATE_AWAY as error:
             return make_error_result(f"{registered} ran, and its result is withheld: {error}")
-        shown = [block for part in parts for block in _list_shown(part, said[part.name])]
-        kept = {one.name: one.bodies[0] for one in parts if one.bodies and said[one.name].withheld is None}
-        structured = kept.get(_STRUCTURED)
+        shown = [block for part in parts for block in _list_shown(part, judged[part.name])]
+        served = {
+            part.name: part.bodies[0] for part in parts if part.bodies and judged[part.name].withheld is None
+        }
+        structured = served.get(_STRUCTURED)
         return CallToolResult(
             content=shown,
             structured_content=structured,
             is_error=result.is_error or (structured is None and result.structured_content is not None),
-            _meta=kept.get(_META),
+            _meta=served.get(_META),
         )
 
     async def read_error(self, error: Exception, action_id: str, registered: str) -> CallToolResult:
@@ -121,40 +123,40 @@ class ResultJudge:
         texts = [f"MCP error {error.error.code}", error.error.message]
         if error.error.data is not None:
             texts.append(json.dumps(error.error.data, ensure_ascii=False))
-        content: list[Any] = [TextContent(type="text", text=one) for one in texts]
+        content: list[Any] = [TextContent(type="text", text=text) for text in texts]
         return await self.read(CallToolResult(content=content, is_error=True), action_id, registered)
 
     async def read_message(self, message: str, name: str, registered: str) -> str | None:
         """The message of a notification; None if it is withheld or the gate does not answer."""
         part = ResultPart("message", (message,))
         try:
-            said = await self._judge([part], name, registered)
+            judged = await self._judge([part], name, registered)
         except GATE_AWAY:
             return None
-        return message if said[part.name].withheld is None else None
+        return message if judged[part.name].withheld is None else None
 
     async def _judge(
         self, parts: list[ResultPart], action_id: str, registered: str
     ) -> dict[str, _JudgedItems]:
         """Return what the gate says of each part. If all together are withheld, the rest is judged once more
         without the parts that are withheld by themselves."""
-        said: dict[str, _JudgedItems] = {}
+        judged: dict[str, _JudgedItems] = {}
         left, request_id = parts, f"of-{action_id}"
         while left:
             items = self._build_items(left, action_id)
             if not items:
-                return said | {part.name: _JudgedItems() for part in left}
+                return judged | {part.name: _JudgedItems() for part in left}
             answer = await self.gate.retrieve(
                 items, session_id=self.session_id, request_id=request_id, toolName=registered
             )
-            said |= {part.name: _read_answer(answer, part.list_item_ids(action_id)) for part in left}
+            judged |= {part.name: _read_answer(answer, part.list_item_ids(action_id)) for part in left}
             together = _read_answer(answer, [f"{action_id}:{_TOGETHER}"] if len(items) > 1 else [])
-            served = [part for part in left if said[part.name].withheld is None]
+            served = [part for part in left if judged[part.name].withheld is None]
             if together.withheld is not None and len(served) == len(left):
-                return said | {part.name: together for part in left}
+                return judged | {part.name: together for part in left}
             left = served if together.withheld is not None else []
             request_id += "-rest"
-        return said
+        return judged
 
     def _build_items(self, parts: Iterable[ResultPart], action_id: str) -> list[dict[str, Any]]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -189,19 +191,19 @@ def make_error_result(text: str, fields: Mapping[str, Any] | None = None) -> Cal
 def _split_result(result: CallToolResult, passed: Collection[Passed]) -> Iterable[ResultPart]:
     """The parts of a result without what is dropped; the text of a block is judged apart from its fields,
     because known content is found by its digest."""
-    for place, block in enumerate(result.content):
-        name = str(place)
+    for index, block in enumerate(result.content):
+        name = str(index)
         if Passed.BLOBS not in passed and (dropped := _find_bytes(block)) is not None:
             yield ResultPart(
                 name, (), (_make_note(f"{dropped} was dropped: `--pass blobs` would let it through"),)
             )
             continue
-        seen = _drop_unnamed(block, passed)
-        fields = seen.model_dump(
+        cleaned = _drop_unnamed(block, passed)
+        fields = cleaned.model_dump(
             mode="json", by_alias=True, exclude_none=True, exclude=_BYTES | {"type": True}
         )
         texts = [text for text in (fields.pop("text", None), _pop_text(fields)) if text is not None]
-        yield ResultPart(name, (*texts, fields) if fields else tuple(texts), (seen,))
+        yield ResultPart(name, (*texts, fields) if fields else tuple(texts), (cleaned,))
     if result.structured_content is not None:
         yield ResultPart(_STRUCTURED, (result.structured_content,))
     if result.meta and Passed.META in passed:
@@ -210,9 +212,9 @@ def _split_result(result: CallToolResult, passed: Collection[Passed]) -> Iterabl
 
 def _join_bodies(bodies: Iterable[Any]) -> list[Any]:
     """The texts as one line, because an order may be split between them, and whatever else there is."""
-    given = list(bodies)
-    texts = " ".join(one.strip() for one in given if isinstance(one, str))
-    return [texts, *(one for one in given if not isinstance(one, str))]
+    parts = list(bodies)
+    texts = " ".join(text.strip() for text in parts if isinstance(text, str))
+    return [texts, *(value for value in parts if not isinstance(value, str))]
 
 
 def _pop_text(fields: dict[str, Any]) -> str | None:
@@ -241,8 +243,11 @@ def _drop_unnamed(block: Any, passed: Collection[Passed]) -> Any:
 
 
 def _read_answer(answer: RetrievalAnswer, item_ids: Iterable[str]) -> _JudgedItems:
-    served = {one["item_id"]: one for one in answer.items}
-    why = {one["item_id"]: ", ".join(one["reason_codes"]) for one in answer.withheld}
+    served = {served_item["item_id"]: served_item for served_item in answer.items}
+    why = {
+        withheld_item["item_id"]: ", ".join(withheld_item["reason_codes"])
+        for withheld_item in answer.withheld
+    }
     flags: dict[str, None] = {}
     for item_id in item_ids:
         item = served.get(item_id)
@@ -255,12 +260,12 @@ def _read_answer(answer: RetrievalAnswer, item_ids: Iterable[str]) -> _JudgedIte
     return _JudgedItems(None, tuple(flags))
 
 
-def _list_shown(part: ResultPart, said: _JudgedItems) -> list[Any]:
-    if said.withheld is not None:
-        return [_make_note(f"withheld by the gate: {said.withheld}")]
+def _list_shown(part: ResultPart, judged: _JudgedItems) -> list[Any]:
+    if judged.withheld is not None:
+        return [_make_note(f"withheld by the gate: {judged.withheld}")]
     return (
-        [_make_note(f"flagged by the gate: {', '.join(said.flags)}"), *part.blocks]
-        if said.flags
+        [_make_note(f"flagged by the gate: {', '.join(judged.flags)}"), *part.blocks]
+        if judged.flags
         else [*part.blocks]
     )
 

@@ -107,16 +107,16 @@ def _read_limit(options: Mapping[str, str], environment: Mapping[str, str]) -> f
 
 def parse_options(arguments: Sequence[str]) -> dict[str, str]:
     """The options by their names. Raises HookFault."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     rest = list(arguments)
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         if not name.startswith("--") or name[2:] not in OPTIONS or not (equals or rest):
             raise HookFault(f"{name}: no such option. {USAGE}")
-        found[name[2:]] = value if equals else rest.pop(0)
-    if "dialect" not in found:
+        options[name[2:]] = value if equals else rest.pop(0)
+    if "dialect" not in options:
         raise HookFault(f"--dialect is missing. {USAGE}")
-    return found
+    return options
 
 
 def prepare_body(
@@ -178,27 +178,27 @@ def sign_task(issuer_file: str, event: HookEvent) -> dict[str, Any]:
     from sluice.client import Audience, InputSigner, MandateIssuer, MandateTerms, issue_mandate  # noqa: PLC0415
     from sluice.hook_dialects import PROMPTED  # noqa: PLC0415 - as above
 
-    given = _read_issuer(issuer_file)
-    said: dict[str, Any] = {}
+    issuer = _read_issuer(issuer_file)
+    task_fields: dict[str, Any] = {}
     if event.kind == PROMPTED:
         if event.prompt is None:
             raise HookFault("the event has no prompt")
         text, written = event.prompt.encode("utf-8", "surrogatepass"), json.dumps(event.prompt)
         is_text = text.decode("utf-8", "ignore") == event.prompt != ""
-        said = {"task": event.prompt}
+        task_fields = {"task": event.prompt}
         if not is_text or len(written) > LONGEST_TEXT:
-            said = {"task_hash": f"sha256:{sha256(text).hexdigest()}"}
-    with open(given["key"], "rb") as file:  # noqa: PTH123 - pathlib is not loaded
+            task_fields = {"task_hash": f"sha256:{sha256(text).hexdigest()}"}
+    with open(issuer["key"], "rb") as file:  # noqa: PTH123 - pathlib is not loaded
         if os.fstat(file.fileno()).st_mode & OTHERS:
-            raise HookFault(f"{given['key']}: others can use it")
-        signer = InputSigner(file.read(), Audience(given["installation"], given["topic_prefix"]))
+            raise HookFault(f"{issuer['key']}: others can use it")
+        signer = InputSigner(file.read(), Audience(issuer["installation"], issuer["topic_prefix"]))
     try:
-        until = datetime.now(UTC) + timedelta(seconds=_read_seconds(given["for_s"], MOST_MANDATE_S))
-        terms = MandateTerms(template={"id": given["task"], "values": {}}, **said)
-        who = MandateIssuer(given["issuer"], signer)
-        return issue_mandate(who, given["agent"], event.session, until, terms)
+        until = datetime.now(UTC) + timedelta(seconds=_read_seconds(issuer["for_s"], MOST_MANDATE_S))
+        terms = MandateTerms(template={"id": issuer["task"], "values": {}}, **task_fields)
+        who = MandateIssuer(issuer["issuer"], signer)
+        return issue_mandate(who, issuer["agent"], event.session, until, terms)
     except ValueError as error:  # of a key that is none
-        raise HookFault(f"{given['key']}: {error}") from None
+        raise HookFault(f"{issuer['key']}: {error}") from None
 
 
 def _read_issuer(path: str) -> dict[str, str]:
@@ -207,12 +207,12 @@ def _read_issuer(path: str) -> dict[str, str]:
 
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib is not loaded
         try:
-            found = json.load(file)
+            document = json.load(file)
         except ValueError:
-            found = None
+            document = None
     wanted = {"topic_prefix": "", "for_s": f"{MANDATE_S:g}"}
-    if isinstance(found, dict):
-        wanted |= {name: one if isinstance(one, str) else f"{one}" for name, one in found.items()}
+    if isinstance(document, dict):
+        wanted |= {name: value if isinstance(value, str) else f"{value}" for name, value in document.items()}
     if wanted.keys() != {*ISSUER_FIELDS, "topic_prefix", "for_s"}:
         raise HookFault(f"{path}: wanted an object with {', '.join(ISSUER_FIELDS)}")
     return wanted
@@ -228,12 +228,12 @@ def _read_values_key(path: str) -> bytes:
 
 def _read_seconds(text: str, most: float = 3600) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
         raise HookFault(f"{text}: wanted seconds") from None
-    if not 0 <= found <= most:  # not NaN
+    if not 0 <= seconds <= most:  # not NaN
         raise HookFault(f"{text}: wanted 0 to {most:g} seconds")
-    return found
+    return seconds
 
 
 def _end_after(seconds: float) -> None:
@@ -280,10 +280,10 @@ def _post(
     except ValueError:
         read = None
     if status != 200 or schema != ANSWER_SCHEMA or not isinstance(read, dict):  # noqa: PLR2004
-        told = read.get("error") if isinstance(read, dict) else None
+        answer_error = read.get("error") if isinstance(read, dict) else None
         why = (
-            f"{told.get('code')}: {told.get('message')}"
-            if isinstance(told, dict)
+            f"{answer_error.get('code')}: {answer_error.get('message')}"
+            if isinstance(answer_error, dict)
             else "no answer of a gateway"
         )
         raise HookFault(f"{url} answered {status}, {why}")
@@ -309,8 +309,8 @@ def register_hook(app: typer.Typer) -> None:
         The event is read from standard input, the answer written to standard output. The API
         key is read from SLUICE_API_KEY. Every fault ends with code 2.
         """
-        given = {"dialect": dialect, "url": url, "wait": wait, "escalated": escalated, "timeout": timeout}
-        given["issuer"] = issuer
-        main([f"--{name}={value}" for name, value in given.items() if value])
+        options = {"dialect": dialect, "url": url, "wait": wait, "escalated": escalated, "timeout": timeout}
+        options["issuer"] = issuer
+        main([f"--{name}={value}" for name, value in options.items() if value])
 
     app.command("hook")(hook)
