@@ -142,9 +142,9 @@ class HeadCheck:
         head = self.read_alone(located)
         if head is None:
             return
-        known = self._digests.get(head.number)
-        if known is not None:
-            if known != head.digest:
+        digest = self._digests.get(head.number)
+        if digest is not None:
+            if digest != head.digest:
                 message = "it and another one with this number are signed: the signer signed two histories"
                 self._report("head_forked", located, head.number, message)
             elif not is_copy:
@@ -185,15 +185,15 @@ class HeadCheck:
         head = self.read_alone(located)
         if head is None:
             return
-        known = self._digests.setdefault(head.number, head.digest)
-        if known != head.digest:
+        digest = self._digests.setdefault(head.number, head.digest)
+        if digest != head.digest:
             message = "a witness co-signed another one with this number: the signer signed two histories"
             self._report("head_forked", located, head.number, message)
         if self._topic_last is not None and head.number > self._topic_last:
             message = f"the topic ends with head {self._topic_last}: later heads were cut off"
             self._report("head_missing", located, head.number, message)
         self._state(head, is_firm=True)
-        if known == head.digest:
+        if digest == head.digest:
             payload, signatures = _open_envelope(located.value)
             message_ = _encode_for_signing(payload)
             signed = {
@@ -277,8 +277,8 @@ class HeadCheck:
         )
 
     def _report(self, code: Code, located: Located, number: int, message: str) -> None:
-        place = (located.partition, number, located.topic, located.offset)
-        self.findings.append(LedgerFinding(code, *place, f"head {number}: {message}"))
+        coordinates = (located.partition, number, located.topic, located.offset)
+        self.findings.append(LedgerFinding(code, *coordinates, f"head {number}: {message}"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,8 +174,8 @@ class HeadSigner:
             try:
                 tree.trees[record.partition].take(read_link(record.value))
             except LedgerBroken as error:
-                place = f"{record.topic}:{record.partition}:{record.offset}"
-                raise LedgerBroken(f"{error} ({place})") from None
+                coordinates = f"{record.topic}:{record.partition}:{record.offset}"
+                raise LedgerBroken(f"{error} ({coordinates})") from None
             if count % _READ_AT_ONCE == 0:
                 await asyncio.sleep(0)
 

@@ -75,8 +75,8 @@ def witness_command(
     errors.print(f"head {growth.second.number} co-signed by {signing.public.text}", soft_wrap=True)
 
 
-def _find_last(seen: Path, signers: HeadSigners) -> StatedHead | None:
-    return None if not seen.exists() else [None, *read_cosigned(seen, signers)][-1]
+def _find_last(cosigned: Path, signers: HeadSigners) -> StatedHead | None:
+    return None if not cosigned.exists() else [None, *read_cosigned(cosigned, signers)][-1]
 
 
 def _find_objection(growth: Growth, last: StatedHead | None) -> str | None:
@@ -92,11 +92,11 @@ def _find_objection(growth: Growth, last: StatedHead | None) -> str | None:
     )
 
 
-def _append(seen: Path, value: bytes) -> None:
+def _append(cosigned: Path, value: bytes) -> None:
     try:
-        with seen.open("ab") as file:
+        with cosigned.open("ab") as file:
             file.write(value + b"\n")
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        stop(f"cannot write {seen}: {error.strerror}")
+        stop(f"cannot write {cosigned}: {error.strerror}")

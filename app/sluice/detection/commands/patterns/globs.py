@@ -182,21 +182,21 @@ class Globs:
         others: list[str] = []
         mixed: list[str] = []
         kinds: set[str] = set()
-        for one in (branch.lower() for text in texts for branch in text.split("|")):
-            inner = one.strip("*")
-            before, at, kind = one.rpartition("@")
-            if one in KINDS:
-                kinds.add(one)
+        for alternative in (branch.lower() for text in texts for branch in text.split("|")):
+            inner = alternative.strip("*")
+            before, at, kind = alternative.rpartition("@")
+            if alternative in KINDS:
+                kinds.add(alternative)
             elif at + kind in KINDS:
                 mixed.append(f"{_read_literal(before)}(?:{KINDS[at + kind]})")
             elif _SPECIAL.intersection(inner):
-                others.append(one)
-            elif inner == one:
-                exact.add(one)
-            elif one[0] != "*":
+                others.append(alternative)
+            elif inner == alternative:
+                exact.add(alternative)
+            elif alternative[0] != "*":
                 starts.append(inner)
             else:
-                (middles if one[-1] == "*" else ends).append(inner)
+                (middles if alternative[-1] == "*" else ends).append(inner)
         self._all = "" in starts or "" in middles or "" in ends
         self._exact, self._starts, self._ends = frozenset(exact), tuple(starts), tuple(ends)
         self._middles = tuple(middles)
