@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaError,
+    TopicAlreadyExistsError,
+    TransactionalIdAuthorizationFailed,
+    for_code,
+)
 
 from sluice.adapters.kafka.kafka_read import make_unreachable, require_login
 from sluice.client.kafka_connection import build_client_arguments
@@ -76,8 +81,11 @@ async def probe_transactions(cluster: KafkaCluster, app_id: str, timeout_ms: int
             await producer.abort_transaction()
     except (KafkaError, TimeoutError) as error:
         actual = f"{type(error).__name__} {error}".strip()
-        mend = "a cluster with transactions, an ACL for this id, or a smaller worker.transaction_timeout_s"
+        mend = "a cluster with transactions, or a smaller worker.transaction_timeout_s"
         why = "a worker commits decisions, state and positions in transactions alone: it cannot run here"
+        if isinstance(error, TransactionalIdAuthorizationFailed):
+            mend = "an ACL of Write on this id for the login that asks; no role has it"
+            why = "nobody knows: the login may not use the id of the probe, which says nothing of workers'"
         return TopicDifference(
             f"transactional id {name}", "transactions", "begin and abort", actual, mend, why
         )
