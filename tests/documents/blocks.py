@@ -95,6 +95,20 @@ NOT_RUN = {
     ): "needs a cluster; tests/unit/test_chart.py reads what is installed",
     ("docs/kubernetes.md", "kubectl --namespace"): "needs a cluster with the chart's objects",
     ("docs/archive.md", "manifest/"): "the folders of an archive",
+    (
+        "docs/tree-heads.md",
+        "sluice keys new heads",
+    ): "signs until it is stopped; tests/kafka/test_tree_heads.py signs so",
+    ("docs/tree-heads.md", "sluice ledger verify"): "needs a head key; the same file verifies so",
+    ("docs/tree-heads.md", "sluice ledger prove"): "needs a decision's id; the same file proves so",
+    (
+        "docs/tree-heads.md",
+        "sluice ledger consistency",
+    ): "two people's commands; tests/unit/verifier/test_witnesses.py co-signs so",
+    (
+        "docs/tree-heads.md",
+        '{"schema"',
+    ): "a payload's form; tests/unit/core/trust/test_tree_heads.py holds it",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
     ("docs/architecture_before.md", "flowchart TB"): "a drawing of a tree that is no more",
     (
