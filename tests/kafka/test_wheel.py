@@ -247,7 +247,11 @@ def pod(installed: Place, tmp_path: Path) -> Pod:
         os.chown(tmp_path / "secrets" / name, 0, USER)
         (tmp_path / "secrets" / name).chmod(0o440)
     os.chown(tmp_path / "run", USER, USER)
-    (worker,) = [one for one in read_objects(RENDERED[1]) if one["kind"] == "StatefulSet"]
+    (worker,) = [
+        one
+        for one in read_objects(RENDERED[1])
+        if (one["kind"], one["metadata"]["name"]) == ("StatefulSet", "sluice-worker")
+    ]
     return Pod(worker["spec"]["template"]["spec"], tmp_path, installed)
 
 
