@@ -231,7 +231,12 @@ def test_equal_calls_take_the_lowest_number_that_is_free_and_no_two_threads_the_
 
 def test_an_equal_call_is_named_at_the_same_cost_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     named: list[Any] = []
-    monkeypatch.setattr(tool_calls, "name_action", lambda *call: named.append(call) or str(call))
+
+    def name(*call: Any) -> str:
+        named.append(call)
+        return str(call)
+
+    monkeypatch.setattr(tool_calls, "name_action", name)
     equal = EqualCalls()
     for _ in range(100):
         equal.name("scripted", TOOL, {"place": 1})
