@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import TYPE_CHECKING, cast
 
 from sluice.core.trust.in_force import InForce
@@ -114,6 +116,24 @@ async def test_the_policy_is_read_once_every_former_owner_is_fenced() -> None:
     broker = Broker()
     await _engine(broker).assign(NUMBERS)
     assert broker.asked == ASSIGNED
+
+
+async def test_what_a_rebalance_left_behind_is_collected_before_the_next_begins() -> None:
+    class Connection:
+        other: Connection
+
+    ends = Connection(), Connection()
+    ends[0].other, ends[1].other = ends[1], ends[0]
+    left = weakref.ref(ends[0])
+    gc.collect()
+    gc.disable()
+    try:
+        del ends
+        assert left() is not None
+        await _engine(Broker()).assign(NUMBERS)
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_stop_during_a_revocation_waits_for_what_that_closes() -> None:
