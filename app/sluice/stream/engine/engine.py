@@ -125,8 +125,13 @@ class Engine:
         a former owner may commit what it has staged. The wait for a slow port is short. It reads the policy
         to its end after the fence: until then a former owner may decide under a newer policy, and afterwards
         no decision may use an older one.
+
+        Nothing is decided during a rebalance, and each leaves connections and fetched batches behind that
+        refer to each other, so the collector goes through everything here: by its thresholds a worker of a
+        day has not done so once.
         """
         await self.drain()
+        gc.collect()
         await self._context.ports.start(self.settings.port_patience_s)
         wanted = sorted(set(numbers))
         started = self._clock.monotonic_s()
