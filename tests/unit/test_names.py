@@ -136,8 +136,6 @@ NAMED_SO = {
     "app/sluice/core/state/statistics.py": {"one"},
 }
 LEFT = (
-    "app/sluice/adapters/mcp/",
-    "app/sluice/cli/machine/mcp",
     "app/sluice/client/frameworks/",
     "load/attacks/",
 )

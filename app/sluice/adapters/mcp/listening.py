@@ -160,8 +160,8 @@ class _TokenCheck:
             self._running -= 1
 
     def _has_token(self, scope: Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(given) == 1 and compare_digest(given[0], self._wanted)
+        tokens = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(tokens) == 1 and compare_digest(tokens[0], self._wanted)
 
 
 async def _discard_body(receive: Receive) -> None:
@@ -177,7 +177,7 @@ async def _discard_body(receive: Receive) -> None:
 def _read_token(file: Path | None, variable: str | None) -> str:
     if (file is None) == (variable is None):
         raise ProxyFileError("listen needs a token: `token_file`, or the variable's name in `token_env`")
-    place = str(file or variable)
+    source = str(file or variable)
     if file is not None:
         try:
             token = read_secret(file, MOST_TOKEN_BYTES).decode("latin-1").strip()
@@ -187,7 +187,8 @@ def _read_token(file: Path | None, variable: str | None) -> str:
         token = os.environ.get(variable or "", "")
     if len(token) < FEWEST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
         raise ProxyFileError(
-            f"{place} holds no token of at least {FEWEST_TOKEN_CHARACTERS} characters: `openssl rand -hex 32`"
+            f"{source} holds no token of at least {FEWEST_TOKEN_CHARACTERS} characters: "
+            "`openssl rand -hex 32`"
         )
     return token
 

@@ -42,10 +42,10 @@ def make_boundary(parking: Parking, options: ProxyOptions) -> RequestStateBounda
     return RequestStateBoundary(security, default_audience=None)
 
 
-def park(held: ActionAnswer, asked: str, until_s: float) -> InputRequiredResult:
+def park(waiting: ActionAnswer, asked: str, until_s: float) -> InputRequiredResult:
     """The answer to a call that waits. `asked`: the digest of what was asked; `until_s`: Unix time."""
-    state = {"action_id": held.record["action_id"], "asked": asked, "until_s": until_s}
-    meta: dict[str, Any] = {ESCALATION_META: held.escalation_id}
+    state = {"action_id": waiting.record["action_id"], "asked": asked, "until_s": until_s}
+    meta: dict[str, Any] = {ESCALATION_META: waiting.escalation_id}
     return InputRequiredResult(request_state=json.dumps(state), _meta=meta)
 
 

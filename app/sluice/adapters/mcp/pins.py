@@ -72,21 +72,23 @@ class Pins:
                 f"{self.server!r}: a server's name has letters, digits, dash and underscore, no dot"
             )
 
-    def admit(self, seen: Mapping[str, Any]) -> frozenset[str]:
+    def admit(self, shown: Mapping[str, Any]) -> frozenset[str]:
         """Return the keys that the agent may see of what a server shows now. The others are held for a
         person.
 
-        `seen`: definitions by key. Raises PinsError, and OSError where the folder cannot be written.
+        `shown`: definitions by key. Raises PinsError, and OSError where the folder cannot be written.
         """
         if not self._file.exists() and (self.key is None or isinstance(self.key, SigningKey)):
-            self._pin_first_sight(seen)
+            self._pin_first_sight(shown)
         accepted = self.read_accepted()
-        held = {key: one for key, one in seen.items() if not _is_pinned(accepted, key, one)}
-        if held:
-            self._write(self._held_file, json.dumps(held, ensure_ascii=False).encode())
+        unaccepted = {
+            key: definition for key, definition in shown.items() if not _is_pinned(accepted, key, definition)
+        }
+        if unaccepted:
+            self._write(self._held_file, json.dumps(unaccepted, ensure_ascii=False).encode())
         else:
             self._held_file.unlink(missing_ok=True)
-        return frozenset(seen.keys() - held.keys())
+        return frozenset(shown.keys() - unaccepted.keys())
 
     def read_accepted(self) -> dict[str, Any]:
         """The pinned definitions by key; none if there is no file yet. Raises PinsError."""
@@ -114,16 +116,20 @@ class Pins:
     def read_held(self) -> dict[str, Any]:
         """Read what was held back when the server was last listed, by key. It is not signed."""
         try:
-            found = parse(self._held_file.read_bytes())
+            definitions = parse(self._held_file.read_bytes())
         except OSError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return definitions if isinstance(definitions, dict) else {}
 
     def accept(self, shown: Mapping[str, Any]) -> None:
         """Pin definitions as a person has seen them, by key. What a proxy that runs meanwhile holds under the
         same key, because the server has changed it once more, stays held. Raises PinsError and OSError."""
         self._write(self._file, self._seal_definitions({**self.read_accepted(), **shown}))
-        left = {key: one for key, one in self.read_held().items() if not _is_pinned(shown, key, one)}
+        left = {
+            key: definition
+            for key, definition in self.read_held().items()
+            if not _is_pinned(shown, key, definition)
+        }
         self._write(self._held_file, json.dumps(left, ensure_ascii=False).encode())
 
     @property
@@ -153,9 +159,9 @@ class Pins:
         payload = _write_text({"server": self.server, "definitions": definitions}).encode()
         return sign(PAYLOAD_TYPE, payload, signers).encode() + b"\n"
 
-    def _pin_first_sight(self, seen: Mapping[str, Any]) -> None:
+    def _pin_first_sight(self, shown: Mapping[str, Any]) -> None:
         """If two proxies see a new server at the same time, one of them pins it."""
-        mine = self._write_beside(self._file, self._seal_definitions(seen))
+        mine = self._write_beside(self._file, self._seal_definitions(shown))
         try:
             with suppress(FileExistsError):
                 self._file.hardlink_to(mine)
@@ -175,7 +181,7 @@ class Pins:
 def list_servers(folder: Path) -> list[str]:
     """The names of the servers that have pins or held tools in a folder."""
     endings = (_ENDING, _HELD_ENDING)
-    files = [one.name for one in folder.glob("*.json")] if folder.is_dir() else []
+    files = [file.name for file in folder.glob("*.json")] if folder.is_dir() else []
     return sorted({name.removesuffix(end) for name in files for end in endings if name.endswith(end)})
 
 

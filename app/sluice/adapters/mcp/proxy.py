@@ -178,18 +178,18 @@ class Proxy:
     async def look(self) -> ToolListing:
         """List the server's tools again, without those that are held back. Raises MCPError and PinsError."""
         tools = await self._list_tools()
-        said = self.upstream.instructions
-        seen: dict[str, Any] = {
-            name_key(name): one.model_dump(mode="json", by_alias=True, exclude_none=True)
-            for name, one in tools.items()
+        instructions = self.upstream.instructions
+        shown: dict[str, Any] = {
+            name_key(name): tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for name, tool in tools.items()
         }
-        if said is not None:
-            seen[INSTRUCTIONS] = said
-        admitted = await asyncio.to_thread(self._pins.admit, seen)
+        if instructions is not None:
+            shown[INSTRUCTIONS] = instructions
+        admitted = await asyncio.to_thread(self._pins.admit, shown)
         admitted -= {name_key(name) for name in tools if self._options.is_ambiguous(name)}
-        self._warn(frozenset(seen) - admitted)
-        allowed = {name: one for name, one in tools.items() if name_key(name) in admitted}
-        return ToolListing(allowed, said if INSTRUCTIONS in admitted else None)
+        self._warn(frozenset(shown) - admitted)
+        allowed = {name: tool for name, tool in tools.items() if name_key(name) in admitted}
+        return ToolListing(allowed, instructions if INSTRUCTIONS in admitted else None)
 
     async def _list_tools(self) -> dict[str, Tool]:
         """The server's tools by name. Raises MCPError without what the server says in it: a listing is no
@@ -199,7 +199,7 @@ class Proxy:
         try:
             for _ in range(MOST_PAGES):
                 page = await self.upstream.list_tools(cursor=cursor)
-                tools |= {one.name: one for one in page.tools}
+                tools |= {tool.name: tool for tool in page.tools}
                 cursor = page.next_cursor
                 if cursor is None:
                     break
@@ -248,8 +248,8 @@ class Proxy:
             return make_error_result(f"{registered}: {error}. The tool did not run.")
         result = await self._run(call, permit, registered, params)
         if permit.narrowed:
-            told = f"[an approver narrowed the call: it ran with {json.dumps(permit.parameters)}]"
-            result.content.insert(0, TextContent(type="text", text=told))
+            note = f"[an approver narrowed the call: it ran with {json.dumps(permit.parameters)}]"
+            result.content.insert(0, TextContent(type="text", text=note))
         return result
 
     async def _permit(self, ctx: Any, registered: str, tool: Tool, params: CallToolRequestParams) -> Permit:
@@ -303,9 +303,9 @@ class Proxy:
         try:
             return await permit()
         except NeedsHuman as held:
-            told = f"{registered} waits for a person: escalation {held.verdict.escalation_id}"
+            message = f"{registered} waits for a person: escalation {held.verdict.escalation_id}"
         try:
-            async with _keep_telling(ctx, told, self._options.approval_s):
+            async with _keep_telling(ctx, message, self._options.approval_s):
                 return await permit(approval_timeout_s=self._options.approval_s)
         except NeedsHuman as held:
             raise NeedsHuman(held.verdict, _CALL_AGAIN) from None
@@ -404,10 +404,10 @@ class Proxy:
                 log.warning("%s does not say when its tools change: %s", self._options.server, error)
             await asyncio.sleep(LISTEN_AGAIN_S)
 
-    def _warn(self, held: frozenset[str]) -> None:
-        for key in sorted(held - self._warned):
+    def _warn(self, unaccepted: frozenset[str]) -> None:
+        for key in sorted(unaccepted - self._warned):
             log.warning("%s: %s is new or changed: held back until accepted", self._options.server, key)
-        self._warned = held
+        self._warned = unaccepted
 
 
 async def _keep_trace_alone(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -415,12 +415,12 @@ async def _keep_trace_alone(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]
     form: the SDK hands it on to the server, and so it would `tracestate` and `baggage`, which hold whatever
     the agent writes and which no gate reads."""
     if ctx.meta:
-        ctx = replace(ctx, meta={key: one for key, one in ctx.meta.items() if key not in _UNJUDGED_TRACE})
+        ctx = replace(ctx, meta={key: value for key, value in ctx.meta.items() if key not in _UNJUDGED_TRACE})
     return await call_next(ctx)
 
 
 @asynccontextmanager
-async def _keep_telling(ctx: Any, told: str, longest_s: float) -> AsyncIterator[None]:
+async def _keep_telling(ctx: Any, message: str, longest_s: float) -> AsyncIterator[None]:
     """Within the block, tell the caller every PROGRESS_S that the call waits, and which share of the time is
     over."""
 
@@ -428,9 +428,9 @@ async def _keep_telling(ctx: Any, told: str, longest_s: float) -> AsyncIterator[
         began = time.monotonic()
         while True:
             await asyncio.sleep(PROGRESS_S)
-            await ctx.session.report_progress((time.monotonic() - began) / longest_s, 1.0, told)
+            await ctx.session.report_progress((time.monotonic() - began) / longest_s, 1.0, message)
 
-    await ctx.session.report_progress(0.0, 1.0, told)
+    await ctx.session.report_progress(0.0, 1.0, message)
     telling = asyncio.create_task(tell())
     try:
         yield
@@ -449,7 +449,7 @@ class _Parked(Exception):
 
 def _make_refusal(registered: str, refused: ActionRefused) -> CallToolResult:
     verdict = refused.verdict
-    told = {
+    refusal = {
         "verdict": verdict.verdict,
         "gate": verdict.gate,
         "reason": verdict.reason,
@@ -458,4 +458,4 @@ def _make_refusal(registered: str, refused: ActionRefused) -> CallToolResult:
         "escalation_id": verdict.escalation_id,
     }
     waits = "" if verdict.escalation_id is None else f" Escalation: {verdict.escalation_id}."
-    return make_error_result(f"{registered}: {refused}.{waits} The tool did not run.", told)
+    return make_error_result(f"{registered}: {refused}.{waits} The tool did not run.", refusal)

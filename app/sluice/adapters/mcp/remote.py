@@ -65,11 +65,11 @@ async def reach_by_command(command: StdioServerParameters) -> AsyncIterator[Any]
         stderr=None,
         start_new_session=True,
     )
-    said, read = anyio.create_memory_object_stream[Any](0)
+    messages, read = anyio.create_memory_object_stream[Any](0)
     write, taken = anyio.create_memory_object_stream[Any](0)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read_lines, process, said)
-        tasks.start_soon(_write_lines, process, taken, said)
+        tasks.start_soon(_read_lines, process, messages)
+        tasks.start_soon(_write_lines, process, taken, messages)
         try:
             yield read, write
         finally:
@@ -157,14 +157,14 @@ async def _bound_answer(response: httpx2.Response) -> None:
         response.stream = _BoundedStream(response.stream)
 
 
-async def _read_lines(process: Process, said: Any) -> None:
+async def _read_lines(process: Process, messages: Any) -> None:
     """Hand on a command's messages. The connection ends where its output does, and after a line that is too
     long; what comes then is read until the process has ended, and dropped."""
     output: Any = process.stdout
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
-        async with said:
+        async with messages:
             async for line in _split_lines(output):
-                await said.send(_parse(line))
+                await messages.send(_parse(line))
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
         async for _ in output:
             pass
@@ -193,24 +193,24 @@ def _parse(line: bytes) -> SessionMessage | ValueError:
         return error
 
 
-async def _write_lines(process: Process, taken: Any, said: Any) -> None:
+async def _write_lines(process: Process, taken: Any, messages: Any) -> None:
     """Hand a command its messages. If it reads no more, the connection ends."""
-    given: Any = process.stdin
+    command_input: Any = process.stdin
     try:
         async with taken:
-            async for one in taken:
-                await given.send(
-                    one.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+            async for message in taken:
+                await command_input.send(
+                    message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                 )
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-        await said.aclose()
+        await messages.aclose()
 
 
 async def _end(process: Process) -> None:
     """End a command as MCP has it: its input ends; then its group is asked to end; then that is killed."""
-    given: Any = process.stdin
+    command_input: Any = process.stdin
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await given.aclose()
+        await command_input.aclose()
     for number in (None, signal.SIGTERM, signal.SIGKILL):
         if number is not None:
             with suppress(ProcessLookupError):

@@ -123,7 +123,7 @@ class RunningCall:
     async def wait(self, task: asyncio.Task[Any]) -> Any:
         """The result of the call, or what its client is asked first."""
         while not task.done():
-            opened = {name: one for name, (one, answer) in self._waiting.items() if not answer.done()}
+            opened = {name: request for name, (request, answer) in self._waiting.items() if not answer.done()}
             if opened:
                 self._sent, self.ctx = tuple(opened), None
                 return InputRequiredResult(input_requests=opened, request_state=self.state)
@@ -335,6 +335,8 @@ def _find_objection(request: Any, declared: Any) -> str | None:
         return "the agent's client supports no sampling"
     if params.tools or params.tool_choice or params.include_context not in (None, "none"):
         return "tools and context of other servers are not passed on"
-    if not all(isinstance(block, TextContent) for one in params.messages for block in one.content_as_list):
+    if not all(
+        isinstance(block, TextContent) for message in params.messages for block in message.content_as_list
+    ):
         return "what is no text is not passed on, because no gate reads it"
     return None

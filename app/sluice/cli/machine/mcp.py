@@ -161,12 +161,12 @@ def run(  # noqa: PLR0913 - the command's options
         file_options.answer_s,
     )
     gate_options = _build_gate_options(settings, file_options, agent_key, verdict_key or ())
-    given, address = file_options.listen, listen or file_options.listen.address
+    listening, address = file_options.listen, listen or file_options.listen.address
     try:
         door = (
             None
             if address is None
-            else read_door(address, given, token_file or _resolve_file(given.token_file))
+            else read_door(address, listening, token_file or _resolve_file(listening.token_file))
         )
     except ProxyFileError as error:
         stop(str(error))
@@ -175,7 +175,7 @@ def run(  # noqa: PLR0913 - the command's options
         target = StdioServerParameters(
             command=command[0],
             args=command[1:],
-            env=_select_environment(env or file_options.env, given.token_env),
+            env=_select_environment(env or file_options.env, listening.token_env),
         )
     accepted = require_pins(pins, server, pins_key)
 
@@ -226,12 +226,12 @@ def _run_or_stop(serving: Coroutine[Any, Any, None]) -> None:
     from httpx2 import HTTPError  # noqa: PLC0415 - only to serve
     from mcp import MCPError  # noqa: PLC0415 - an extra
 
-    known = (KafkaError, PinsError, ClientError, MCPError, HTTPError, OSError, sqlite3.Error)
+    expected = (KafkaError, PinsError, ClientError, MCPError, HTTPError, OSError, sqlite3.Error)
     try:
         asyncio.run(serving)
     except (Exception, BaseExceptionGroup) as error:
         cause = _find_first(error)
-        if isinstance(cause, known):
+        if isinstance(cause, expected):
             stop(f"{type(cause).__name__}: {cause}")
         raise
 
@@ -273,7 +273,7 @@ def _read_values_key(file: Path | None) -> bytes | None:
 def _select_environment(names: Iterable[str], token: str | None) -> dict[str, str]:
     """Select the server's environment: the variables that are named, and the language. The SDK adds HOME,
     LOGNAME, PATH, SHELL, TERM, USER."""
-    found = {name: os.environ[name] for name in _LANGUAGE if name in os.environ}
+    environment = {name: os.environ[name] for name in _LANGUAGE if name in os.environ}
     for name in names:
         if name.upper().startswith(_OURS):
             stop(f"--env {name}: Sluice's own settings, which may hold keys, are not given to a server")
@@ -281,8 +281,8 @@ def _select_environment(names: Iterable[str], token: str | None) -> dict[str, st
             stop(f"--env {name}: the token of the proxy's clients is not given to a server")
         if name not in os.environ:
             stop(f"--env {name}: it is not set")
-        found[name] = os.environ[name]
-    return found
+        environment[name] = os.environ[name]
+    return environment
 
 
 def _find_first(error: BaseException) -> BaseException:

@@ -37,13 +37,14 @@ def listpins_or_stop(folder: Folder = PINS, as_json: AsJson = False) -> None:
     rows = []
     for server in list_servers(folder.expanduser()):
         pins = Pins(folder.expanduser(), server)
-        held, accepted = pins.read_held(), pins.read_recorded()
+        unaccepted, accepted = pins.read_held(), pins.read_recorded()
         rows += [
-            (server, key, "accepted", compute_digest(accepted[key])) for key in sorted(accepted.keys() - held)
+            (server, key, "accepted", compute_digest(accepted[key]))
+            for key in sorted(accepted.keys() - unaccepted)
         ]
         rows += [
-            (server, key, "changed" if key in accepted else "new", compute_digest(held[key]))
-            for key in sorted(held)
+            (server, key, "changed" if key in accepted else "new", compute_digest(unaccepted[key]))
+            for key in sorted(unaccepted)
         ]
     if as_json:
         print_json([dict(zip(("server", "name", "state", "digest"), row, strict=True)) for row in rows])
@@ -72,17 +73,17 @@ def accept(
     """
     pins = require_pins(folder, server, key)
     try:
-        held, accepted = pins.read_held(), pins.read_accepted()
-        keys = names or sorted(held)
+        unaccepted, accepted = pins.read_held(), pins.read_accepted()
+        keys = names or sorted(unaccepted)
         if not keys:
             stop(f"{server}: nothing is held back", WRONG)
-        if missing := sorted(set(keys) - held.keys()):
+        if missing := sorted(set(keys) - unaccepted.keys()):
             stop(f"{server}: {clean(', '.join(missing))}: nothing of this name is held")
-        for one in keys:
-            _print_change(one, accepted.get(one), held[one])
+        for name in keys:
+            _print_change(name, accepted.get(name), unaccepted[name])
         if not yes and not typer.confirm(f"Shall agents see {clean(', '.join(keys))} of {server} like this?"):
             raise typer.Exit(WRONG)
-        pins.accept({one: held[one] for one in keys})
+        pins.accept({shown: unaccepted[shown] for shown in keys})
     except PinsError as error:
         stop(str(error))
     except OSError as error:
@@ -93,7 +94,7 @@ def accept(
 def _print_change(key: str, before: Any, after: Any) -> None:
     """Line by line, with what cannot be seen made visible."""
     console.print(f"[bold]{clean(key)}[/] {compute_digest(after)}", highlight=False, soft_wrap=True)
-    old, new = ([] if one is None else _write_lines(one) for one in (before, after))
+    old, new = ([] if definition is None else _write_lines(definition) for definition in (before, after))
     for line in difflib.unified_diff(old, new, "accepted", "held", lineterm="", n=2):
         console.print(make_visible(line), soft_wrap=True)
 
