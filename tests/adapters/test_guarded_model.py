@@ -91,7 +91,7 @@ async def test_a_memory_write_waits_for_its_turn_and_has_its_whole_budget_then()
     ports = Ports(
         {PORT: GuardedPort(PROMPT, guard_model(model, waiting=None, in_flight=2), waits_in_queue=True)}
     )
-    patient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 190}))
+    patient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 900}))
     answers = await asyncio.gather(*(ports.answer(patient) for _ in range(20)))
     assert {one.status for one in answers} == {"answered"}
     assert model.most_at_once == 2

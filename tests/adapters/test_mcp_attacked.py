@@ -136,6 +136,7 @@ async def test_answers_to_requests_that_nobody_made_and_second_ones_are_dropped(
             assert (await call(agent, {"first": made_up, **DONE})).content[0].text == "done"
 
 
+@pytest.mark.control
 async def test_control_a_server_that_is_started_answers_and_ends_with_the_proxy(tmp_path: Path) -> None:
     async with behind_proxy(ScriptedGate(), start_server(tmp_path), tmp_path / "pins") as agent:
         assert (await call(agent, DONE)).content[0].text == "done"
@@ -199,6 +200,7 @@ async def test_strangers_with_open_connections_keep_nobody_out_and_are_cut_off(
             writer.close()
 
 
+@pytest.mark.control
 async def test_control_so_many_requests_of_clients_run_at_once_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

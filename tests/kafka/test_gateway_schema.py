@@ -52,6 +52,7 @@ OPERATIONS = [
     ("POST", "/v1/hooks/{dialect}"),
     ("GET", "/v1/verdicts/{verdict_id}"),
     ("POST", "/v1/verdicts/{verdict_id}/rerun"),
+    ("GET", "/v1/verdicts/{verdict_id}/proof"),
     ("GET", "/v1/escalations"),
     ("GET", "/v1/escalations/{subject_id}"),
     ("POST", "/v1/escalations/{subject_id}/decision"),

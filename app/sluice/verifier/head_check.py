@@ -318,7 +318,7 @@ def find_witnesses(keys: Sequence[str], enough: int | None) -> Witnesses | None:
             raise UnusableKey("witnesses must co-sign, and no key of a witness is given")
         return None
     if enough is not None and enough > len(set(keys)):
-        raise UnusableKey(f"{enough} witnesses must co-sign, and {len(set(keys))} keys are given")
+        raise UnusableKey(f"{enough} witnesses must co-sign; the keys that are given: {len(set(keys))}")
     return Witnesses(keys, enough or len(set(keys)))
 
 

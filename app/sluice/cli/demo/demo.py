@@ -212,7 +212,7 @@ def _make_screen() -> Console:
 
 
 def _make_run_name() -> str:
-    return f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    return f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
 
 
 def _read_clock() -> str:
