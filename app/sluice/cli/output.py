@@ -39,6 +39,8 @@ T = TypeVar("T")
 WELL = 0
 WRONG = 1
 IMPOSSIBLE = 2
+EXIT_FAULT = 3
+"""Of a process that runs until it is stopped: the broker went away, or a part of it ended."""
 
 PIPED_WIDTH = 1000
 """Columns of what is no terminal, unless the environment names another number."""
@@ -88,6 +90,15 @@ def print_parts(parts: Iterable[RenderableType], to: Console = console) -> None:
 def print_line(text: str, to: Console = console) -> None:
     """One line, however long."""
     to.print(text, soft_wrap=True, highlight=False)
+
+
+def log_to_stderr(settings: Settings) -> None:
+    """Log ours from the settings' level on, and warnings of all, those of Kafka's client thinned out."""
+    from sluice.client.kafka_lines import thin_out_kafka_lines  # noqa: PLC0415 - few commands log
+    from sluice.observability.log_lines import configure_logging  # noqa: PLC0415 - as above
+
+    configure_logging(settings.logging.format, settings.logging.level)
+    thin_out_kafka_lines(settings.kafka.bootstrap_servers)
 
 
 def stop(message: str, code: int = IMPOSSIBLE) -> NoReturn:

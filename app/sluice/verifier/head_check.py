@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TREE_HEADS = "gate.tree_heads"
 PAYLOAD_TYPE = "application/vnd.sluice.tree-head+json"
 GENESIS = "GENESIS"
-_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _HASH_BYTES = 32
 _LARGEST = 2**53 - 1
 
@@ -374,13 +374,10 @@ class StatedTree:
         """Take the next record of the chain. Behind a gap, or a hash that is none, nothing is compared."""
         if self._next is None or self._differs is not None or self._is_lost:
             return
-        if sequence != self._size + 1 or not _HASH.fullmatch(event_hash):
+        if sequence != self._size + 1 or not HASH.fullmatch(event_hash):
             self._is_lost = True
             return
-        node, size = _hash(b"\0" + bytes.fromhex(event_hash[7:])), self._size
-        while size & 1:
-            node, size = _hash(b"\1" + self._full.pop() + node), size >> 1
-        self._full.append(node)
+        _add_leaf(self._full, self._size, hash_bytes(b"\0" + bytes.fromhex(event_hash[7:])))
         self._size += 1
         self._compare(topic, offset)
 
@@ -479,10 +476,7 @@ def _read_head(payload: bytes) -> StatedHead:
     partitions = tuple(_read_partition(number, part, plain=plain) for number, part in enumerate(listed))
     frontier: list[bytes] = []
     for count, part in enumerate(partitions):
-        node, size = part.leaf, count
-        while size & 1:
-            node, size = _hash(b"\1" + frontier.pop() + node), size >> 1
-        frontier.append(node)
+        _add_leaf(frontier, count, part.leaf)
     root = f"sha256:{_join(frontier).hex()}"
     size = sum(part.size for part in partitions)
     if fields.get("root") != root or fields.get("size") != size:
@@ -509,9 +503,9 @@ def _read_partition(number: int, part: Any, *, plain: bool) -> StatedPartition:
     if not isinstance(part, dict) or part.get("partition") != number:
         raise NotStrict(f"partition {number} is not where it belongs")
     root = _read_text(part.get("root"))
-    if not _HASH.fullmatch(root):
+    if not HASH.fullmatch(root):
         raise NotStrict(f"partition {number}: its root is no SHA-256")
-    leaf = _hash(b"\0" + canonicalize(part, plain=plain))
+    leaf = hash_bytes(b"\0" + canonicalize(part, plain=plain))
     return StatedPartition(number, _read_count(part.get("size")), bytes.fromhex(root[7:]), leaf)
 
 
@@ -537,15 +531,24 @@ def _read_time(text: str) -> int:
     return round(aware.timestamp() * 1000)
 
 
+def _add_leaf(full: list[bytes], size: int, leaf: bytes) -> None:
+    """Add a leaf's hash to the full subtrees, largest first, of a tree of `size` leaves."""
+    node = leaf
+    while size & 1:
+        node, size = hash_bytes(b"\1" + full.pop() + node), size >> 1
+    full.append(node)
+
+
 def _join(full: list[bytes]) -> bytes:
     """The root over full subtrees, largest first."""
     if not full:
         return hashlib.sha256(b"").digest()
     root = full[-1]
     for node in full[-2::-1]:
-        root = _hash(b"\1" + node + root)
+        root = hash_bytes(b"\1" + node + root)
     return root
 
 
-def _hash(content: bytes) -> bytes:
+def hash_bytes(content: bytes) -> bytes:
+    """SHA-256, raw."""
     return hashlib.sha256(content).digest()

@@ -6,19 +6,15 @@ It shares nothing with the code that made it.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from .export import Located
-from .head_check import TREE_HEADS, HeadCheck
+from .head_check import HASH, TREE_HEADS, HeadCheck, hash_bytes
 from .ledger_record import NotStrict, open_record, read_object
 
 if TYPE_CHECKING:
     from .head_check import HeadSigners, StatedHead
-
-_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,7 @@ def _check_record(proof: Any, head: StatedHead) -> str:
     if type(partition) is not int or not 0 <= partition < len(head.partitions):
         raise _DoesNotHold(f"{name}: head {head.number} does not state this partition")
     stated = head.partitions[partition]
-    leaf = _hash(b"\0" + bytes.fromhex(opened.entry.hash[7:]))
+    leaf = hash_bytes(b"\0" + bytes.fromhex(opened.entry.hash[7:]))
     if _lead_up(leaf, sequence - 1, stated.size, _read_path(proof.get("path"))) != stated.root:
         raise _DoesNotHold(f"{name} is not among the {stated.size} that head {head.number} signs")
     above = _lead_up(stated.leaf, partition, len(head.partitions), _read_path(proof.get("partition_path")))
@@ -144,7 +140,7 @@ def _encode(envelope: Any) -> bytes:
 
 def _read_path(value: Any) -> list[bytes]:
     if not isinstance(value, list) or not all(
-        isinstance(each, str) and _HASH.fullmatch(each) for each in value
+        isinstance(each, str) and HASH.fullmatch(each) for each in value
     ):
         raise _DoesNotHold("a path is no list of SHA-256")
     return [bytes.fromhex(each[7:]) for each in value]
@@ -159,11 +155,11 @@ def _lead_up(node: bytes, index: int, size: int, path: list[bytes]) -> bytes | N
         if not last:
             return None
         if index & 1 or index == last:
-            node = _hash(b"\1" + sibling + node)
+            node = hash_bytes(b"\1" + sibling + node)
             while index and not index & 1:
                 index, last = index >> 1, last >> 1
         else:
-            node = _hash(b"\1" + node + sibling)
+            node = hash_bytes(b"\1" + node + sibling)
         index, last = index >> 1, last >> 1
     return None if last else node
 
@@ -183,14 +179,10 @@ def _is_prefix(sizes: tuple[int, int], roots: tuple[bytes, bytes], path: list[by
         if not second:
             return False
         if first & 1 or first == second:
-            inner, outer = _hash(b"\1" + sibling + inner), _hash(b"\1" + sibling + outer)
+            inner, outer = hash_bytes(b"\1" + sibling + inner), hash_bytes(b"\1" + sibling + outer)
             while first and not first & 1:
                 first, second = first >> 1, second >> 1
         else:
-            outer = _hash(b"\1" + outer + sibling)
+            outer = hash_bytes(b"\1" + outer + sibling)
         first, second = first >> 1, second >> 1
     return not second and inner == roots[0] and outer == roots[1]
-
-
-def _hash(content: bytes) -> bytes:
-    return sha256(content).digest()

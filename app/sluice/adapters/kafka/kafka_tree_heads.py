@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerFenced
 
-from sluice.adapters.kafka.kafka_control import KafkaControlReader
+from sluice.adapters.kafka.kafka_control import KafkaControlReader, read_control
 from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.core.trust.tree_heads import HeadRefused, LedgerBroken, LedgerTree, read_link, sign_head
@@ -53,15 +53,7 @@ class HeadLimits:
 
 async def read_heads(cluster: KafkaCluster, prefix: str) -> list[InputRecord]:
     """Every record of the heads' topic, as committed. Raises UnknownTopics and KafkaUnreachable."""
-    name = f"{prefix}{TREE_HEADS}"
-    await list_partitions(cluster, [name])
-    reader = KafkaControlReader(cluster, {name: TREE_HEADS})
-    try:
-        return await reader.to_end()
-    except KafkaError as error:
-        raise make_unreachable(cluster, error) from error
-    finally:
-        await reader.close()
+    return await read_control(cluster, {f"{prefix}{TREE_HEADS}": TREE_HEADS})
 
 
 class HeadCopies(Protocol):

@@ -16,21 +16,21 @@ from sluice.adapters.kafka.kafka_head_proofs import NotProvable, prove_growth, p
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner
 from sluice.cli.output import (
+    EXIT_FAULT,
     IMPOSSIBLE,
     WELL,
     WRONG,
     clean,
     errors,
+    log_to_stderr,
     print_json,
     print_line,
     require_broker,
     require_settings,
     stop,
 )
-from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.registry.keys import PublicKey, SigningKey, UnusableKeyError
 from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, HeadSeries, LedgerBroken
-from sluice.observability.log_lines import configure_logging
 from sluice.text.plurals import count_noun
 from sluice.verifier.head_check import HeadSigners
 from sluice.verifier.head_proof_check import check_proof
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_tree_heads import HeadCopies
     from sluice.settings.reader import Settings
     from sluice_topics.records.tree_heads import TreeHead
-
-EXIT_FAULT = 3
 
 
 def sign_heads_command(
@@ -71,8 +69,7 @@ def sign_heads_command(
     Example: sluice ledger sign-heads
     """
     settings = require_settings()
-    configure_logging(settings.logging.format, settings.logging.level)
-    thin_out_kafka_lines(settings.kafka.bootstrap_servers)
+    log_to_stderr(settings)
     signing = _require_signing_key(settings)
     keys = require_head_keys(settings, (), [signing])
     heads = settings.heads

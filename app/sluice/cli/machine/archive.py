@@ -28,13 +28,14 @@ from sluice.cli.ledger.archive_source import (
     require_trust,
 )
 from sluice.cli.machine.topics import build_layout
-from sluice.cli.machine.worker import log_to_stderr
 from sluice.cli.output import (
+    EXIT_FAULT,
     WELL,
     WRONG,
     clean,
     console,
     errors,
+    log_to_stderr,
     print_json,
     print_line,
     require_settings,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from sluice.adapters.archive.restore import Restored
     from sluice.settings.reader import Settings
 
-EXIT_FAULT = 3
 SHOWN = 50
 _MB = 1024 * 1024
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import typer
 
-from sluice.cli.machine.worker import listen, log_to_stderr, stop_unless_topics_fit
-from sluice.cli.output import require_settings, stop
+from sluice.cli.machine.worker import listen, stop_unless_topics_fit
+from sluice.cli.output import EXIT_FAULT, log_to_stderr, require_settings, stop
 from sluice.settings.reader import describe_missing_trust
 
-EXIT_FAULT = 3
 STOP_S = 20
 """How long requests that wait may take after the gateway was asked to stop."""
 UVICORN: dict[str, Any] = {

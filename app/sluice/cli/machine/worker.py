@@ -17,8 +17,7 @@ from aiokafka.errors import KafkaError
 from sluice.adapters.kafka import kafka_topics
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable
 from sluice.cli.machine.topics import build_layout
-from sluice.cli.output import REFUSED, require_settings, stop
-from sluice.client.kafka_lines import thin_out_kafka_lines
+from sluice.cli.output import REFUSED, log_to_stderr, require_settings, stop
 from sluice.core.trust.in_force import PolicyError
 from sluice.settings.reader import describe_missing_trust
 from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, call_before_stop, end_process
@@ -185,11 +184,3 @@ def _await_differences(settings: Settings) -> list[TopicDifference]:
                 stop(f"the broker does not answer: {away}", EXIT_FAULT)
             log.warning("waiting for the broker: %s", away)
             time.sleep(ASK_AGAIN_S)
-
-
-def log_to_stderr(settings: Settings) -> None:
-    """Log ours from the settings' level on, and warnings of all, those of Kafka's client thinned out."""
-    from sluice.observability.log_lines import configure_logging  # noqa: PLC0415 - as above
-
-    configure_logging(settings.logging.format, settings.logging.level)
-    thin_out_kafka_lines(settings.kafka.bootstrap_servers)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import Query
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from sluice.gateway.registry_view import RegistryView
     from sluice.gateway.waiting_subjects import WaitingSubjects
 
+T = TypeVar("T")
 RERUN_SCHEMA, SESSION_SCHEMA = "sluice/rerun/v1", "sluice/session/v1"
 ADVISORIES_SCHEMA, QUALITY_SCHEMA = "sluice/advisories/v1", "sluice/quality_report/v1"
 Limit = Annotated[int, Query(ge=1, le=10_000, description="how many, the newest")]
@@ -138,43 +140,39 @@ class ReadingRoutes:
             raise HttpError(403, "tenant_key_needed", "the report is about all agents: so must the key be")
         for name, day in (("since", since), ("until", until)):
             _check_day(name, day)
-        async with self.one_at_a_time:
-            try:
-                report = await self.ledger.quality(context.caller.tenant, since, until)
-            except LedgerUnreadable as error:
-                raise HttpError(503, "unavailable", str(error)).set_retry_after(COME_AGAIN_S) from None
+        report = await self._read_ledger(partial(self.ledger.quality, context.caller.tenant, since, until))
         return respond(render_answer(200, report, QUALITY_SCHEMA), read_facts(request))
 
     async def rerun(self, request: Request, verdict_id: str) -> Response:
         """Decide again what was decided (seed 000, "Rerunnability")."""
-        context = await self.callers.identify(request)
-        if not verdict_id.startswith(VERDICT_IDS):
-            raise make_not_found(verdict_id)
-        if await self.decisions.fetch_decision(verdict_id, context.caller) is None:
-            raise HttpError(409, "not_decided", f"{verdict_id} is not decided yet")
-        async with self.one_at_a_time:
-            try:
-                result = await self.ledger.rerun(verdict_id)
-            except LedgerUnreadable as error:
-                raise HttpError(503, "unavailable", str(error)).set_retry_after(COME_AGAIN_S) from None
+        await self._require_decided(request, verdict_id)
+        result = await self._read_ledger(partial(self.ledger.rerun, verdict_id))
         body = {"verdict_id": verdict_id, "identical": result["status"] == "identical", **result}
         return respond(render_answer(200, body, RERUN_SCHEMA), read_facts(request))
 
     async def proof(self, request: Request, verdict_id: str) -> Response:
         """The proof that a decision is in the ledger that a tree head signs (docs/tree-heads.md)."""
+        await self._require_decided(request, verdict_id)
+        proof = await self._read_ledger(partial(self.ledger.prove, verdict_id))
+        if proof is None:
+            raise HttpError(409, "no_tree_head", f"no tree head signs {verdict_id} yet")
+        return respond(render_answer(200, proof, proof["schema"]), read_facts(request))
+
+    async def _require_decided(self, request: Request, verdict_id: str) -> None:
+        """Raises HttpError where the caller may not see the decision, or there is none yet."""
         context = await self.callers.identify(request)
         if not verdict_id.startswith(VERDICT_IDS):
             raise make_not_found(verdict_id)
         if await self.decisions.fetch_decision(verdict_id, context.caller) is None:
             raise HttpError(409, "not_decided", f"{verdict_id} is not decided yet")
+
+    async def _read_ledger(self, read: Callable[[], Awaitable[T]]) -> T:
+        """What is read from the whole ledger, by one request at a time. Raises HttpError."""
         async with self.one_at_a_time:
             try:
-                proof = await self.ledger.prove(verdict_id)
+                return await read()
             except LedgerUnreadable as error:
                 raise HttpError(503, "unavailable", str(error)).set_retry_after(COME_AGAIN_S) from None
-        if proof is None:
-            raise HttpError(409, "no_tree_head", f"no tree head signs {verdict_id} yet")
-        return respond(render_answer(200, proof, proof["schema"]), read_facts(request))
 
     async def verdict(self, request: Request, verdict_id: str) -> Response:
         """The decision of this id, as POST /v1/evaluate gives it."""
