@@ -28,6 +28,7 @@ from sluice.core.registry.registry_entries import UNREGISTERED
 from sluice.core.rerun.evidence import RecordedAnswers, restore_shared
 from sluice.core.rerun.rerun_result import HASH_FIELD, Difference
 from sluice.core.state.expiry import SCHEMA_FOLDED
+from sluice.core.state.mandates import find_end_of_mandates
 from sluice.core.state.recent_retrieval import add_read
 from sluice.core.state.remembered import shorten_id
 from sluice.core.state.session import (
@@ -135,6 +136,8 @@ class Recomputation:
         state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
         _believe_time(state, [record.fields for record in group], answered.input_record.timestamp_ms)
         decision = self._decide_as_recorded(answered, state)
+        if decision is not None and _believe_ended(state, group, decision):
+            decision = self._decide_as_recorded(answered, state)
         if decision is None:
             self._lose(key, NO_POLICY)
             return [Recomputed() for _ in group]
@@ -320,6 +323,28 @@ def _believe_time(state: SessionState, records: Sequence[dict[str, Any]], at_ms:
         mandate = record["session"].get("mandate") if record["schema"] in (VERDICT, RESOLVED) else None
         if mandate is not None and mandate.get("void", "").endswith(HAS_BEEN_LATER):
             state.last_at = max(state.last_at, mandate["until_ms"], at_ms + 1)
+
+
+def _believe_ended(state: SessionState, records: Sequence[EnteredRecord], decision: Decision) -> bool:
+    """Whether a record counts fewer of its agent's mandates than the decision does. The session is then as
+    late as the end of those that it does not count, if that was before the record was written: as in
+    `_believe_time`, of an action that names no mandate."""
+    for record in records:
+        again = (
+            _find_same_record(record.fields, decision)
+            if record.fields["schema"] in (VERDICT, RESOLVED)
+            else None
+        )
+        memory = None if again is None else _find_memory(state, record.fields)
+        if again is None or memory is None:
+            continue
+        ended = again["session"].get("mandates", 0) - record.fields["session"].get("mandates", 0)
+        now_ms = max(state.last_at, read_milliseconds(again["decided_at"]))
+        end_ms = find_end_of_mandates(memory.gates, now_ms, ended)
+        if end_ms is not None and end_ms <= record.written_ms + CLOCKS_APART_MS:
+            state.last_at = end_ms
+            return True
+    return False
 
 
 def _believe(state: SessionState, recorded: dict[str, Any], before: Any) -> None:

@@ -36,6 +36,15 @@ def count_mandates(gates: Mapping[str, Any], now_ms: int) -> int:
     return sum(memory[0] > now_ms for name, memory in gates.items() if name.startswith(_PREFIX))
 
 
+def find_end_of_mandates(gates: Mapping[str, Any], now_ms: int, count: int) -> int | None:
+    """The time, ms, at which so many of the mandates that count now are over; None where there are not so
+    many, or none is asked for."""
+    ends = sorted(
+        memory[0] for name, memory in gates.items() if name.startswith(_PREFIX) and memory[0] > now_ms
+    )
+    return ends[count - 1] if 0 < count <= len(ends) else None
+
+
 def name_mandate(digest: str) -> str:
     """The name under which a mandate is kept."""
     return _PREFIX + digest.removeprefix("sha256:")[:_KEPT_DIGITS]

@@ -36,6 +36,8 @@ from sluice_topics.catalog import (
 from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sluice.core.rerun.policy_then import PolicyThen
     from sluice.core.rerun.rerun_result import Rerun
     from sluice.core.rerun.walk import PartitionWalk
@@ -110,20 +112,29 @@ def test_nothing_is_learnt_of_the_values_of_an_outcome_that_came_before_its_acti
     assert installation.examine(installation.records) == []
 
 
-@pytest.mark.parametrize("back_ms", [11_000, 4000])
-def test_a_mandate_is_over_where_an_outcome_that_waits_has_come_later(
-    installation: RecordedInstallation, back_ms: int
-) -> None:
-    """The outcome stands in the ledger only with its action, behind what was decided meanwhile."""
+def open_with_issuer() -> tuple[RecordedInstallation, Callable[[str, float], dict[str, Any]]]:
+    """An installation, and what issues its agent a mandate for a task that counts so many seconds."""
     pem = Ed25519PrivateKey.generate()
     written = pem.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     issuer = {"tenant_id": "acme", "keys": [{"public_key": SigningKey(pem).public.text}]}
     entry = {"kind": "issuer", "id": "console", "revision": 1, "spec": issuer}
     installation = RecordedInstallation(more=lambda trust: trust.sign_entries([entry]))
-    until = datetime.fromtimestamp(installation.now / 1000 + 5, UTC)
-    terms = MandateTerms(task="Find it")
     console = MandateIssuer("console", InputSigner(written, UNNAMED))
-    mandate = issue_mandate(console, "operator", "s-1", until, terms)
+
+    def issue(task: str, seconds: float) -> dict[str, Any]:
+        until = datetime.fromtimestamp(installation.now / 1000 + seconds, UTC)
+        return issue_mandate(console, "operator", "s-1", until, MandateTerms(task=task))
+
+    return installation, issue
+
+
+@pytest.mark.parametrize("back_ms", [11_000, 4000])
+def test_a_mandate_is_over_where_an_outcome_that_waits_has_come_later(
+    back_ms: int,
+) -> None:
+    """The outcome stands in the ledger only with its action, behind what was decided meanwhile."""
+    installation, issue = open_with_issuer()
+    mandate = issue("Find it", 5)
     installation.take(MANDATES, mandate)
     installation.take(ACTIONS, action("a"))
     installation.now += 10_000
@@ -133,6 +144,33 @@ def test_a_mandate_is_over_where_an_outcome_that_waits_has_come_later(
     last = json.loads([one for one in installation.records if one.topic == VERDICTS][-1].value)
     assert "has been later" in last["session"]["mandate"]["void"]
     assert installation.examine(installation.records) == []
+
+
+@pytest.mark.parametrize("back_ms", [11_000, 4000])
+def test_fewer_mandates_count_where_an_outcome_that_waits_has_come_later(back_ms: int) -> None:
+    """As above, of an action that names no mandate: the verdict says how many there are."""
+    installation, issue = open_with_issuer()
+    for task, seconds in (("Find it", 5), ("Send it", 8), ("Keep it", 60)):
+        installation.take(MANDATES, issue(task, seconds))
+    installation.take(ACTIONS, action("a"))
+    installation.now += 10_000
+    installation.take(OUTCOMES, outcome("c", 300))
+    installation.now -= back_ms
+    installation.take(ACTIONS, action("b"))
+    verdicts = [json.loads(record.value) for record in installation.records if record.topic == VERDICTS]
+    assert [verdict["session"]["mandates"] for verdict in verdicts] == [3, 1]
+    assert installation.examine(installation.records) == []
+
+
+def test_mandates_are_not_over_before_their_end() -> None:
+    installation, issue = open_with_issuer()
+    installation.take(MANDATES, issue("Find it", 3600))
+    installation.take(MANDATES, issue("Send it", 3600))
+    installation.take(ACTIONS, action("a"))
+    installation.records = change(VERDICTS, 0, session__mandates=1)(installation)
+    assert [rerun.id for rerun in reruns(installation) if rerun.status != "identical"] == [
+        f"verdict:{ACTIONS}:3:0"
+    ]
 
 
 def test_a_session_that_folded_starts_from_nothing(installation: RecordedInstallation) -> None:
