@@ -21,8 +21,8 @@ def main() -> int:
     chosen = parser.parse_args()
     unknown = set(chosen.names) - {attack.name for attack in ATTACKS}
     if unknown:
-        known = ", ".join(attack.name for attack in ATTACKS)
-        parser.error(f"no attack is called {', '.join(sorted(unknown))}: {known}")
+        names = ", ".join(attack.name for attack in ATTACKS)
+        parser.error(f"no attack is called {', '.join(sorted(unknown))}: {names}")
     extent: Extent = "short" if chosen.short else "full"
     selected = [attack for attack in ATTACKS if not chosen.names or attack.name in chosen.names]
     broken = [attempt for attack in selected for attempt in _report(attack, extent, list_all=chosen.all)]
@@ -37,9 +37,9 @@ def _report(attack: Attack, extent: Extent, *, list_all: bool) -> list[Attempt]:
     controls = sum(attempt.harmless for attempt in attempts)
     print(f"{attack.point}. {attack.name}: {attack.aim}")
     print(f"   {len(attempts) - controls} attempts, {controls} controls, {len(broken)} not as they must be")
-    for one in attempts:
-        if list_all or not one.held:
-            print(f"   {_word(one)}: {one.tried}: {one.answer}")
+    for attempt in attempts:
+        if list_all or not attempt.held:
+            print(f"   {_word(attempt)}: {attempt.tried}: {attempt.answer}")
     return broken
 
 

@@ -73,7 +73,11 @@ class AnsweredInstallation:
     def session_in(self, partition: int, name: str) -> str:
         """A session of this name that lies in the partition."""
         names = (f"{name}-{number}" for number in range(10_000))
-        return next(one for one in names if home_of(one.encode(), self.installation.partitions) == partition)
+        return next(
+            session
+            for session in names
+            if home_of(session.encode(), self.installation.partitions) == partition
+        )
 
 
 SUBJECTS = ("grant_id", "memory_id", "escalation_id")

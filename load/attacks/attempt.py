@@ -169,9 +169,9 @@ class AttackedSession:
         self, tried: str, outcome: dict[str, Any], rows: int, reason: str | None = None
     ) -> Attempt:
         """Report it: the total must stay as it is, and the refusal have its reason if one is named."""
-        found = [record.body["reason"] for record in self.report(outcome) if record.kind == "InputRefused"]
+        reasons = [record.body["reason"] for record in self.report(outcome) if record.kind == "InputRefused"]
         total = self.rows
-        refusal = found[-1] if found else "counted"
+        refusal = reasons[-1] if reasons else "counted"
         return Attempt(
             tried, total == rows and reason in {None, refusal}, f"total {total} of {rows}, {refusal}"
         )

@@ -94,8 +94,10 @@ def run(extent: Extent) -> Iterator[Attempt]:
     yield from _few_rows(scene)
     for words in ({}, {"reversible": True}, {"rows_affected": 3}, {"deadline_ms": 60_000}):
         for tool in (LOOK_UP, SEND):
-            found = scene.verdict(tool, {"id": 7}, **words)
-            yield Attempt(f"{tool} as {words}", found["outcome"] == "ALLOW", found["outcome"], harmless=True)
+            verdict = scene.verdict(tool, {"id": 7}, **words)
+            yield Attempt(
+                f"{tool} as {words}", verdict["outcome"] == "ALLOW", verdict["outcome"], harmless=True
+            )
 
 
 def _rows(name: str) -> Iterator[dict[str, Any]]:
@@ -103,22 +105,22 @@ def _rows(name: str) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def _compare(tried: str, without: dict[str, Any], found: dict[str, Any]) -> Attempt:
-    milder = ORDER.index(found["outcome"]) < ORDER.index(without["outcome"])
-    answer = f"{without['outcome']} {without['tier']} without, {found['outcome']} {found['tier']} with"
-    return Attempt(tried, not milder and found["tier"] >= without["tier"], answer)
+def _compare(tried: str, plain: dict[str, Any], worded: dict[str, Any]) -> Attempt:
+    milder = ORDER.index(worded["outcome"]) < ORDER.index(plain["outcome"])
+    answer = f"{plain['outcome']} {plain['tier']} without, {worded['outcome']} {worded['tier']} with"
+    return Attempt(tried, not milder and worded["tier"] >= plain["tier"], answer)
 
 
 def _late(scene: CallerScene) -> Iterator[Attempt]:
     for deadline_ms, waited_ms in ((0, 0), (100, 100), (100, 10**9)):
         for mode in ("high_stakes", "standard"):
             words = {"deadline_ms": deadline_ms, "mode": mode}
-            found = scene.verdict(LOOK_UP, {"id": 7}, waited_ms, **words)
+            verdict = scene.verdict(LOOK_UP, {"id": 7}, waited_ms, **words)
             description = f"{mode}, deadline of {deadline_ms} ms after {waited_ms} ms"
-            yield Attempt(description, found["outcome"] != "ALLOW", found["outcome"])
+            yield Attempt(description, verdict["outcome"] != "ALLOW", verdict["outcome"])
     for mode in ("high_stakes", "standard"):
-        found = scene.verdict(LOOK_UP, {"id": 7}, mode=mode, policy_bundle_id="a.milder.one")
-        yield Attempt(f"{mode} under another bundle", found["outcome"] != "ALLOW", found["outcome"])
+        verdict = scene.verdict(LOOK_UP, {"id": 7}, mode=mode, policy_bundle_id="a.milder.one")
+        yield Attempt(f"{mode} under another bundle", verdict["outcome"] != "ALLOW", verdict["outcome"])
 
 
 def _few_rows(scene: CallerScene) -> Iterator[Attempt]:
@@ -128,6 +130,6 @@ def _few_rows(scene: CallerScene) -> Iterator[Attempt]:
         (LOOK_UP, {"sql": "DELETE FROM orders WHERE id = 7"}),
         (LOOK_UP, {"command": "mv /srv/orders /srv/gone"}),
     ):
-        found = scene.verdict(tool, parameters, rows_affected=0, mode="standard")
+        verdict = scene.verdict(tool, parameters, rows_affected=0, mode="standard")
         description = f"{tool} {json.dumps(parameters)} said to touch no row"
-        yield Attempt(description, found["rows_reserved"] > 0, f"{found['rows_reserved']} rows reserved")
+        yield Attempt(description, verdict["rows_reserved"] > 0, f"{verdict['rows_reserved']} rows reserved")

@@ -60,8 +60,8 @@ class GuardedTools:
 
     def guard(self, tried: str, tool: str = neutral_policy.READ_TOOL, **more: Any) -> Callable[[Tool], Tool]:
         """The decorator of an attempt, whose name is its action's id."""
-        known = {"session_id": NAME, "action_id": tried, "approval_timeout_s": PATIENCE_S, "rows_before": 1}
-        decorator: Any = self.gate.guard(tool, accept_narrowed=True, **{**known, **more})
+        fields = {"session_id": NAME, "action_id": tried, "approval_timeout_s": PATIENCE_S, "rows_before": 1}
+        decorator: Any = self.gate.guard(tool, accept_narrowed=True, **{**fields, **more})
         return cast("Callable[[Tool], Tool]", decorator)
 
     def run(self, tried: str, /, **parameters: Any) -> None:
@@ -89,7 +89,7 @@ async def _attack(servers: str) -> list[Attempt]:
 def _compare(call: CallAttempt, error: str | None, stage: GuardedTools, judged: dict[str, Any]) -> Attempt:
     """It holds if the tool ran once and with what was judged, or not at all; a control has to run."""
     ran = [parameters for tried, parameters in stage.ran if tried == call.tried]
-    exact = [repr(one) for one in ran] == [repr(judged.get(call.tried))]
+    exact = [repr(parameters) for parameters in ran] == [repr(judged.get(call.tried))]
     answer = f"ran with {ran}, judged {judged.get(call.tried)}" if ran else f"did not run: {error}"
     return Attempt(call.tried, exact or (not ran and not call.harmless), answer, call.harmless)
 
@@ -116,7 +116,9 @@ async def _approve(installation: TestInstallation, call: CallAttempt) -> None:
             json.loads(record.value or b"null") for record in await records_of(installation, ESCALATIONS)
         ]
         opened = [
-            one for one in every if one["schema"] == approvers.OPENED and one["action_id"] == call.tried
+            event
+            for event in every
+            if event["schema"] == approvers.OPENED and event["action_id"] == call.tried
         ]
         if opened:
             break
@@ -175,8 +177,8 @@ def _refund(less: dict[str, Any] | None, tried: str, *, harmless: bool = False) 
 def _hide(name: str, value: Any) -> CallAttempt:
     async def make(stage: GuardedTools, tried: str) -> None:
         @stage.guard(tried)
-        async def tool(given: Any) -> None:
-            stage.run(tried, given=given)
+        async def tool(argument: Any) -> None:
+            stage.run(tried, argument=argument)
 
         await tool(value)
 
@@ -207,7 +209,7 @@ async def _try_default(stage: GuardedTools, tried: str) -> None:
     for name in (f"{tried}, before", tried):
         guarded = stage.guard(name)(tool)
         await guarded("orders")
-    stage.ran.remove(next(one for one in stage.ran if one[0] == tried))
+    stage.ran.remove(next(run for run in stage.ran if run[0] == tried))
 
 
 async def _try_counting(stage: GuardedTools, tried: str) -> None:

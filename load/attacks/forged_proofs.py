@@ -67,24 +67,24 @@ def _elsewhere(scene: ForgerScene, session: str) -> str:
 
 
 async def _try_known(scene: ForgerScene, tried: str, proof: Callable[[str, Fields], list[Proof]]) -> Attempt:
-    ended = await _await_answer(scene, tried, proof, told=True)
+    ended = await _await_answer(scene, tried, proof, has_key=True)
     return Attempt(tried, ended == HELD, ended)
 
 
 async def _untold(scene: ForgerScene) -> Attempt:
     """Who was told no key cannot tell such a record from the worker's."""
-    ended = await _await_answer(scene, "no key told", lambda _session, _forged: [], told=False)
+    ended = await _await_answer(scene, "no key told", lambda _session, _forged: [], has_key=False)
     return Attempt(
         "unsigned, all else right, to a client that was told no key", ended == HELD, ended, known_limit=True
     )
 
 
 async def _await_answer(
-    scene: ForgerScene, session: str, proof: Callable[[str, Fields], list[Proof]], *, told: bool
+    scene: ForgerScene, session: str, proof: Callable[[str, Fields], list[Proof]], *, has_key: bool
 ) -> str:
     before = len(scene.passed_over.lines)
     with scene.hold_worker():
-        call = asyncio.create_task(scene.call(session, gate=scene.wary if told else scene.gate))
+        call = asyncio.create_task(scene.call(session, gate=scene.wary if has_key else scene.gate))
         asked = read_asked(await scene.fetch_record(ACTIONS, session), ACTIONS)
         forged = asked.make_allowed(scene.true)
         await scene.write(VERDICTS, session, asked.verdict_id, forged, *proof(session, forged))

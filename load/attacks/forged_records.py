@@ -62,17 +62,17 @@ def run(extent: Extent) -> Iterator[Attempt]:
         if extent == "full" or forgery.limit or at % THIRD == 0
     ]
     installation = record_installation()
-    said = installation.examine(installation.records)
+    findings = installation.examine(installation.records)
     yield Attempt(
         "the ledger as the workers wrote it",
-        not said,
-        said[0] if said else "intact, identical",
+        not findings,
+        findings[0] if findings else "intact, identical",
         harmless=True,
     )
-    for one in tried:
-        said = installation.examine(one.forge(installation))
-        answer = said[0] if said else "nothing is said"
-        yield Attempt(one.tried, bool(said), answer, known_limit=one.limit)
+    for forgery in tried:
+        findings = installation.examine(forgery.forge(installation))
+        answer = findings[0] if findings else "nothing is said"
+        yield Attempt(forgery.tried, bool(findings), answer, known_limit=forgery.limit)
 
 
 def record_installation() -> RecordedInstallation:
@@ -111,20 +111,20 @@ def _outcome(name: str, rows: int) -> dict[str, Any]:
 
 
 def _write(name: str, content: str, **more: Any) -> dict[str, Any]:
-    known = {"content_class": "note", "timestamp": "2025-11-20T10:00:00Z", "confidence_score": 0.9}
-    known["provenance_hash"] = HASH
-    base = {"write_id": name, "agent_id": "operator", "session_id": "s-1", "content": content, **known}
+    quality = {"content_class": "note", "timestamp": "2025-11-20T10:00:00Z", "confidence_score": 0.9}
+    quality["provenance_hash"] = HASH
+    base = {"write_id": name, "agent_id": "operator", "session_id": "s-1", "content": content, **quality}
     return {**base, "source": {"id": "crm", "type": "user"}, "provenance_uri": TERMS, **more}
 
 
 def _item(name: str, **more: Any) -> dict[str, Any]:
-    known = {
+    quality = {
         "content_class": "legal_text",
         "timestamp": "2025-11-20T10:00:00Z",
         "confidence_score": 0.9,
         "provenance_hash": HASH,
     }
-    return {"item_id": name, **known, "provenance_uri": TERMS, "body": "The lease ends in May.", **more}
+    return {"item_id": name, **quality, "provenance_uri": TERMS, "body": "The lease ends in May.", **more}
 
 
 def _retrieval(name: str, items: list[dict[str, Any]], session_id: str = "s-1") -> dict[str, Any]:

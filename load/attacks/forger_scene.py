@@ -115,9 +115,9 @@ class ForgerScene:
         self, session: str, tool: str = REFUND, *, gate: AsyncGateClient | None = None, **more: Any
     ) -> str:
         """What comes of a call for which the gate wants a person: that it ran, or the error."""
-        given = {"parameters": {"order": "o-1", SLOW_MARK: True}, "rows_affected": 1, **more}
+        fields = {"parameters": {"order": "o-1", SLOW_MARK: True}, "rows_affected": 1, **more}
         try:
-            async with (gate or self.gate).action(tool, session_id=session, **given):
+            async with (gate or self.gate).action(tool, session_id=session, **fields):
                 return RAN
         except ClientError as error:
             return type(error).__name__
@@ -197,26 +197,26 @@ class Asked:
     """The victim's input as the attacker sees it on its topic."""
 
     fields: Fields
-    place: Fields
+    coordinates: Fields
 
     @property
     def verdict_id(self) -> str:
         """Of the verdict that the victim waits for."""
-        return "verdict:{topic}:{partition}:{offset}".format_map(self.place)
+        return "verdict:{topic}:{partition}:{offset}".format_map(self.coordinates)
 
     def make_allowed(self, true: Fields, **changed: Any) -> Fields:
         """A verdict that allows it, but for what is changed."""
         names = {name: self.fields[name] for name in ("action_id", "agent_id", "session_id")}
-        return {**true, **names, "verdict_id": self.verdict_id, "input": self.place, **changed}
+        return {**true, **names, "verdict_id": self.verdict_id, "input": self.coordinates, **changed}
 
 
 def read_asked(record: StoredRecord, topic: str) -> Asked:
     """The input that lies in a record of a topic (base name)."""
-    place = {
+    coordinates = {
         "topic": topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
         "digest": compute_digest(record.value or b""),
     }
-    return Asked(json.loads(record.value or b"null"), place)
+    return Asked(json.loads(record.value or b"null"), coordinates)

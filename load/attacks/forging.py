@@ -222,7 +222,8 @@ def rehash(fields: dict[str, Any]) -> dict[str, Any]:
     if "verdict_id" not in fields:
         return fields
     gates = [
-        {name: one for name, one in gate.items() if name != "durationMs"} for gate in fields["gateResults"]
+        {name: value for name, value in gate.items() if name != "durationMs"}
+        for gate in fields["gateResults"]
     ]
     hashed = {**fields, "gateResults": gates}
     return {**fields, "rerun_hash": digest([hashed[name] for name in RERUN_FIELDS if name in hashed])}

@@ -69,8 +69,8 @@ def run(extent: Extent) -> Iterator[Attempt]:
 def spell_calls() -> Iterator[TriedCall]:
     """Every harmful call and its harmless twin."""
     for commands, harmless in ((HARMFUL, False), (MADE, True)):
-        for place, command in product((*BEHIND_OPTIONS, *IN_EXPRESSIONS), commands):
-            yield TriedCall(("shell", {"command": place.format(command)}), harmless=harmless)
+        for template, command in product((*BEHIND_OPTIONS, *IN_EXPRESSIONS), commands):
+            yield TriedCall(("shell", {"command": template.format(command)}), harmless=harmless)
         for redirected, command in product(_REDIRECTED, commands):
             words = command.split()
             for at in range(1, len(words) + 1):

@@ -32,11 +32,11 @@ def run_on(extent: Extent, bootstrap_servers: str) -> Iterator[Attempt]:
 
 async def _attack(installation: TestInstallation, extent: Extent) -> list[Attempt]:
     """All attempts on an installation whose worker runs."""
-    place = ProxyScene(installation)
-    attempts = await _answers(place)
+    scene = ProxyScene(installation)
+    attempts = await _answers(scene)
     if extent == "full":
-        attempts += await _answers(place, *PASS_ALL)
-    return attempts + await _listings(place) + await _environment(place) + await _names(place)
+        attempts += await _answers(scene, *PASS_ALL)
+    return attempts + await _listings(scene) + await _environment(scene) + await _names(scene)
 
 
 def _block(**fields: Any) -> dict[str, Any]:
@@ -140,11 +140,11 @@ HONEST: Mapping[str, tuple[Mapping[str, Any], str]] = {
 }
 
 
-async def _answers(place: ProxyScene, *passed: str) -> list[Attempt]:
+async def _answers(scene: ProxyScene, *passed: str) -> list[Attempt]:
     """What comes back of calls. With `passed`, what the operator may let through, if it is not judged bad."""
     attempts = []
     among = " let through" if passed else ""
-    async with place.agent(*passed) as agent:
+    async with scene.agent(*passed) as agent:
         for name, say in ANSWERS.items():
             came = await agent.call(say)
             attempts.append(_attempt(f"{name}{among}", came, not _is_told(came) and '"id":' in came))
@@ -168,7 +168,7 @@ async def _answers(place: ProxyScene, *passed: str) -> list[Attempt]:
     return attempts
 
 
-async def _listings(place: ProxyScene) -> list[Attempt]:
+async def _listings(scene: ProxyScene) -> list[Attempt]:
     """What the server says of itself after its tools were pinned."""
     attempts = []
     bad_schema = {"type": "object", "properties": {"say": {"type": "string", "description": ORDER}}}
@@ -182,33 +182,35 @@ async def _listings(place: ProxyScene) -> list[Attempt]:
         "a new tool": {"tools": [TOOL, CHECKED, {**TOOL, "name": ORDER}]},
         "an error in place of the list": {"listing_error": {"code": 1, "message": ORDER, "data": ORDER}},
     }
-    async with place.agent() as agent:
+    async with scene.agent() as agent:
         for name, changed in changes.items():
-            place.shows(**changed)
+            scene.shows(**changed)
             came = json.dumps(await agent.ask("tools/list", {})) + await agent.call(_block())
             attempts.append(_attempt(name, came, not _is_told(came)))
-        place.shows()
+        scene.shows()
         came = json.dumps(await agent.ask("tools/list", {}))
         attempts.append(_attempt("honest: the list as it was pinned", came, '"read"' in came, harmless=True))
     return attempts
 
 
-async def _environment(place: ProxyScene) -> list[Attempt]:
+async def _environment(scene: ProxyScene) -> list[Attempt]:
     """What of the host's environment the server sees."""
-    async with place.agent("--env", NAMED) as agent:
-        seen = await agent.call({"environment": True})
-    ours = [name for name in place.installation.settings if name in seen]
+    async with scene.agent("--env", NAMED) as agent:
+        answer = await agent.call({"environment": True})
+    ours = [name for name in scene.installation.settings if name in answer]
     return [
         _attempt(
-            "a secret of the host's environment", seen, SECRET not in seen and not ours and "PATH" in seen
+            "a secret of the host's environment",
+            answer,
+            SECRET not in answer and not ours and "PATH" in answer,
         ),
-        _attempt("honest: a variable that is named", seen, NAMED in seen, harmless=True),
+        _attempt("honest: a variable that is named", answer, NAMED in answer, harmless=True),
     ]
 
 
-async def _names(place: ProxyScene) -> list[Attempt]:
+async def _names(scene: ProxyScene) -> list[Attempt]:
     """A server named so that its tool is taken for one of another server."""
-    async with place.agent(server="load.read") as agent:
+    async with scene.agent(server="load.read") as agent:
         came = await agent.call(_block())
     return [
         _attempt('a server "load.read" beside tool "read" of "load"', came or "it does not start", not came)

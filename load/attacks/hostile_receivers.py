@@ -133,15 +133,15 @@ async def _try_delivery(
     try:
         async with asyncio.timeout(PATIENCE_S):
             await hook.deliver("e", [record])
-        said = "delivered"
+        ending = "delivered"
     except TryLaterError as error:
-        said, wait_s = str(error), error.after_s or 0.0
+        ending, wait_s = str(error), error.after_s or 0.0
     finally:
         await hook.close()
     inside, taken = len(scene.inside.heads) - asked, scene.outside.sent
     held = not inside and taken < MOST_TAKEN and 0 <= wait_s <= LONGEST_WAIT_S
-    told = f"{said}, waits {wait_s:.0f} s, {taken} bytes, inside {inside}"
-    return Attempt(f"a webhook's receiver: {tried}", held, told)
+    measured = f"{ending}, waits {wait_s:.0f} s, {taken} bytes, inside {inside}"
+    return Attempt(f"a webhook's receiver: {tried}", held, measured)
 
 
 @contextmanager
@@ -161,16 +161,16 @@ def _set_proxy(url: str) -> Iterator[None]:
 
 async def _slack(scene: ServersScene) -> list[Attempt]:
     """The bot's token goes to the API's host and nowhere else."""
-    told = body_of(b'{"ok": true}', JSON)
+    honest_answer = body_of(b'{"ok": true}', JSON)
     moved = [(f"{code} to the server inside", _redirect(code, scene.port)) for code in MOVED]
     with _set_proxy(f"http://127.0.0.2:{scene.port}"):
         attempts = [await _try_call(scene, tried, first) for tried, first in moved]
-        honest = await _try_call(scene, "a proxy in the environment, and an honest answer", told)
+        honest = await _try_call(scene, "a proxy in the environment, and an honest answer", honest_answer)
     has_token = TOKEN in scene.outside.heads[-1]
     passed = honest.held and has_token and "ok" in honest.answer
     wait = await _try_call(scene, "a wait that is no number", _away(b"\xb2"))
     whole = [(tried, first, b"", 0.0) for tried, first in BODIES]
-    bodies = [await _try_call(scene, *one) for one in (*whole, *FLOODS, *map(_make_failure, FLOODS))]
+    bodies = [await _try_call(scene, *body) for body in (*whole, *FLOODS, *map(_make_failure, FLOODS))]
     return [*attempts, Attempt(honest.tried, passed, honest.answer, harmless=True), wait, *bodies]
 
 
@@ -190,11 +190,11 @@ async def _try_call(
     client = SlackClient(TOKEN, base_url=url, timeout=math.ceil(time_for(again)), retry_handlers=[])
     try:
         async with asyncio.timeout(PATIENCE_S):
-            said, is_slacks = str(await SlackCalls(client).call(client.auth_test, "C1")), True
+            ending, is_slacks = str(await SlackCalls(client).call(client.auth_test, "C1")), True
     except TryLaterError as error:
-        said, is_slacks = str(error), False
+        ending, is_slacks = str(error), False
     except Exception as error:  # noqa: BLE001 - whatever it is, it would end the delivery
-        said, is_slacks = f"raises {type(error).__name__}", True
+        ending, is_slacks = f"raises {type(error).__name__}", True
     inside, taken = len(scene.inside.heads) - asked, scene.outside.sent
-    held = not inside and taken < MOST_TAKEN + MOST_BYTES and (not is_slacks or said == "{'ok': True}")
-    return Attempt(f"Slack's API: {tried}", held, f"{said[:200]}, {taken} bytes, inside {inside}")
+    held = not inside and taken < MOST_TAKEN + MOST_BYTES and (not is_slacks or ending == "{'ok': True}")
+    return Attempt(f"Slack's API: {tried}", held, f"{ending[:200]}, {taken} bytes, inside {inside}")

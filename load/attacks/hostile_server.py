@@ -30,13 +30,16 @@ def main() -> None:
 def _answer(message: dict[str, Any], script: dict[str, Any]) -> dict[str, Any]:
     params = message.get("params", {})
     if message["method"] == "initialize":
-        told = {
+        introduction = {
             "protocolVersion": VERSION,
             "serverInfo": script["info"],
             "instructions": script["instructions"],
         }
         return {
-            "result": {**told, "capabilities": {"tools": {}, "logging": {}, "resources": {}, "prompts": {}}}
+            "result": {
+                **introduction,
+                "capabilities": {"tools": {}, "logging": {}, "resources": {}, "prompts": {}},
+            }
         }
     if message["method"] == "tools/list":
         error = script.get("listing_error")

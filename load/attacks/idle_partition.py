@@ -55,7 +55,7 @@ def forgetful(after_ms: int) -> Mapping[str, str]:
 async def forgotten(bootstrap_servers: str, names: Collection[str], patience_s: float) -> None:
     """Return when the broker has removed all of these transactional ids. Raises TimeoutError, KafkaError."""
     parts = await list_partitions(bootstrap_servers, [TRANSACTIONS])
-    known: dict[str, bool] = dict.fromkeys(names, True)
+    remembered: dict[str, bool] = dict.fromkeys(names, True)
     async with (
         asyncio.timeout(patience_s),
         AIOKafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False) as consumer,
@@ -63,12 +63,12 @@ async def forgotten(bootstrap_servers: str, names: Collection[str], patience_s: 
         consumer.assign(parts)
         await consumer.seek_to_beginning(*parts)
         caught_up = False
-        while not caught_up or any(known.values()):
+        while not caught_up or any(remembered.values()):
             for records in (await consumer.getmany(timeout_ms=POLL_MS)).values():
                 for record in records:
                     name = _name(record.key)
-                    if name in known:
-                        known[name] = record.value is not None
+                    if name in remembered:
+                        remembered[name] = record.value is not None
             ends = await consumer.end_offsets(parts)
             caught_up = all([await consumer.position(part) >= end for part, end in ends.items()])
 

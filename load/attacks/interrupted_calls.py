@@ -49,20 +49,20 @@ def _options(installation: TestInstallation) -> ClientOptions:
 async def _read_records(installation: TestInstallation, topic: str, prefix: str) -> list[dict[str, Any]]:
     """The topic's records of sessions that begin so."""
     every = [json.loads(record.value or b"null") for record in await records_of(installation, topic)]
-    return [one for one in every if one["session_id"].startswith(prefix)]
+    return [record for record in every if record["session_id"].startswith(prefix)]
 
 
 async def _sessions(installation: TestInstallation, prefix: str) -> dict[str, list[str]]:
     """By session, the words that its actions carried: each is the name of the session that it is of."""
-    found: dict[str, list[str]] = {}
+    actions: dict[str, list[str]] = {}
     for record in await _read_records(installation, VERDICTS, prefix):
-        found.setdefault(record["session_id"], []).append(record["action_id"])
-    return found
+        actions.setdefault(record["session_id"], []).append(record["action_id"])
+    return actions
 
 
 def _apart(tried: str, ran: list[tuple[str, str]], wanted: int, *, harmless: bool = False) -> Attempt:
     """Whether each call was judged in the session that it was made in."""
-    strays = [one for one in ran if one[0] != one[1]]
+    strays = [call for call in ran if call[0] != call[1]]
     return Attempt(
         tried, not strays and len(ran) == wanted, f"{len(ran)} of {wanted} ran, strays {strays[:3]}", harmless
     )
@@ -152,9 +152,9 @@ async def _cancel_calls(installation: TestInstallation, size: int) -> list[Attem
         before, within, after = await _cancel_at(gate, size)
         await gate.propose(TOOL, {}, session_id="cancelled-last")
     late = [call for call in (*before, *within, *after) if call.ran_late]
-    told = {record["action_id"] for record in await _read_records(installation, OUTCOMES, "cancelled-")}
-    silent = [call.action_id for call in (*within, *after) if call.action_id not in told]
-    false = [call.action_id for call in before if call.action_id in told]
+    reported = {record["action_id"] for record in await _read_records(installation, OUTCOMES, "cancelled-")}
+    silent = [call.action_id for call in (*within, *after) if call.action_id not in reported]
+    false = [call.action_id for call in before if call.action_id in reported]
     moments = f"{len(before)} before they ran, {len(within)} while, {len(after)} after"
     return [
         Attempt("a tool that runs although its call was cancelled", not late, f"{len(late)}: {moments}"),

@@ -35,7 +35,7 @@ class _Listener:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Choose what is tried: of the short form all controls too."""
-        ways = [one for one in items if not _is_control(one)]
+        ways = [item for item in items if not _is_control(item)]
         items[:] = [*ways[:: self._step], *filter(_is_control, items)]
 
     @pytest.hookimpl(wrapper=True)

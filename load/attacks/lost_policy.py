@@ -51,7 +51,7 @@ def run(extent: Extent) -> Iterator[Attempt]:
     for count in range(1, LEFT_OUT[extent] + 1):
         yield _leave_out(whole, before, count)
     yield Attempt("nothing is left out", not find_loss(before, _contents(whole)), "no loss", harmless=True)
-    cut = [one for one in whole if one[1] != b"tool/wipe@2"]
+    cut = [record for record in whole if record[1] != b"tool/wipe@2"]
     yield from _acceptances(before, cut)
     yield _accept_twice(whole, before, cut)
     yield _put_back(whole, before, cut)
@@ -63,7 +63,7 @@ def _leave_out(whole: Sequence[ControlRecord], before: PolicyContents, count: in
     """A loss is seen exactly where the newest revision of something does not count any more."""
     wrong, tried = [], 0
     for gone in combinations(range(len(whole)), count):
-        left = [one for index, one in enumerate(whole) if index not in gone]
+        left = [record for index, record in enumerate(whole) if index not in gone]
         now = _contents(left)
         is_less = any(now.editions.get(name) != edition for name, edition in before.editions.items())
         tried += 1
@@ -146,7 +146,7 @@ def _put_back(
 
 def _accept_by_revoked(whole: Sequence[ControlRecord], before: PolicyContents) -> Attempt:
     """With their revocations left out, those who were approvers once accept just that."""
-    cut = [one for one in whole if one[1] not in {b"approver/ann@2", b"approver/tim@2"}]
+    cut = [record for record in whole if record[1] not in {b"approver/ann@2", b"approver/tim@2"}]
     lost = find_loss(before, _contents(cut))
     exact = [
         _describe_loss(difference.name, *(difference.before or ()), *(difference.now or ()))
@@ -166,7 +166,7 @@ def _accept_by_reordered(before: PolicyContents, cut: Sequence[ControlRecord]) -
         for difference in lost
     ]
     revoked = {b"approver/ann@2", b"approver/tim@2"}
-    first, last = ([one for one in cut if (one[1] in revoked) is late] for late in (False, True))
+    first, last = ([record for record in cut if (record[1] in revoked) is late] for late in (False, True))
     left = find_loss(before, _contents([*first, _acceptance(exact, (ANN, TIM)), *last]))
     return Attempt(
         "two accept a loss before their revocations, put last", bool(left), f"{len(left)} entries are missing"

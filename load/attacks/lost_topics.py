@@ -95,7 +95,7 @@ def lose(installation: TestInstallation, *keys: bytes) -> None:
             for topic in (REGISTRY, BUNDLES)
             for record in await records_of(installation, topic)
         ]
-        await put_back(installation, [one for one in there if one[1] not in keys])
+        await put_back(installation, [record for record in there if record[1] not in keys])
 
     asyncio.run(cut())
 
@@ -111,7 +111,7 @@ def _false_acceptances(
     yield "one person accepts it with two signatures", _sign_entry(loss, owner, owner)
     yield "a root key accepts it with one person", _sign_entry(loss, owner, installation.trust.root)
     yield "two people accept it for staging", _sign_entry({**loss, "installations": ["staging"]}, *both)
-    lost = [{**one, "before": one["before"] + 1} for one in loss["spec"]["lost"]]
+    lost = [{**difference, "before": difference["before"] + 1} for difference in loss["spec"]["lost"]]
     other = {**loss, "id": "another-loss", "spec": {**loss["spec"], "lost": lost}}
     yield "two people accept the loss of another revision", _sign_entry(other, *both)
 
@@ -147,8 +147,8 @@ def _loss(installation: TestInstallation) -> dict[str, Any]:
 
 
 def _verify(installation: TestInstallation, tried: str, *, intact: bool) -> Attempt:
-    found = json.loads(_sluice(installation, "ledger", "verify", "--json").stdout)
-    messages = [f"{one['code']}: {one['message']}" for one in found["findings"]]
+    report = json.loads(_sluice(installation, "ledger", "verify", "--json").stdout)
+    messages = [f"{finding['code']}: {finding['message']}" for finding in report["findings"]]
     named = all(message.startswith("policy_lost") and MISSING in message for message in messages)
     held = not messages if intact else len(messages) == installation.partitions and named
     return Attempt(tried, held, messages[0] if messages else "intact", harmless=intact)
@@ -160,10 +160,12 @@ def _start_worker(installation: TestInstallation, name: str, tried: str) -> Atte
 
 
 def _expect_refusal(installation: TestInstallation, name: str, tried: str) -> Attempt:
-    status, said = _outcome(installation, name)
-    told = f"policy lost: {MISSING} (now 1)" in said and "sluice registry accept-loss" in said
-    answer = "it decides" if status is None else f"status {status}, {MISSING} {'' if told else 'not '}named"
-    return Attempt(tried, status == EXIT_POLICY and told, answer)
+    status, output = _outcome(installation, name)
+    is_named = f"policy lost: {MISSING} (now 1)" in output and "sluice registry accept-loss" in output
+    answer = (
+        "it decides" if status is None else f"status {status}, {MISSING} {'' if is_named else 'not '}named"
+    )
+    return Attempt(tried, status == EXIT_POLICY and is_named, answer)
 
 
 def _outcome(installation: TestInstallation, name: str) -> tuple[int | None, str]:

@@ -111,8 +111,8 @@ class RpcClient:
     async def start(self) -> None:
         """The handshake, and the first listing."""
         client = {"name": "agent", "version": "1"}
-        told = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
-        await self.ask("initialize", told)
+        introduction = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+        await self.ask("initialize", introduction)
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         await self.ask("tools/list", {})
 
@@ -131,8 +131,8 @@ class RpcClient:
     async def call(self, say: Mapping[str, Any], tool: str = "read") -> str:
         """Every line that came of a call."""
         self.lines.clear()
-        said = {"name": tool, "arguments": {"say": json.dumps(say)}, "_meta": {"progressToken": 7}}
-        await self.ask("tools/call", said)
+        request = {"name": tool, "arguments": {"say": json.dumps(say)}, "_meta": {"progressToken": 7}}
+        await self.ask("tools/call", request)
         return "".join(self.lines)
 
     async def end(self) -> None:

@@ -84,15 +84,15 @@ def _report(audience: Audience) -> tuple[bool, str]:
     production = _Production()
     action = production.input_record(ACTIONS, _action("honest"))
     production.replay.take(action)
-    said: dict[str, Any] = {
+    outcome: dict[str, Any] = {
         "action_id": "a-1",
         "session_id": SESSION,
         "rows_affected": 0,
         "reported_by": POINT,
     }
-    said |= {"action_digest": action.digest, "input": action.coordinates()}
-    said["signature"] = _base64(POINT_KEY.sign(record_message(audience, rfc8785.dumps(said))))
-    production.replay.take(production.input_record(OUTCOMES, said))
+    outcome |= {"action_digest": action.digest, "input": action.coordinates()}
+    outcome["signature"] = _base64(POINT_KEY.sign(record_message(audience, rfc8785.dumps(outcome))))
+    production.replay.take(production.input_record(OUTCOMES, outcome))
     total = production.act(action_id="probe", rows_affected=0)["session"]["before"]["aggregateRowsAffected"]
     return total == 0, f"total {total}"
 
@@ -100,7 +100,7 @@ def _report(audience: Audience) -> tuple[bool, str]:
 def _review(audience: Audience) -> tuple[bool, str]:
     production = _Production()
     opened = next(
-        one for one in production.bodies(_action("honest", toolName=WAITS)) if "EscalationOpened" in one
+        body for body in production.bodies(_action("honest", toolName=WAITS)) if "EscalationOpened" in body
     )
     waits = opened["EscalationOpened"]
     fields = {
@@ -168,7 +168,7 @@ class _Production:
                 "spec": {"public_key": ANN.public.text, "roles": ["approver"]},
             },
         ]
-        read = [EntryFile.model_validate(one) for one in [*entries(), *more]]
+        read = [EntryFile.model_validate(file) for file in [*entries(), *more]]
         self.replay = Replay(point_over(build_registry(read, PRODUCTION)), self._answer)
         self._next: dict[str, int] = {}
         self._values: dict[tuple[str, int], bytes] = {}

@@ -99,8 +99,8 @@ class SharedWorkers:
 
     def keys(self) -> set[Any]:
         """Of the answers that the Redis has."""
-        found: Any = self.client.keys("x.sluice:answer:*")
-        return set(found)
+        names: Any = self.client.keys("x.sluice:answer:*")
+        return set(names)
 
 
 def run(extent: Extent) -> Iterator[Attempt]:
@@ -125,8 +125,8 @@ async def _attack(workers: SharedWorkers, scopes: dict[str, Any]) -> list[Attemp
     attempts.append(await _copy_answer(workers))
     others = sum(not attempt.harmless for attempt in attempts)
     gained = sum(not attempt.harmless and not attempt.held for attempt in attempts)
-    told = f"{gained} of {others} questions were answered by another's answer, must be 0"
-    return [*attempts, Attempt("answers of others", gained == 0, told)]
+    result = f"{gained} of {others} questions were answered by another's answer, must be 0"
+    return [*attempts, Attempt("answers of others", gained == 0, result)]
 
 
 async def _try_scope(workers: SharedWorkers, tried: str, scope: dict[str, Any]) -> list[Attempt]:
@@ -137,7 +137,7 @@ async def _try_scope(workers: SharedWorkers, tried: str, scope: dict[str, Any]) 
         here = await same.ask(scope)
         again = not await same.ask(MINE)
     async with workers.worker() as other:
-        kept = not await other.ask(MINE)
+        is_cached = not await other.ask(MINE)
     workers.client.flushall()
     async with workers.worker() as poisoned:
         await poisoned.ask(scope)
@@ -145,7 +145,12 @@ async def _try_scope(workers: SharedWorkers, tried: str, scope: dict[str, Any]) 
     return [
         Attempt(f"{tried}, after the other in the same worker", here, f"asked the model: {here}"),
         Attempt(f"{tried}, before the other", own, f"the other asked the model: {own}"),
-        Attempt(f"one's own answer again, beside {tried}", again and kept, f"{again}, {kept}", harmless=True),
+        Attempt(
+            f"one's own answer again, beside {tried}",
+            again and is_cached,
+            f"{again}, {is_cached}",
+            harmless=True,
+        ),
     ]
 
 
@@ -172,10 +177,10 @@ async def _ask_at_once(workers: SharedWorkers) -> list[Attempt]:
         await asyncio.sleep(TAKES_MS / 4000)
         theirs[0].cancel()
         await asyncio.gather(*mine, *theirs, return_exceptions=True)
-        asked, kept = worker.asked, len(workers.keys())
-    each = f"the model was asked {asked} times, {kept} answers are kept"
+        asked, cached = worker.asked, len(workers.keys())
+    each = f"the model was asked {asked} times, {cached} answers are kept"
     return [
-        Attempt("both at once", asked >= 2 and kept == 2, each),
+        Attempt("both at once", asked >= 2 and cached == 2, each),
         Attempt("two of one tenant at once", asked == 2, each, harmless=True),
     ]
 
@@ -194,10 +199,10 @@ async def _together(workers: SharedWorkers) -> list[Attempt]:
             }
             await port.ask(payload | {"asker": [tenant, "agent"]})
             asked.append(worker.asked - before)
-    told = f"the model was asked {asked} times"
+    result = f"the model was asked {asked} times"
     return [
-        Attempt("several questions in one", asked[:2] == [2, 2], told),
-        Attempt("several questions in one, again", asked[2] == 0, told, harmless=True),
+        Attempt("several questions in one", asked[:2] == [2, 2], result),
+        Attempt("several questions in one, again", asked[2] == 0, result, harmless=True),
     ]
 
 

@@ -70,19 +70,22 @@ async def _attempts(point: DecisionPoint, base_url: str, number: int) -> list[At
             _compare(f"{text!r} within {deadline_ms} ms", *pair)
             for text, *pair in zip(texts, calm, hurried, strict=True)
         ]
-    passing = [text for text, one in zip(texts, calm, strict=True) if one == "ALLOW"][:4]
+    passing = [text for text, outcome in zip(texts, calm, strict=True) if outcome == "ALLOW"][:4]
     flood = await _all(point, base_url, [*texts, *passing], waiting=WAITING, others=len(passing))
     described = [f"{text!r} among {number} at once" for text in texts]
-    attempts += [_compare(*one) for one in zip(described, calm, flood, strict=False)]
+    attempts += [_compare(*triple) for triple in zip(described, calm, flood, strict=False)]
     amid = flood[number:]
     return [
         *attempts,
-        *(Attempt("of another agent, amid these", one == "ALLOW", one, harmless=True) for one in amid),
+        *(
+            Attempt("of another agent, amid these", outcome == "ALLOW", outcome, harmless=True)
+            for outcome in amid
+        ),
     ]
 
 
-def _compare(tried: str, without: str, found: str) -> Attempt:
-    return Attempt(tried, ORDER.index(found) >= ORDER.index(without), f"{without} calmly, {found} so")
+def _compare(tried: str, calmly: str, hurriedly: str) -> Attempt:
+    return Attempt(tried, ORDER.index(hurriedly) >= ORDER.index(calmly), f"{calmly} calmly, {hurriedly} so")
 
 
 async def _all(
@@ -101,7 +104,9 @@ async def _all(
     agents = [HURRIED] * (len(texts) - others) + [CALM] * others
     try:
         each = enumerate(zip(agents, texts, strict=True))
-        return await asyncio.gather(*(_outcome(point, ports, *_input(at, *one, **more)) for at, one in each))
+        return await asyncio.gather(
+            *(_outcome(point, ports, *_input(at, *pair, **more)) for at, pair in each)
+        )
     finally:
         await ports.close()
 

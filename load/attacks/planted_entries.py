@@ -114,12 +114,12 @@ async def _model_answers(url: str, redis: Redis, keys: SealKeys, plants: tuple[P
     key = f"x.sluice:answer:{name.hex()}"
     redis.set(key, seal.seal(name, b'{"score":0.1}', time.time() + 60))
     entry: Any = redis.get(key)
-    found = await _find_entry(store, name)
-    attempts = [Attempt("model answers: its own", found == {"score": 0.1}, str(found), harmless=True)]
+    answer = await _find_entry(store, name)
+    attempts = [Attempt("model answers: its own", answer == {"score": 0.1}, str(answer), harmless=True)]
 
     async def absent(tried: str) -> None:
-        found = await store.find(name)
-        attempts.append(Attempt(f"model answers: {tried}", found is None, str(found)))
+        answer = await store.find(name)
+        attempts.append(Attempt(f"model answers: {tried}", answer is None, str(answer)))
 
     for tried, plant in plants:
         redis.delete(key)
@@ -156,16 +156,16 @@ async def _log_ins(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, 
     hashed = "x.sluice:log_ins"
     for session in sessions.values():
         await store.add(session)
-    kept: list[Any] = [redis.hget(hashed, sessions[one].id) for one in ("ann", "eve")]
-    ann, eve = kept
-    found = await store.find(tokens["ann"])
-    own = found is not None and found.account.name == "ann"
+    values: list[Any] = [redis.hget(hashed, sessions[name].id) for name in ("ann", "eve")]
+    ann, eve = values
+    log_in = await store.find(tokens["ann"])
+    own = log_in is not None and log_in.account.name == "ann"
     attempts = [Attempt("log-ins: its own", own, str(own), harmless=True)]
 
     async def nobody(tried: str, token: str) -> None:
-        found = await store.find(token)
+        log_in = await store.find(token)
         await store.list_all()
-        attempts.append(Attempt(f"log-ins: {tried}", found is None, str(found)))
+        attempts.append(Attempt(f"log-ins: {tried}", log_in is None, str(log_in)))
 
     redis.hset(hashed, sessions["eve"].id, ann)
     await nobody("another tenant's session under one's own token", tokens["eve"])
@@ -181,9 +181,9 @@ async def _log_ins(url: str, redis: Redis, keys: SealKeys, plants: tuple[Plant, 
             redis.hset(hashed, mapping={str(number): b"x" for number in range(30_000)})
         await nobody(f"{tried} in place of all of them", tokens["ann"])
         await store.add(sessions["ann"])
-        found = await store.find(tokens["ann"])
-        told = f"log-ins: a new one after {tried}"
-        attempts.append(Attempt(told, found is not None, str(found is not None), harmless=True))
+        log_in = await store.find(tokens["ann"])
+        description = f"log-ins: a new one after {tried}"
+        attempts.append(Attempt(description, log_in is not None, str(log_in is not None), harmless=True))
     await store.close()
     return attempts
 
@@ -199,7 +199,9 @@ async def _rates(url: str, redis: Redis, plants: tuple[Plant, ...]) -> list[Atte
     rate, key = SharedRate(url, "x.", OwnRate(1.0, 5), answer_s=30.0), "x.sluice:rate:k"
     attempts = []
     numbers = (b"inf", b"nan", b"1e308", b"-inf", b"-1e308", b"99999999999999")
-    written = [(repr(one), lambda redis, name, _, one=one: redis.set(name, one)) for one in numbers]
+    written = [
+        (repr(number), lambda redis, name, _, number=number: redis.set(name, number)) for number in numbers
+    ]
     for tried, plant in (*plants, *written):
         redis.delete(key)
         plant(redis, key, b64encode(json.dumps([1] * 50).encode()))

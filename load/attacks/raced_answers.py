@@ -80,10 +80,10 @@ def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
         expires_at=rfc3339(time.time_ns() // 1_000_000 + HOUR_MS),
         justification="one refund in each partition",
     )
-    given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.asking"}
+    fields = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": "load.asking"}
     return [
         (REGISTRY, b"approver/grace@1", _sign_entry(grace, trust.root)),
-        *trust.sign_entries([approvers.entry("agent", GRANTED, **given)]),
+        *trust.sign_entries([approvers.entry("agent", GRANTED, **fields)]),
         (REGISTRY, b"agent_grant/raced@1", _sign_entry(grant, _GRACE_KEY)),
     ]
 
@@ -126,16 +126,16 @@ async def _end_all(installation: AnsweredInstallation, size: int) -> list[Attemp
     names, calls = [f"{approvers.PREFIX}raced-{number}" for number in range(size)], _Calls()
     async with opening(approvers.ASKING_AGENT) as gate, opening(approvers.HASTY_AGENT) as hasty:
         gates = [hasty if number % 2 else gate for number in range(size)]
-        calling = [asyncio.create_task(calls.make(*one)) for one in zip(gates, names, strict=True)]
+        calling = [asyncio.create_task(calls.make(*caller)) for caller in zip(gates, names, strict=True)]
         answering = [asyncio.create_task(_answer(installation, *name)) for name in enumerate(names)]
         await asyncio.gather(*answering, *calling)
         ends = await installation.wait_for_records(
-            ESCALATIONS, lambda found: len(_select_records(found, names, ENDS)) >= size
+            ESCALATIONS, lambda events: len(_select_records(events, names, ENDS)) >= size
         )
         sent = size * len(ANSWERS)
         people = len(_select_records(ends, names, (approvers.RESOLVED,)))
         await installation.wait_for_records(
-            SESSION_EVENTS, lambda found: len(_select_refusals(found, names)) >= sent - people
+            SESSION_EVENTS, lambda events: len(_select_refusals(events, names)) >= sent - people
         )
         verdicts = await installation.all_of(VERDICTS)
         ended = _select_records(await installation.all_of(ESCALATIONS), names, ENDS)
@@ -166,12 +166,12 @@ async def _one_id(installation: AnsweredInstallation) -> Attempt:
 def _compare(
     names: list[str], ended: list[Fields], ran: Counter[str], read: Mapping[str, bool]
 ) -> list[Attempt]:
-    counts = Counter(one["session_id"] for one in ended)
-    let = {one["session_id"] for one in ended if one.get("outcome") == "ALLOW"}
+    counts = Counter(event["session_id"] for event in ended)
+    let = {event["session_id"] for event in ended if event.get("outcome") == "ALLOW"}
     twice = [name for name in names if counts[name] != 1]
     wrong = [name for name in names if ran[name] != (name in let)]
     apart = [name for name in names if read[name] != (name in let)]
-    kinds = Counter(one.get("decision", "expired") for one in ended)
+    kinds = Counter(event.get("decision", "expired") for event in ended)
     every = f"of {len(names)}, must be 0"
     return [
         Attempt("escalations that did not end exactly once", not twice, f"{len(twice)} {every}"),
@@ -190,15 +190,12 @@ def _compare(
 
 async def _answer(installation: AnsweredInstallation, number: int, name: str) -> None:
     """All answers to one escalation by two people at once, in the order of its number."""
-    opened = _select_records(
-        await installation.wait_for_records(ESCALATIONS, lambda found: bool(_select_records(found, [name]))),
-        [name],
-    )[0]
+    opened = await _await_event(installation, name)
     if number % 2:
         late_s = LATE_S[number // 2 % len(LATE_S)]
         await asyncio.sleep(max(0.0, read_milliseconds(opened["expires_at"]) / 1000 + late_s - time.time()))
     at = number % len(ANSWERS)
-    reviews = [installation.review(opened, *one) for one in (*ANSWERS[at:], *ANSWERS[:at])]
+    reviews = [installation.review(opened, *answer) for answer in (*ANSWERS[at:], *ANSWERS[:at])]
     await asyncio.gather(
         *(installation.send(REVIEWS, review, person % 2) for person, review in enumerate(reviews))
     )
@@ -207,13 +204,23 @@ async def _answer(installation: AnsweredInstallation, number: int, name: str) ->
 def _select_records(
     records: list[Fields], names: list[str], schemas: tuple[str, ...] = (approvers.OPENED,)
 ) -> list[Fields]:
-    return [one for one in records if one["session_id"] in names and one["schema"] in schemas]
+    return [record for record in records if record["session_id"] in names and record["schema"] in schemas]
 
 
-def _select_refusals(found: list[Fields], names: list[str]) -> list[Fields]:
+async def _await_event(
+    installation: AnsweredInstallation, session: str, schema: str = approvers.OPENED
+) -> Fields:
+    """The first of a session, once there is one."""
+    records = await installation.wait_for_records(
+        ESCALATIONS, lambda events: bool(_select_records(events, [session], (schema,)))
+    )
+    return _select_records(records, [session], (schema,))[0]
+
+
+def _select_refusals(events: list[Fields], names: list[str]) -> list[Fields]:
     """Refusals of answers."""
-    refused = _select_records(found, names, (approvers.REFUSED,))
-    return [one for one in refused if one["input"]["topic"] == REVIEWS]
+    refused = _select_records(events, names, (approvers.REFUSED,))
+    return [refusal for refusal in refused if refusal["input"]["topic"] == REVIEWS]
 
 
 def _action(session: str, name: str, **parameters: Any) -> Fields:
@@ -233,17 +240,17 @@ async def _last_use(installation: AnsweredInstallation) -> list[Attempt]:
         )
     )
 
-    def ours(found: list[Fields]) -> list[Fields]:
-        return [one for one in found if one["session_id"] in sessions]
+    def ours(records: list[Fields]) -> list[Fields]:
+        return [record for record in records if record["session_id"] in sessions]
 
     verdicts = ours(
-        await installation.wait_for_records(VERDICTS, lambda found: len(ours(found)) >= len(sessions))
+        await installation.wait_for_records(VERDICTS, lambda records: len(ours(records)) >= len(sessions))
     )
     used = Counter(verdict["input"]["partition"] for verdict in verdicts if verdict["verdict"] == "allowed")
-    beyond, told = sum(max(0, count - 1) for count in used.values()), json.dumps(used)
+    beyond, shares = sum(max(0, count - 1) for count in used.values()), json.dumps(used)
     return [
-        Attempt("uses of a grant beyond its share", beyond == 0, f"{beyond}, must be 0: {told}"),
-        Attempt("each partition's share was used", len(used) == 2, told, harmless=True),
+        Attempt("uses of a grant beyond its share", beyond == 0, f"{beyond}, must be 0: {shares}"),
+        Attempt("each partition's share was used", len(used) == 2, shares, harmless=True),
     ]
 
 
@@ -253,22 +260,16 @@ async def _revoke_in_use(installation: AnsweredInstallation) -> list[Attempt]:
     before = installation.session_in(2, "first")
     await installation.send(ACTIONS, _action(before, "share"))
     await installation.wait_for_records(
-        VERDICTS, lambda found: any(one["session_id"] == before for one in found)
+        VERDICTS, lambda records: any(record["session_id"] == before for record in records)
     )
     await installation.send(ACTIONS, _action(session, "a"))
-    records = await installation.wait_for_records(
-        ESCALATIONS, lambda found: bool(_select_records(found, [session]))
-    )
+    opened = await _await_event(installation, session)
     until = rfc3339(time.time_ns() // 1_000_000 + HOUR_MS)
-    opened = _select_records(records, [session])[0]
     await installation.send(
         REVIEWS, installation.review(opened, "ann", "approve", grant={"uses": 100, "until": until})
     )
-    given = "sluice/grant_given/v1"
-    records = await installation.wait_for_records(
-        ESCALATIONS, lambda found: bool(_select_records(found, [session], (given,)))
-    )
-    denial = installation.review(_select_records(records, [session], (given,))[0], "ben", "deny")
+    grant = await _await_event(installation, session, "sluice/grant_given/v1")
+    denial = installation.review(grant, "ben", "deny")
 
     async def use() -> None:
         for number in range(USES):
@@ -277,9 +278,7 @@ async def _revoke_in_use(installation: AnsweredInstallation) -> list[Attempt]:
             )
 
     async def revoke() -> None:
-        await installation.wait_for_records(
-            ESCALATIONS, lambda found: bool(_select_records(found, [session], ("sluice/grant_used/v1",)))
-        )
+        await _await_event(installation, session, "sluice/grant_used/v1")
         await installation.send(REVIEWS, denial, 1)
         for number in range(AFTERWARDS):
             await installation.send(ACTIONS, _action(session, f"afterwards-{number}"), 1)
@@ -287,14 +286,15 @@ async def _revoke_in_use(installation: AnsweredInstallation) -> list[Attempt]:
     most = 1 + 1 + USES + AFTERWARDS
     await asyncio.gather(use(), revoke())
     await installation.wait_for_records(
-        VERDICTS, lambda found: len([one for one in found if one["session_id"] == session]) >= most
+        VERDICTS,
+        lambda records: len([record for record in records if record["session_id"] == session]) >= most,
     )
-    events = [one for one in await installation.all_of(ESCALATIONS) if one["session_id"] == session]
+    events = [event for event in await installation.all_of(ESCALATIONS) if event["session_id"] == session]
     uses = [event["sequence"] for event in events if event["schema"] == "sluice/grant_used/v1"]
     ends = [event["sequence"] for event in events if event["schema"] == "sluice/grant_revoked/v1"]
-    late = [one for one in uses if one > min(ends, default=0)]
-    told = f"{len(uses)} uses, {len(late)} of them after the revocation, which must be 0"
+    late = [sequence for sequence in uses if sequence > min(ends, default=0)]
+    result = f"{len(uses)} uses, {len(late)} of them after the revocation, which must be 0"
     return [
-        Attempt("uses of a grant after it was revoked", not late and len(ends) == 1, told),
-        Attempt("the grant was used before", len(uses) > len(late), told, harmless=True),
+        Attempt("uses of a grant after it was revoked", not late and len(ends) == 1, result),
+        Attempt("the grant was used before", len(uses) > len(late), result, harmless=True),
     ]

@@ -146,25 +146,27 @@ class RecordedInstallation:
             )
             for record in records
         )
-        said = [f"verify: {finding.code} at {finding.topic}/{finding.offset}" for finding in report.findings]
+        findings = [
+            f"verify: {finding.code} at {finding.topic}/{finding.offset}" for finding in report.findings
+        ]
         entries = [entry for record in records if (entry := read_entry(record)) is not None]
         walk = self.walk()
-        for group in group_answers(sorted(entries, key=lambda one: one.fields["sequence"])):
+        for group in group_answers(sorted(entries, key=lambda entry: entry.fields["sequence"])):
             coordinates = group[0].coordinates
             for rerun in walk.take(
                 group, None if coordinates is None else self.inputs.get(coordinates), self.inputs
             ):
-                said += [
+                findings += [
                     f"rerun: {rerun.id}: {difference.field}: {difference.rerun}"
                     for difference in rerun.differences
                 ]
-                said += [f"rerun: {rerun.id}: gone: {one}" for one in rerun.missing]
+                findings += [f"rerun: {rerun.id}: gone: {missing}" for missing in rerun.missing]
         for topic in DECIDED.keys() - cut:
             answered = walk.list_unanswered(
-                record for place, record in self.inputs.items() if place[0] == topic
+                record for coordinates, record in self.inputs.items() if coordinates[0] == topic
             )
-            said += [f"rerun: {one.id}: no record answers it" for one in answered]
-        return said
+            findings += [f"rerun: {unanswered.id}: no record answers it" for unanswered in answered]
+        return findings
 
     @cached_property
     def _then(self) -> tuple[Rerunner, PolicyThen]:

@@ -151,7 +151,7 @@ def _honest(scene: _PolicyScene, an_id: str) -> Iterator[Attempt]:
         answer = f"{decided['action']}: {decided['reason']}"
         yield Attempt(f"{next(iter(fields))} {an_id}", decided["action"] == "allow", answer, harmless=True)
     served = _read_served(scene.retrieval({"item_id": an_id}, request_id=an_id))
-    passed = [one["item_id"] for one in served["items"] if not one["flags"]["content_suspect"]] == [an_id]
+    passed = [item["item_id"] for item in served["items"] if not item["flags"]["content_suspect"]] == [an_id]
     held = passed and served["request_id"] == an_id
     yield Attempt(f"item and request {an_id}", held, json.dumps(served["items"])[:200], harmless=True)
 
@@ -213,8 +213,8 @@ def _not_served(tried: str, decision: Decision, text: str) -> Attempt:
     served = _read_served(decision)
     written = json.dumps(served, ensure_ascii=False)
     held = text not in written and quote(text, safe="%/") not in written
-    outcomes = [one["outcome"] for one in served["items"]] or [
-        one["reason_codes"] for one in served["withheld"]
+    outcomes = [item["outcome"] for item in served["items"]] or [
+        item["reason_codes"] for item in served["withheld"]
     ]
     return Attempt(tried, held, json.dumps(outcomes))
 

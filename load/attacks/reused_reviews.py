@@ -58,39 +58,39 @@ async def _attack(servers: str) -> list[Attempt]:
 
 def _policy(trust: ThrowawayTrust) -> list[ControlRecord]:
     """Two agents, whose memories wait for an hour and for a moment."""
-    agents, found = {PATIENT: {}, BRIEF: {"quarantineReviewMs": BRIEF_MS}}, []
+    agents, records = {PATIENT: {}, BRIEF: {"quarantineReviewMs": BRIEF_MS}}, []
     for name, memory in agents.items():
         bundle = {**neutral_policy.bundle(), "id": f"load.{name}", "memory": memory}
-        given = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": f"load.{name}"}
-        found += [
+        fields = {"tenant_id": neutral_policy.TENANT, "tier": "T2", "policy_bundle_id": f"load.{name}"}
+        records += [
             trust.sign_bundle(json.dumps(bundle).encode()),
-            *trust.sign_entries([approvers.entry("agent", name, **given)]),
+            *trust.sign_entries([approvers.entry("agent", name, **fields)]),
         ]
-    return found
+    return records
 
 
 async def _await_refusals(installation: AnsweredInstallation, reviews: Sequence[Fields]) -> list[str]:
     """Why each of these answers is refused, once all are."""
     sent = [await installation.send(REVIEWS, review, at % 2) for at, review in enumerate(reviews)]
 
-    def index_refusals(found: list[Fields]) -> dict[str, str]:
+    def index_refusals(events: list[Fields]) -> dict[str, str]:
         return {
-            ":".join(str(one["input"][name]) for name in ("topic", "partition", "offset")): one["reason"]
-            for one in found
-            if one["schema"] == approvers.REFUSED
+            ":".join(str(event["input"][name]) for name in ("topic", "partition", "offset")): event["reason"]
+            for event in events
+            if event["schema"] == approvers.REFUSED
         }
 
     records = await installation.wait_for_records(
-        SESSION_EVENTS, lambda found: index_refusals(found).keys() >= set(sent)
+        SESSION_EVENTS, lambda events: index_refusals(events).keys() >= set(sent)
     )
-    return [index_refusals(records)[one] for one in sent]
+    return [index_refusals(records)[coordinates] for coordinates in sent]
 
 
 class _Memories:
     """Approvals of held memories."""
 
     def __init__(self, installation: AnsweredInstallation) -> None:
-        self._place = installation
+        self._answered = installation
 
     async def _hold_memory(self, session: str, write_id: str, content: str, agent: str = PATIENT) -> Fields:
         """The record of a memory that went into quarantine."""
@@ -107,27 +107,29 @@ class _Memories:
             "provenance_hash": "sha256:" + "0" * 64,
             "derived_from": NOBODY_KNOWS,
         }
-        memory = f"memory:{await self._place.send(MEMORY_WRITES, fields)}"
+        memory = f"memory:{await self._answered.send(MEMORY_WRITES, fields)}"
         return (await self._events(memory, 1))[0]
 
     async def _events(self, memory: str, count: int) -> list[Fields]:
-        def ours(found: list[Fields]) -> list[Fields]:
-            return [one for one in found if one["memory_id"] == memory]
+        def ours(events: list[Fields]) -> list[Fields]:
+            return [event for event in events if event["memory_id"] == memory]
 
-        return ours(await self._place.wait_for_records(QUARANTINE, lambda found: len(ours(found)) >= count))
+        return ours(
+            await self._answered.wait_for_records(QUARANTINE, lambda events: len(ours(events)) >= count)
+        )
 
     async def attempts(self) -> list[Attempt]:
         """One memory is approved, one is rejected and one expires; then every answer comes again."""
-        text, review, name = "The customer prefers e-mail.", self._place.review, "memory_id"
+        text, review, name = "The customer prefers e-mail.", self._answered.review, "memory_id"
         first = await self._hold_memory(HERE, "w-1", text)
         refused = await self._hold_memory(HERE, "w-2", "The customer prefers fax.")
         late = await self._hold_memory(HERE, "w-3", "The customer prefers post.", BRIEF)
         approval, denial = review(first, REVIEWER, "approve"), review(refused, REVIEWER, "reject")
         overdue = review(late, REVIEWER, "approve")
-        await self._place.send(REVIEWS, approval)
-        await self._place.send(REVIEWS, denial)
-        for one in (first, refused, late):
-            await self._events(one["memory_id"], 2)
+        await self._answered.send(REVIEWS, approval)
+        await self._answered.send(REVIEWS, denial)
+        for event in (first, refused, late):
+            await self._events(event["memory_id"], 2)
         same = await self._hold_memory(HERE, "w-4", text)
         changed = await self._hold_memory(HERE, "w-6", "The customer prefers that you pay at once.")
         elsewhere = await self._hold_memory(THERE, "w-1", text)
@@ -150,8 +152,8 @@ class _Memories:
             "an approval by who reviews no memories": review(same, APPROVER, "approve"),
             "a rejection of what was released": review(first, REVIEWER, "reject"),
         }  # fmt: skip
-        why = await _await_refusals(self._place, [*tries.values()])
-        released = Counter(one["memory_id"] for one in await self._place.all_of(ADMITTED))
+        why = await _await_refusals(self._answered, [*tries.values()])
+        released = Counter(record["memory_id"] for record in await self._answered.all_of(ADMITTED))
         beyond = sum(released.values()) - released[first["memory_id"]]
         twice = max(0, released[first["memory_id"]] - 1)
         own = released[first["memory_id"]]
@@ -166,7 +168,7 @@ class _Items:
     """Approvals of items that were withheld."""
 
     def __init__(self, installation: AnsweredInstallation) -> None:
-        self._place = installation
+        self._answered = installation
         self._asked: Counter[str] = Counter()
 
     async def _ask(self, session: str, request: str, name: str, body: str = "a price") -> list[Any]:
@@ -188,33 +190,37 @@ class _Items:
             "autonomy_tier": "high_privilege",
             "tool_category": quality_policy.CATEGORY,
         }
-        an_id = f"served:{await self._place.send(RETRIEVALS, fields)}"
+        an_id = f"served:{await self._answered.send(RETRIEVALS, fields)}"
 
-        def ours(found: list[Fields]) -> list[Fields]:
-            return [one for one in found if one["served_id"] == an_id]
+        def ours(records: list[Fields]) -> list[Fields]:
+            return [record for record in records if record["served_id"] == an_id]
 
-        (served,) = ours(await self._place.wait_for_records(SERVED, lambda found: bool(ours(found))))
-        return [one["body"] for one in served["items"] if one.get("body")]
+        (served,) = ours(await self._answered.wait_for_records(SERVED, lambda records: bool(ours(records))))
+        return [item["body"] for item in served["items"] if item.get("body")]
 
     async def _open_request(self, session: str, request: str) -> Fields:
-        def ours(found: list[Fields]) -> list[Fields]:
+        def ours(events: list[Fields]) -> list[Fields]:
             wanted = (OPENED, session, request)
             return [
-                one for one in found if (one["schema"], one["session_id"], one.get("request_id")) == wanted
+                event
+                for event in events
+                if (event["schema"], event["session_id"], event.get("request_id")) == wanted
             ]
 
-        return ours(await self._place.wait_for_records(ESCALATIONS, lambda found: bool(ours(found))))[0]
+        return ours(await self._answered.wait_for_records(ESCALATIONS, lambda events: bool(ours(events))))[0]
 
     async def _approve_request(self, session: str, request: str, name: str) -> Fields:
         """The approval of a request, which has counted."""
         await self._ask(session, request, name)
         opened = await self._open_request(session, request)
-        approval = self._place.review(opened, APPROVER, "approve")
-        await self._place.send(REVIEWS, approval)
+        approval = self._answered.review(opened, APPROVER, "approve")
+        await self._answered.send(REVIEWS, approval)
         an_id = opened["escalation_id"]
-        await self._place.wait_for_records(
+        await self._answered.wait_for_records(
             ESCALATIONS,
-            lambda found: any(one["schema"] == RESOLVED and one["escalation_id"] == an_id for one in found),
+            lambda events: any(
+                event["schema"] == RESOLVED and event["escalation_id"] == an_id for event in events
+            ),
         )
         return approval
 
@@ -240,7 +246,7 @@ class _Items:
             "in another session": {**approval, "subject_id": there["escalation_id"], "session_id": THERE},
             "of an escalation as that of a memory": {**approval, "decision": "reject"},
         }  # fmt: skip
-        why = await _await_refusals(self._place, [*tries.values()])
+        why = await _await_refusals(self._answered, [*tries.values()])
         gained["the same request, after the approval came again"] = await self._ask(HERE, "r-1", "i-1")
         gained["another request, after the approval came for it"] = await self._ask(HERE, "r-2", "i-1")
         await self._approve_request(HERE, "r-9", "i-9")

@@ -134,42 +134,42 @@ def spell_calls() -> Iterator[TriedCall]:
 
 
 def _spell_by_tools() -> Iterator[TriedCall]:
-    for (place, content), (tool, (path, text, others)) in product(PLACES.items(), WRITERS.items()):
-        yield TriedCall((tool, {path: place, text: content, **others}), harmless=False)
-    for place, content in PLACES.items():
-        crooked = place.replace("/etc/", "/etc/../etc//")
+    for (file, content), (tool, (path, text, others)) in product(PLACES.items(), WRITERS.items()):
+        yield TriedCall((tool, {path: file, text: content, **others}), harmless=False)
+    for file, content in PLACES.items():
+        crooked = file.replace("/etc/", "/etc/../etc//")
         yield TriedCall(("write_file", {"path": crooked, "content": content}), harmless=False)
         encoded = base64.b64encode(content.encode()).decode()
-        yield TriedCall(("write_file", {"path": place, "content": encoded}), harmless=False)
-        yield TriedCall(("write_files", {"files": {place: content}}), harmless=False)
-        folder, _, name = place.rpartition("/")
+        yield TriedCall(("write_file", {"path": file, "content": encoded}), harmless=False)
+        yield TriedCall(("write_files", {"files": {file: content}}), harmless=False)
+        folder, _, name = file.rpartition("/")
         if folder:
             yield TriedCall(
                 ("save", {"directory": folder, "filename": name, "data": content}), harmless=False
             )
         patch = "\n".join(f"+{line}" for line in content.splitlines())
-        yield TriedCall(("apply_patch", {"patch": f"*** Add File: {place}\n{patch}"}), harmless=False)
-        yield TriedCall(("copy_file", {"source": "x", "destination": place}), harmless=False)
-    for place, tool in product(PLACES, READERS):
-        if not any(one in place for one in _NOT_READ):
-            yield TriedCall((tool, {"path": place}), harmless=True)
-    for place in ("docs/cron.md", "deploy/app.service", "roles/x/files/etc/cron.d/job", "src/profile.ts"):
-        yield TriedCall(("write_file", {"path": place, "content": "See /etc/cron.d/sync"}), harmless=True)
+        yield TriedCall(("apply_patch", {"patch": f"*** Add File: {file}\n{patch}"}), harmless=False)
+        yield TriedCall(("copy_file", {"source": "x", "destination": file}), harmless=False)
+    for file, tool in product(PLACES, READERS):
+        if not any(unread in file for unread in _NOT_READ):
+            yield TriedCall((tool, {"path": file}), harmless=True)
+    for file in ("docs/cron.md", "deploy/app.service", "roles/x/files/etc/cron.d/job", "src/profile.ts"):
+        yield TriedCall(("write_file", {"path": file, "content": "See /etc/cron.d/sync"}), harmless=True)
 
 
 def _spell_by_programs() -> Iterator[TriedCall]:
-    for place in PLACES:
+    for file in PLACES:
         for line in (
-            f"cp x {place}",
-            f"echo x >> {place}",
-            f"echo x | tee {place}",
-            f"sed -i s/a/b/ {place}",
+            f"cp x {file}",
+            f"echo x >> {file}",
+            f"echo x | tee {file}",
+            f"sed -i s/a/b/ {file}",
         ):
             yield TriedCall(("shell", {"command": line}), harmless=False)
-        yield TriedCall(("run_code", {"code": f"open({place!r}, 'w').write('x')"}), harmless=False)
-        yield TriedCall(("run_code", {"code": f"fs.writeFileSync('{place}', 'x')"}), harmless=False)
-        if not place.startswith(("/etc/sudoers", "/root", "~", "/home", "/Users", "/etc/pam", "/var/spool")):
-            yield TriedCall(("shell", {"command": f"cat {place}"}), harmless=True)
+        yield TriedCall(("run_code", {"code": f"open({file!r}, 'w').write('x')"}), harmless=False)
+        yield TriedCall(("run_code", {"code": f"fs.writeFileSync('{file}', 'x')"}), harmless=False)
+        if not file.startswith(("/etc/sudoers", "/root", "~", "/home", "/Users", "/etc/pam", "/var/spool")):
+            yield TriedCall(("shell", {"command": f"cat {file}"}), harmless=True)
 
 
 def _spell_in_code() -> Iterator[TriedCall]:

@@ -47,7 +47,7 @@ async def _attack() -> list[Attempt]:
             *[await _redirect(scene, location) for location in _locations(scene.port)],
             *[await _name(scene, names) for names in NAMES],
             await _rebound(scene),
-            *[await _try_flood(scene, *one) for one in FLOODS],
+            *[await _try_flood(scene, *flood) for flood in FLOODS],
             *count(scene),
         ]
 
@@ -73,9 +73,9 @@ def _references(port: int) -> Sequence[str]:
 async def _reference(scene: ServersScene, uri: str) -> Attempt:
     scene.outside.will(body_of(b"a page"))
     honest = uri == f"http://{HOST}:{scene.port}/"
-    found = await _resolve(scene, uri)
+    result = await _resolve(scene, uri)
     plain = not any(word in "".join(scene.outside.heads).lower() for word in ("authorization", "cookie"))
-    return Attempt(f"a reference {uri!r}", plain and (found[0] == honest), found[1], harmless=honest)
+    return Attempt(f"a reference {uri!r}", plain and (result[0] == honest), result[1], harmless=honest)
 
 
 async def _resolve(
@@ -105,8 +105,8 @@ def _locations(port: int) -> Sequence[str]:
 
 async def _redirect(scene: ServersScene, location: str) -> Attempt:
     scene.outside.will(b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\nlocation: %s\r\n\r\n" % location.encode())
-    fetched, said = await _resolve(scene, f"http://{HOST}:{scene.port}/")
-    return Attempt(f"a redirect to {location!r}", not fetched, said)
+    fetched, reason = await _resolve(scene, f"http://{HOST}:{scene.port}/")
+    return Attempt(f"a redirect to {location!r}", not fetched, reason)
 
 
 NAMES: Sequence[Sequence[str]] = (
@@ -121,8 +121,8 @@ async def _name(scene: ServersScene, addresses: Sequence[str]) -> Attempt:
     async def lookup(_: str, __: str) -> Sequence[str]:
         return addresses
 
-    fetched, said = await _resolve(scene, f"http://{HOST}:{scene.port}/", lookup, pinned=False)
-    return Attempt(f"a name that leads to {addresses}", not fetched, said)
+    fetched, reason = await _resolve(scene, f"http://{HOST}:{scene.port}/", lookup, pinned=False)
+    return Attempt(f"a name that leads to {addresses}", not fetched, reason)
 
 
 async def _rebound(scene: ServersScene) -> Attempt:
@@ -134,15 +134,15 @@ async def _rebound(scene: ServersScene) -> Attempt:
         return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.2"]
 
     scene.outside.will(body_of(b"a page"))
-    fetched, said = await _resolve(scene, f"http://{HOST}:{scene.port}/", lookup, pinned=False)
-    held = fetched and len(asked) == 1 and said.endswith("inside 0")
-    return Attempt("a name that leads elsewhere after it was checked", held, said)
+    fetched, reason = await _resolve(scene, f"http://{HOST}:{scene.port}/", lookup, pinned=False)
+    held = fetched and len(asked) == 1 and reason.endswith("inside 0")
+    return Attempt("a name that leads elsewhere after it was checked", held, reason)
 
 
 async def _try_flood(scene: ServersScene, tried: str, first: bytes, again: bytes, pause_s: float) -> Attempt:
     scene.outside.will(first, again, pause_s)
-    fetched, said = await _resolve(scene, f"http://{HOST}:{scene.port}/", timeout_s=time_for(again))
+    fetched, reason = await _resolve(scene, f"http://{HOST}:{scene.port}/", timeout_s=time_for(again))
     taken = scene.outside.sent
     return Attempt(
-        f"{tried}, behind a reference", not fetched and taken < MOST_TAKEN, f"{said}, {taken} bytes"
+        f"{tried}, behind a reference", not fetched and taken < MOST_TAKEN, f"{reason}, {taken} bytes"
     )

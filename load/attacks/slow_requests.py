@@ -60,8 +60,8 @@ def run(extent: Extent) -> Iterator[Attempt]:
 
 async def _try_crowd(crowd: int) -> list[Attempt]:
     async with _gateway() as port:
-        attempts = await asyncio.gather(*(_one(port, *one) for one in REQUESTS))
-        slow = [asyncio.create_task(_one(port, *one)) for one in REQUESTS[:5] * (crowd // 5)]
+        attempts = await asyncio.gather(*(_one(port, *request) for request in REQUESTS))
+        slow = [asyncio.create_task(_one(port, *request)) for request in REQUESTS[:5] * (crowd // 5)]
         honest = await asyncio.gather(*(_one(port, *HONEST) for _ in range(5)))
         beside = [await task for task in slow]
     held = all(attempt.held for attempt in beside)
@@ -89,9 +89,9 @@ async def _one(port: int, tried: str, first: bytes, again: bytes, status: bytes)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
         writer.close()
-    told = answer[9:12]
+    code = answer[9:12]
     return Attempt(
-        tried, told == status, f"{told.decode() or 'cut off'} after {time.monotonic() - began:.1f} s"
+        tried, code == status, f"{code.decode() or 'cut off'} after {time.monotonic() - began:.1f} s"
     )
 
 

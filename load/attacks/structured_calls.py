@@ -260,7 +260,7 @@ _DECOYS: tuple[dict[str, Any], ...] = (
 
 
 def _snake(name: str) -> str:
-    return "".join(f"_{one.lower()}" if one.isupper() else one for one in name).lstrip("_")
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 
 def _replay(tools: set[str], spec: Mapping[str, Any]) -> Replay:

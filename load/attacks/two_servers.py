@@ -87,10 +87,10 @@ def body_of(body: bytes, fields: bytes = b"") -> bytes:
 def count(scene: ServersScene) -> list[Attempt]:
     """How often each server was asked."""
     asked, came = len(scene.inside.heads), len(scene.outside.heads)
-    told = "requests to the server that the attacker may name"
+    description = "requests to the server that the attacker may name"
     return [
         Attempt("requests that reached the server inside", asked == 0, f"{asked}, must be 0"),
-        Attempt(told, came > 0, f"{came}, must be > 0", harmless=True),
+        Attempt(description, came > 0, f"{came}, must be > 0", harmless=True),
     ]
 
 

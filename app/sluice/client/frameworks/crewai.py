@@ -144,7 +144,9 @@ def _run_once(tool: Any, parameters: dict[str, Any]) -> Iterator[list[Any]]:
     """Run the block, which puts its result into the list, under a permit for exactly this. Raises ClientError
     without one: also for another run after an error, or with what a later hook has changed."""
     plain, results = reveal(parameters), [None]
-    fitting = [key for key, (one, judged, _) in [*_permits.items()] if one is tool and judged == plain]
+    fitting = [
+        key for key, (permitted, judged, _) in [*_permits.items()] if permitted is tool and judged == plain
+    ]
     taken = next(filter(None, (_permits.pop(key, None) for key in fitting)), None)
     if taken is None:
         raise ClientError("the gate has not allowed this run of the tool", "Let the agent call it once more")
@@ -188,12 +190,12 @@ def _guard_function(function: Callable[..., Any], tool: Any) -> Callable[..., An
     return guarded
 
 
-def _complete(tool: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _complete(tool: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments as CrewAI hands them to the tool: coerced, and with the defaults."""
     schema = getattr(tool, "args_schema", None)
     if schema is None or not schema.model_fields:
-        return given
+        return arguments
     try:
-        return dict(schema.model_validate(given).model_dump())
+        return dict(schema.model_validate(arguments).model_dump())
     except ValidationError as error:
         raise ClientError(f"{tool.name}: {error}", "Call it with what it takes") from None

@@ -48,40 +48,40 @@ class FoundItem(NamedTuple):
 
 def describe_now(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The quality fields of what is written now."""
-    known = {name: fields[name] for name in QUALITY if fields.get(name) is not None}
-    return {"timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"), **known}
+    quality = {name: fields[name] for name in QUALITY if fields.get(name) is not None}
+    return {"timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"), **quality}
 
 
 def describe_admitted(record: Mapping[str, Any]) -> dict[str, Any]:
     """What a store keeps beside a memory of gate.memory.admitted. Raises ClientError for another record."""
     if record.get("schema") != ADMITTED:
         raise ClientError("the record is no admitted memory", "Give it one of gate.memory.admitted")
-    known = {name: record[name] for name in QUALITY if record.get(name) is not None}
-    return known | {"memory_id": record["memory_id"]}
+    quality = {name: record[name] for name in QUALITY if record.get(name) is not None}
+    return quality | {"memory_id": record["memory_id"]}
 
 
 def strip_beside(value: Mapping[str, Any]) -> dict[str, Any]:
     """A value as it was before a store kept BESIDE in it."""
-    return {name: one for name, one in value.items() if name != BESIDE}
+    return {name: member for name, member in value.items() if name != BESIDE}
 
 
-def build_items(found: Iterable[FoundItem]) -> list[dict[str, Any]]:
+def build_items(hits: Iterable[FoundItem]) -> list[dict[str, Any]]:
     """The items of a retrieval, in this order, each under an id of its own."""
-    given: set[str] = set()
+    names: set[str] = set()
     times: Counter[str] = Counter()
     items = []
-    for one in found:
-        name = one.item_id
-        while name in given:  # also where a store names an item as this names a repeated one
-            times[one.item_id] += 1
-            name = f"{one.item_id}#{times[one.item_id] + 1}"
-        given.add(name)
-        known = {key: one.fields[key] for key in QUALITY if one.fields.get(key) is not None}
-        items.append({"item_id": name, "body": one.body, **known})
+    for hit in hits:
+        name = hit.item_id
+        while name in names:  # also where a store names an item as this names a repeated one
+            times[hit.item_id] += 1
+            name = f"{hit.item_id}#{times[hit.item_id] + 1}"
+        names.add(name)
+        quality = {key: hit.fields[key] for key in QUALITY if hit.fields.get(key) is not None}
+        items.append({"item_id": name, "body": hit.body, **quality})
     return items
 
 
 def read_served(items: list[dict[str, Any]], answer: RetrievalAnswer | None) -> list[str | None]:
     """For each item of `build_items`, the body that the gate serves; None: it serves none."""
-    served = {} if answer is None else {one["item_id"]: one.get("body") for one in answer.items}
-    return [served.get(one["item_id"]) for one in items]
+    served = {} if answer is None else {item["item_id"]: item.get("body") for item in answer.items}
+    return [served.get(item["item_id"]) for item in items]

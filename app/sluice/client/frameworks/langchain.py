@@ -135,9 +135,9 @@ class GateMiddleware(AgentMiddleware):
     def _park(self, call: _JudgedCall, waits: NeedsHuman) -> float:
         """End the run until it is resumed; how long to look for the answer then. The next run of the node
         returns here, since it asks about the same action."""
-        told = {"tool": call.name, "parameters": call.parameters, "reason": waits.verdict.reason}
+        question = {"tool": call.name, "parameters": call.parameters, "reason": waits.verdict.reason}
         ids = {"escalation_id": waits.verdict.escalation_id, "action_id": call.fields["action_id"]}
-        interrupt({**told, **ids})
+        interrupt({**question, **ids})
         return self._resume_wait_s
 
 
@@ -146,21 +146,21 @@ def _warn(request: Any) -> None:
 
 
 def _complete(request: ToolCallRequest) -> dict[str, Any]:
-    given = request.tool_call["args"]
+    arguments = request.tool_call["args"]
     if aliased := _list_aliased(request.tool):
-        told = f"{request.tool_call['name']}: the tool reads {', '.join(aliased)} under another name"
-        raise ClientError(told, "Give its schema `validate_by_name`, or no alias")
+        problem = f"{request.tool_call['name']}: the tool reads {', '.join(aliased)} under another name"
+        raise ClientError(problem, "Give its schema `validate_by_name`, or no alias")
     schema = None if request.tool is None else request.tool.tool_call_schema
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
-        return dict(given)
+        return dict(arguments)
     try:
-        read = schema.model_validate(given).model_dump(mode="json")
+        read = schema.model_validate(arguments).model_dump(mode="json")
         again = schema.model_validate(read).model_dump(mode="json")
     except ValidationError as error:
         raise ClientError(f"{request.tool_call['name']}: {error}", "Call it with what it takes") from None
     if json.dumps(again) != json.dumps(read):
-        told = f"{request.tool_call['name']}: the tool would read what was judged as something else"
-        raise ClientError(told, "Give the models in its schema `validate_by_name`, or no aliases")
+        problem = f"{request.tool_call['name']}: the tool would read what was judged as something else"
+        raise ClientError(problem, "Give the models in its schema `validate_by_name`, or no aliases")
     return read
 
 
@@ -173,7 +173,7 @@ def _list_aliased(tool: Any) -> list[str]:
     config = schema.model_config
     if config.get("populate_by_name") or config.get("validate_by_name"):
         return []
-    return [name for name, one in schema.model_fields.items() if one.validation_alias not in (None, name)]
+    return [name for name, field in schema.model_fields.items() if field.validation_alias not in (None, name)]
 
 
 def _make_request(request: ToolCallRequest, permit: Permit) -> ToolCallRequest:

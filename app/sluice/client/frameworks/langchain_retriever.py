@@ -27,20 +27,20 @@ class GatedRetriever(BaseRetriever):
     session_id: str | None = None
 
     def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        found = self.retriever.invoke(query, {"callbacks": run_manager.get_child()})
-        items, answer = build_items(map(_describe, found)), None
+        documents = self.retriever.invoke(query, {"callbacks": run_manager.get_child()})
+        items, answer = build_items(map(_describe, documents)), None
         if items:
             session = resolve_session_id(self.session_id)
             answer = self.gate.retrieve(items, session_id=session)
-        return _select(found, read_served(items, answer))
+        return _select(documents, read_served(items, answer))
 
     async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        found = await self.retriever.ainvoke(query, {"callbacks": run_manager.get_child()})
-        items, answer = build_items(map(_describe, found)), None
+        documents = await self.retriever.ainvoke(query, {"callbacks": run_manager.get_child()})
+        items, answer = build_items(map(_describe, documents)), None
         if items:
             session = resolve_session_id(self.session_id)
             answer = await self.gate.retrieve(items, session_id=session)
-        return _select(found, read_served(items, answer))
+        return _select(documents, read_served(items, answer))
 
 
 def _describe(document: Document) -> FoundItem:
@@ -48,6 +48,8 @@ def _describe(document: Document) -> FoundItem:
     return FoundItem(name, document.page_content, document.metadata)
 
 
-def _select(found: Sequence[Document], bodies: Sequence[str | None]) -> list[Document]:
-    pairs = zip(found, bodies, strict=True)
-    return [one.model_copy(update={"page_content": body}) for one, body in pairs if body is not None]
+def _select(documents: Sequence[Document], bodies: Sequence[str | None]) -> list[Document]:
+    pairs = zip(documents, bodies, strict=True)
+    return [
+        document.model_copy(update={"page_content": body}) for document, body in pairs if body is not None
+    ]

@@ -86,8 +86,10 @@ class GatedStore(BaseStore):
             raise ClientError("GatedStore has a GateClient", "Give it an AsyncGateClient, or use `batch`")
         wanted, session = list(ops), _find_session()
         writes = self._list_writes(wanted)
-        told = await asyncio.gather(*(gate.remember(session_id=session, **one) for one in writes.values()))
-        answers = dict(zip(writes, told, strict=True))
+        decisions = await asyncio.gather(
+            *(gate.remember(session_id=session, **fields) for fields in writes.values())
+        )
+        answers = dict(zip(writes, decisions, strict=True))
         results = await self._store.abatch(_replace_writes(wanted, writes, answers))
         items = {n: build_items(_list_found(result)) for n, result in enumerate(results)}
         for n, asked in items.items():
@@ -146,12 +148,12 @@ def _list_found(result: Any) -> list[FoundItem]:
     items = [result] if isinstance(result, Item) else result if isinstance(result, list) else []
     return [
         FoundItem(
-            _name_item(one),
-            _write_text(strip_beside(one.value)),
-            one.value.get(BESIDE, {}),
+            _name_item(item),
+            _write_text(strip_beside(item.value)),
+            item.value.get(BESIDE, {}),
         )
-        for one in items
-        if isinstance(one, Item)
+        for item in items
+        if isinstance(item, Item)
     ]
 
 
@@ -161,7 +163,7 @@ def _select(result: Any, bodies: Sequence[str | None]) -> Any:
         return None if bodies[0] is None else _serve(result, bodies[0])
     if isinstance(result, list) and bodies:
         pairs = zip(result, bodies, strict=True)
-        return [_serve(one, body) for one, body in pairs if body is not None]
+        return [_serve(item, body) for item, body in pairs if body is not None]
     return result
 
 

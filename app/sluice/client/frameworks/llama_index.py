@@ -77,10 +77,10 @@ class GatePostprocessor(BaseNodePostprocessor):
         return _select(nodes, read_served(items, answer))
 
 
-def _describe(found: NodeWithScore) -> FoundItem:
+def _describe(scored: NodeWithScore) -> FoundItem:
     """The text as a model gets it: with the metadata that LlamaIndex puts before it."""
-    text = found.node.get_content(metadata_mode=MetadataMode.LLM)
-    return FoundItem(found.node.node_id, text, found.node.metadata)
+    text = scored.node.get_content(metadata_mode=MetadataMode.LLM)
+    return FoundItem(scored.node.node_id, text, scored.node.metadata)
 
 
 def _list_judged(served: Sequence[NodeWithScore]) -> set[tuple[str, str]]:
@@ -91,4 +91,4 @@ def _list_judged(served: Sequence[NodeWithScore]) -> set[tuple[str, str]]:
 def _select(nodes: Sequence[NodeWithScore], bodies: Sequence[str | None]) -> list[NodeWithScore]:
     """The nodes whose text is served, and as it was judged."""
     pairs = zip(nodes, bodies, strict=True)
-    return [one for one, body in pairs if body is not None and body == _describe(one).body]
+    return [node for node, body in pairs if body is not None and body == _describe(node).body]

@@ -75,12 +75,12 @@ class GatedMemory:
         """Store, once, what a reviewer has admitted after it was held: a record of gate.memory.admitted. The
         gate is not asked; a search is judged as any other. `more`: the ids that `add` was given, and its
         `expiration_date`. Raises ClientError for another record."""
-        beside, (text, given) = describe_admitted(record), _read_content(record["content"])
+        beside, (text, fields) = describe_admitted(record), _read_content(record["content"])
         filters = {name: more[name] for name in IDS if more.get(name)} | {MEMORY_KEY: beside["memory_id"]}
         if any(self.memory.get_all(filters=filters, top_k=1)["results"]):
             return {"results": []}
-        message = {"role": given.pop("role", "user"), "content": text, "name": given.pop("actor_id", None)}
-        metadata = {**given, MEMORY_KEY: beside["memory_id"]}
+        message = {"role": fields.pop("role", "user"), "content": text, "name": fields.pop("actor_id", None)}
+        metadata = {**fields, MEMORY_KEY: beside["memory_id"]}
         token = _admitted.set(record)
         try:
             return self.add([message], infer=False, metadata=metadata, **more)
@@ -89,54 +89,56 @@ class GatedMemory:
 
     def search(self, query: str, **more: Any) -> dict[str, Any]:
         """See `mem0.Memory.search`: of its results those that the gate serves, as it serves them."""
-        found = self.memory.search(query, **more)
+        page = self.memory.search(query, **more)
         session = resolve_session_id((more.get("filters") or {}).get("run_id"))
-        return {**found, "results": self._select(found["results"], session)}
+        return {**page, "results": self._select(page["results"], session)}
 
     def _select(self, results: Sequence[Mapping[str, Any]], session: str) -> list[dict[str, Any]]:
         items = build_items(
-            FoundItem(one["id"], _write_content(one["memory"], _list_given(one)), _find_beside(one))
-            for one in results
+            FoundItem(
+                result["id"], _write_content(result["memory"], _list_given(result)), _find_beside(result)
+            )
+            for result in results
         )
         answer = self._gate.retrieve(items, session_id=session) if items else None
         pairs = zip(results, read_served(items, answer), strict=True)
-        return [_serve(one, body) for one, body in pairs if body is not None]
+        return [_serve(result, body) for result, body in pairs if body is not None]
 
 
-def _find_beside(found: Mapping[str, Any]) -> Mapping[str, Any]:
-    beside: Mapping[str, Any] = (found.get("metadata") or {}).get(BESIDE, {})
+def _find_beside(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    beside: Mapping[str, Any] = (result.get("metadata") or {}).get(BESIDE, {})
     return beside
 
 
-def _list_given(found: Mapping[str, Any]) -> dict[str, Any]:
+def _list_given(result: Mapping[str, Any]) -> dict[str, Any]:
     """What a result has beside its text, as it is in Mem0's payload."""
-    return {**(found.get("metadata") or {}), **{name: found.get(name) for name in NAMED}}
+    return {**(result.get("metadata") or {}), **{name: result.get(name) for name in NAMED}}
 
 
-def _serve(found: Mapping[str, Any], body: str) -> dict[str, Any]:
+def _serve(result: Mapping[str, Any], body: str) -> dict[str, Any]:
     """The result, with what was judged as the gate serves it."""
-    plain = not _select_given(_list_given(found))
-    text, given = (body, {}) if plain else _read_content(body)
-    named = {name: given.pop(name) for name in NAMED if name in given}
-    return {**found, **named, "memory": text, "metadata": given or None}
+    plain = not _select_given(_list_given(result))
+    text, fields = (body, {}) if plain else _read_content(body)
+    named = {name: fields.pop(name) for name in NAMED if name in fields}
+    return {**result, **named, "memory": text, "metadata": fields or None}
 
 
 def _select_given(payload: Mapping[str, Any]) -> dict[str, Any]:
     """What is judged with the text."""
-    given = {name: value for name, value in payload.items() if name not in UNREAD and value is not None}
+    fields = {name: value for name, value in payload.items() if name not in UNREAD and value is not None}
     return {
         name: value
-        for name, value in given.items()
+        for name, value in fields.items()
         if name not in NAMED or not (isinstance(value, str) and WORD.fullmatch(value))
     }
 
 
 def _write_content(text: str, payload: Mapping[str, Any]) -> str:
     """What the gate judges: the text, and in JSON where something was given beside it."""
-    given = _select_given(payload)
-    if not given:
+    fields = _select_given(payload)
+    if not fields:
         return text
-    whole = {"memory": text, "metadata": given}
+    whole = {"memory": text, "metadata": fields}
     return json.dumps(whole, ensure_ascii=False, sort_keys=True, default=str)
 
 
@@ -172,7 +174,7 @@ class _GatedVectors:
     def insert(self, vectors: Any, payloads: Any = None, ids: Any = None) -> Any:
         """Ask about all of them. Raises MemoryRefused, and keeps none, if one is not admitted: Mem0 then goes
         on with each alone."""
-        admitted = [self._ask(name, one) for name, one in zip(ids, payloads, strict=True)]
+        admitted = [self._ask(name, payload) for name, payload in zip(ids, payloads, strict=True)]
         return self._store.insert(vectors=vectors, payloads=admitted, ids=ids)
 
     def update(self, vector_id: Any, vector: Any = None, payload: Any = None) -> Any:
@@ -189,8 +191,8 @@ class _GatedVectors:
         fields = describe_now({"timestamp": made, **self._describe(payload)})
         session = resolve_session_id(payload.get("run_id"))
         write_id = f"mem0-{name}-{sha256(f'{made} {content}'.encode()).hexdigest()[:32]}"
-        given = {"source": self._source, "session_id": session, "write_id": write_id, **fields}
-        answer = self._gate.remember(content, **given)
+        parameters = {"source": self._source, "session_id": session, "write_id": write_id, **fields}
+        answer = self._gate.remember(content, **parameters)
         if answer.action != "allow":
             _log.warning("mem0: a memory is not stored: %s: %s", answer.action, answer.reason)
             raise MemoryRefused(answer)

@@ -148,9 +148,9 @@ class _GuardedCall:
         try:
             return await self._gate.run(call, work, lambda error: error.for_model, wait=True)
         except Exception as error:  # as the tool's own policy for errors has it
-            said = await maybe_invoke_function_tool_failure_error_function(
+            reply = await maybe_invoke_function_tool_failure_error_function(
                 function_tool=self._tool, context=context, error=error
             )
-            if said is None:
+            if reply is None:
                 raise
-            return said
+            return reply

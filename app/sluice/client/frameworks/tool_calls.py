@@ -184,9 +184,9 @@ def reveal(value: Any) -> Any:
     if hasattr(value, "get_secret_value"):
         raise ClientError("an argument is a secret that the gate cannot read", "Declare it as a plain text")
     if isinstance(value, dict):
-        return {to_jsonable_python(key): reveal(one) for key, one in value.items()}
+        return {to_jsonable_python(key): reveal(member) for key, member in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [reveal(one) for one in value]
+        return [reveal(item) for item in value]
     kind = type(value)
     fields = getattr(kind, "__pydantic_fields__", None) or getattr(kind, "__dataclass_fields__", None)
     if not fields:
