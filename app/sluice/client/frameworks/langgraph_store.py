@@ -87,7 +87,7 @@ class GatedStore(BaseStore):
         wanted, session = list(ops), _find_session()
         writes = self._list_writes(wanted)
         decisions = await asyncio.gather(
-            *(gate.remember(session_id=session, **fields) for fields in writes.values())
+            *(gate.remember(session_id=session, **write) for write in writes.values())
         )
         answers = dict(zip(writes, decisions, strict=True))
         results = await self._store.abatch(_replace_writes(wanted, writes, answers))
@@ -147,11 +147,7 @@ def _list_found(result: Any) -> list[FoundItem]:
     """The items of an operation's result."""
     items = [result] if isinstance(result, Item) else result if isinstance(result, list) else []
     return [
-        FoundItem(
-            _name_item(item),
-            _write_text(strip_beside(item.value)),
-            item.value.get(BESIDE, {}),
-        )
+        FoundItem(_name_item(item), _write_text(strip_beside(item.value)), item.value.get(BESIDE, {}))
         for item in items
         if isinstance(item, Item)
     ]
