@@ -161,11 +161,18 @@ class Recomputation:
         recorded = group[0].fields
         named = {"registry_hashes": {}, "bundle_hash": None, **recorded}
         possible = self.then.find_possible(named, input_record.timestamp_ms, group[0].written_ms)
-        latest_first = [self._decide(answered, state, point) for point in reversed(possible.points)]
-        if len(latest_first) <= 1:
-            return next(iter(latest_first), None)
-        best = max(latest_first, key=lambda decision: _count_agreeing(group, decision))
-        if _count_agreeing(group, best)[1] == len(group):
+        if not possible.points:
+            return None
+        *earlier, last = possible.points
+        best = self._decide(answered, state, last)
+        if not earlier:
+            return best
+        agreeing = _count_agreeing(group, best)
+        for points in earlier if agreeing != (len(group), len(group)) else ():
+            decision = self._decide(answered, state, points)
+            if _count_agreeing(group, decision) > agreeing:
+                best, agreeing = decision, _count_agreeing(group, decision)
+        if agreeing[1] == len(group):
             return best
         for points in self.then.find_between(named, input_record.timestamp_ms, group[0].written_ms):
             between = self._decide(answered, state, points)
