@@ -124,9 +124,13 @@ NOT_RUN = {
         "sluice registry accept-loss",
     ): "needs control topics that lost something; tests/kafka/test_policy_loss.py accepts a loss so",
     (
-        "docs/policy.md",
+        "docs/freezing.md",
         "sluice freeze",
     ): "needs the owner's key and would stop the examples; tests/kafka/test_freeze.py freezes so",
+    (
+        "docs/freezing.md",
+        "sluice thaw",
+    ): "needs two people's keys; tests/kafka/test_freeze.py thaws so",
     ("docs/adding-a-gate.md", "# app/"): "the tree's own code; tests/unit/test_adding_a_gate.py compares it",
     ("docs/adding-a-gate.md", "{"): "a part of a bundle; tests/unit/test_adding_a_gate.py decides under it",
     (

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from load.installations.worker_process import WorkerProcess
-from sluice.cli.demo.throwaway_trust import OWNER
+from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.cli.main import cli
 from sluice_topics.catalog import REGISTRY, VERDICTS
 from tests.kafka.installation import (
@@ -62,8 +62,9 @@ def workers(installation: TestInstallation) -> Iterator[list[WorkerProcess]]:
 
 def sluice(installation: TestInstallation, *words: str) -> tuple[int, str]:
     """Exit code, and all that the command said."""
-    key = () if words[0] == "registry" else ("--key", str(installation.folder / f"{OWNER}.pem"))
-    ran = CliRunner().invoke(cli, [*words, *key], env=installation.settings)
+    people = () if words[0] == "registry" else (OWNER, REVIEWER) if words[0] == "thaw" else (OWNER,)
+    keys = [part for name in people for part in ("--key", str(installation.folder / f"{name}.pem"))]
+    ran = CliRunner().invoke(cli, [*words, *keys], env=installation.settings)
     return ran.exit_code, ran.output
 
 

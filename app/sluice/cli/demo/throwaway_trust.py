@@ -87,8 +87,8 @@ class ThrowawayTrust:
     def make_reviewer(self) -> ControlRecord:
         """The entry of a reviewer of quarantined memories who may also sign overrides of items' quality, and,
         as the second approver that they need, policy bundles, agents that go to another one, a delegate's
-        entry and an accepted loss."""
-        signs = ["bundle", "agent", "quality_override", "delegate", "policy_loss"]
+        entry, an accepted loss and the thaw of a tenant."""
+        signs = ["bundle", "agent", "quality_override", "delegate", "policy_loss", "freeze"]
         return self._make_approver(REVIEWER, self.reviewer, signs, [REVIEWER, _DECIDES])
 
     def sign_entries(

@@ -142,7 +142,7 @@ def _build_freezer(settings: Settings) -> Freezer:
         order = FreezeOrder(subject, reason, person=person)
         try:
             # In a thread: every signature of the registry is verified meanwhile.
-            return (await asyncio.to_thread(asyncio.run, carry_out(settings, order, key))).refused
+            return (await asyncio.to_thread(asyncio.run, carry_out(settings, order, [key]))).refused
         except (KafkaUnreachable, UnknownTopics, AnotherPublisherError) as error:
             raise HttpError(503, "unavailable", f"the freeze is not published: {error}") from None
 

@@ -41,7 +41,16 @@ KEYS = ("root", "owner", "reviewer", "vp")
 _MAY: dict[str, dict[str, Any]] = {
     "owner": {"signs": list(get_args(SignedKind)), "roles": ["approver"]},
     "reviewer": {
-        "signs": ["bundle", "quality_bundle", "agent", "org", "quality_override", "delegate", "policy_loss"],
+        "signs": [
+            "bundle",
+            "quality_bundle",
+            "agent",
+            "org",
+            "quality_override",
+            "delegate",
+            "policy_loss",
+            "freeze",
+        ],
         "roles": ["reviewer", "approver"],
     },
     "vp": {"signs": [], "roles": ["vp"]},

@@ -1,4 +1,5 @@
-"""`sluice freeze` and `sluice thaw`: stop an agent, a session, a tenant or everything, at once."""
+"""`sluice freeze` and `sluice thaw`: stop an agent, a session, a tenant or everything, at once, and let it go
+on again by stages."""
 
 from __future__ import annotations
 
@@ -20,14 +21,15 @@ from sluice.cli.output import (
     stop,
 )
 from sluice.cli.policy.control_topics import AsJson, Publishing, require_policy, require_roots
-from sluice.cli.policy.key_files import require_private_keys
-from sluice.core.registry.freezes import ALL
+from sluice.cli.policy.key_files import require_private_keys, write_or_stop
+from sluice.core.registry.freezes import ALL, ASK, Stage
 from sluice.core.trust.dsse import Envelope, read_envelope
 from sluice.core.trust.freezing import (
     SUBJECTS,
     FreezeSubject,
     describe_unknown,
     list_frozen_subjects,
+    make_asking_entries,
     make_freeze_entry,
     make_thaw_entries,
     read_subject,
@@ -48,21 +50,37 @@ if TYPE_CHECKING:
 Kind = Annotated[str, typer.Argument(metavar="SUBJECT", help=f"One of {', '.join(SUBJECTS)}.")]
 Name = Annotated[str | None, typer.Argument(metavar="ID", help="Its id; nothing for `all`.")]
 Reason = Annotated[str, typer.Option(help="Why; every denial names it.")]
-Key = Annotated[
-    Path, typer.Option(metavar="PEM", help="Your private key: of an approver who may sign a freeze.")
+Keys = Annotated[
+    list[Path],
+    typer.Option(
+        "--key",
+        metavar="PEM",
+        help="Private key of an approver who may sign a freeze; twice where two people must.",
+    ),
 ]
+AtStage = Annotated[Stage, typer.Option(help="stop: deny it all. ask: a person agrees to each action.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(dir_okay=False, help="Write what is signed to this file, for `registry cosign`."),
+]
+SECOND = "second_approver_missing"
+_COSIGN = (
+    "Give --key twice, or --out FILE and then `sluice registry cosign FILE --key SECOND.pem` and "
+    "`sluice registry publish FILE`"
+)
 Unknown = Annotated[bool, typer.Option("--yes", help="Freeze it even if nobody knows it.")]
 
 
 class FreezeOrder(NamedTuple):
     """What somebody wants. `active` False: thaw it. `unknown_too`: freeze it also if nobody knows it.
-    `person`: for whom a gateway signs it."""
+    `person`: for whom a gateway signs it. `stage`: "ask" has a person agree to what it does."""
 
     subject: FreezeSubject
     reason: str
     active: bool = True
     unknown_too: bool = False
     person: FreezeFor | None = None
+    stage: Stage = "stop"
 
 
 class FreezeOutcome(NamedTuple):
@@ -73,12 +91,14 @@ class FreezeOutcome(NamedTuple):
     refused: list[str]
 
 
-def freeze(
+def freeze(  # noqa: PLR0913 - the command's options
     kind: Kind,
     name: Name = None,
     *,
     reason: Reason,
-    key: Key,
+    key: Keys,
+    stage: AtStage = "stop",
+    out: Out = None,
     yes: Unknown = False,
     as_json: AsJson = False,
 ) -> None:
@@ -89,28 +109,38 @@ def freeze(
     is refused, because a misspelt id would freeze nothing: an agent or a
     tenant without an entry, a session that has no state.
 
+    --stage ask is the first step of a recovery: a person agrees to each
+    action, and memory writes wait for a reviewer. Where a tenant or all is
+    stopped, two approvers must sign it.
+
     Exit codes: 0 it is in force, 1 it is refused, 2 could not do it.
 
     Example: sluice freeze agent my-agent --reason "sent money twice"
     --key ~/.sluice/keys/owner.pem
     """
-    order = FreezeOrder(_require_subject(kind, name), reason, active=True, unknown_too=yes)
-    _publish(order, key, as_json=as_json)
+    order = FreezeOrder(_require_subject(kind, name), reason, active=True, unknown_too=yes, stage=stage)
+    _publish(order, key, out, as_json=as_json)
 
 
-def thaw(kind: Kind, name: Name = None, *, reason: Reason, key: Key, as_json: AsJson = False) -> None:
+def thaw(
+    kind: Kind, name: Name = None, *, reason: Reason, key: Keys, out: Out = None, as_json: AsJson = False
+) -> None:
     """End every freeze of an agent, a session, a tenant, or of everything.
 
     The next revision of each entry that freezes exactly this subject is
     signed and published. An agent whose tenant is frozen stays frozen.
 
+    Two approvers must sign the thaw of a tenant, and of all: give --key
+    twice, or --out, then `sluice registry cosign` and `publish`.
+
     Exit codes: 0 it is thawed, 1 it is not frozen or it is refused, 2 could
     not do it.
 
-    Example: sluice thaw all --reason "the incident is over" --key owner.pem
+    Example: sluice thaw agent my-agent --reason "it was nothing"
+    --key owner.pem
     """
     order = FreezeOrder(_require_subject(kind, name), reason, active=False)
-    _publish(order, key, as_json=as_json)
+    _publish(order, key, out, as_json=as_json)
 
 
 def register_freeze(cli: typer.Typer) -> None:
@@ -154,11 +184,14 @@ def _require_subject(kind: str, name: str | None) -> FreezeSubject:
     return subject
 
 
-def _publish(order: FreezeOrder, key: Path, *, as_json: bool) -> None:
-    (signer,) = require_private_keys([key])
+def _publish(order: FreezeOrder, keys: Sequence[Path], out: Path | None, *, as_json: bool) -> None:
+    signers = require_private_keys(keys)
     settings = require_settings()
     require_roots(settings)
-    written, refused = require_broker(carry_out(settings, order, signer), CANNOT_PUBLISH)
+    if out is not None:
+        _write(order, require_policy(REGISTRY), signers, out)
+        return
+    written, refused = require_broker(carry_out(settings, order, signers), CANNOT_PUBLISH)
     if not written and not refused:
         refused.append(f"{order.subject} is not frozen")
     _print(order, written, refused, as_json=as_json)
@@ -166,7 +199,28 @@ def _publish(order: FreezeOrder, key: Path, *, as_json: bool) -> None:
         raise typer.Exit(WRONG)
 
 
-async def carry_out(settings: Settings, order: FreezeOrder, signer: SigningKey) -> FreezeOutcome:
+def _write(order: FreezeOrder, reduced: ReducedPolicy, signers: Sequence[SigningKey], out: Path) -> None:
+    """Write what the signers signed to a file, for another one's signature."""
+    values = _sign(order, reduced, signers)
+    if not values:
+        stop(f"{order.subject} is not frozen", WRONG)
+    write_or_stop(out, values)
+    done = f"[green]signed[/] {clean(str(order.subject))}: {clean(out)}. {_COSIGN}"
+    console.print(done, soft_wrap=True, highlight=False)
+
+
+def _sign(order: FreezeOrder, reduced: ReducedPolicy, signers: Sequence[SigningKey]) -> list[bytes]:
+    subject, reason = order.subject, order.reason
+    if not order.active:
+        entries = make_thaw_entries(reduced, subject, reason)
+    elif order.stage == ASK:
+        entries = make_asking_entries(reduced, subject, reason)
+    else:
+        entries = [make_freeze_entry(reduced, subject, reason, order.person)]
+    return sign_entries(entries, signers, separately=True)
+
+
+async def carry_out(settings: Settings, order: FreezeOrder, signers: Sequence[SigningKey]) -> FreezeOutcome:
     """Sign and publish what an order needs. Raises UnknownTopics, KafkaUnreachable and
     AnotherPublisherError."""
     subject, unknown_to_all = order.subject, list[str]()
@@ -179,11 +233,7 @@ async def carry_out(settings: Settings, order: FreezeOrder, signer: SigningKey) 
         if unknown is not None:
             unknown_to_all.append(unknown)
             return []
-        if order.active:
-            entries = [make_freeze_entry(reduced, subject, order.reason, order.person)]
-        else:
-            entries = make_thaw_entries(reduced, subject, order.reason)
-        return [(REGISTRY, value) for value in sign_entries(entries, [signer], separately=True)]
+        return [(REGISTRY, value) for value in _sign(order, reduced, signers)]
 
     publishing = Publishing(settings, choose, (REGISTRY,))
     await publishing.publish()
@@ -195,12 +245,18 @@ def _print(order: FreezeOrder, written: list[str], refused: list[str], *, as_jso
     if as_json:
         print_json({"written": written, "refused": refused})
     for refusal in refused:
-        hint = "" if order.unknown_too or not order.active else " (--yes: nobody need know it)"
+        hint = _find_hint(order, refusal)
         errors.print(f"[red]refused[/] {clean(refusal)}{hint}", soft_wrap=True, highlight=False)
-    done = "frozen" if order.active else "thawed"
+    done = "thawed" if not order.active else "asks first" if order.stage == ASK else "frozen"
     for entry in () if as_json or refused else written:
         message = f"[green]{done}[/] {clean(str(order.subject))}: {clean(entry)} is in force"
         console.print(message, soft_wrap=True, highlight=False)
+
+
+def _find_hint(order: FreezeOrder, refusal: str) -> str:
+    if SECOND in refusal:
+        return f". {_COSIGN}"
+    return "" if order.unknown_too or not order.active else " (--yes: nobody need know it)"
 
 
 async def _is_session(settings: Settings, session_id: str) -> bool:

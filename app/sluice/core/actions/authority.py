@@ -1,6 +1,7 @@
 """The gates that judge who acts and who permits it; the other gates judge what an action does.
 
-"controls": nothing of a frozen tenant, agent or session goes on (product.md, pipeline step 1).
+"controls": nothing of a frozen tenant, agent or session goes on (product.md, pipeline step 1), and while it
+recovers nothing without a person.
 
 Gate 2B, "topology": whether this agent may hand this work to that one (seed 001, Gate 2B). The action's
 `governanceContext` tells the chain in which the acting agent itself works: its root, its own parent, and
@@ -26,6 +27,7 @@ from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.input_record import escalation_id, verdict_id
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundlePart
+from sluice.core.registry.freezes import find_stop
 from sluice.core.registry.registry import list_link_violations
 from sluice.core.state.escalation import Escalation, parameters_digest
 from sluice_topics.records.base import (
@@ -185,24 +187,27 @@ class ControlsDetail(Detail):
 
 class Controls(Gate):
     """Blocks when the registry holds an active freeze of everything, or of the action's tenant, agent or
-    session."""
+    session; where such freezes only ask, a person must agree, and no standing grant takes the person's place.
+    """
 
     name = "controls"
     detail = ControlsDetail
     judges_content = False
+    grants_cover = False
+    leaves_denials = True
 
     def settle(self, plan: ActionPlan) -> StageResult | None:
         """A pass where the registry holds no freeze at all."""
         return None if plan.registry.freezes else PASSED
 
     def evaluate(self, context: ActionContext) -> StageResult:
-        """The first freeze found is the reason; all of them are in the detail."""
+        """The first freeze that stops is the reason, else the first; all of them are in the detail."""
         if not context.freezes:
             return PASSED
-        first = context.freezes[0]
+        stop = find_stop(context.freezes)
         return StageResult(
-            "block",
-            f"frozen_{first.subject}: {first.reason}",
+            "escalate" if stop is None else "block",
+            (stop or context.freezes[0]).word,
             {"freezes": [{"id": freeze.id, "subject": freeze.subject} for freeze in context.freezes]},
         )
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.assessment import evaluate_unregistered, object_to, object_to_lateness
-from sluice.core.actions.authority import OBLIGATIONS, make_escalation
+from sluice.core.actions.authority import OBLIGATIONS, Controls, make_escalation
 from sluice.core.actions.delegation import run_proven
 from sluice.core.actions.destinations import (
     choose_lesson,
@@ -58,6 +58,7 @@ from sluice.core.foundation.canonical import extract_hex
 from sluice.core.foundation.input_record import REPLAYED, escalation_id, verdict_id
 from sluice.core.foundation.requests import LAST_PAUSE, MANDATE_WAIT
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
+from sluice.core.registry.freezes import find_stop
 from sluice.core.state.acknowledgement import NOTHING as NO_FLAGS
 from sluice.core.state.acknowledgement import acknowledgement
 from sluice.core.state.book import GrantKept
@@ -394,6 +395,7 @@ def _decide(
 def _repeat(input_record: InputRecord, context: ActionContext, action: RecentAction) -> RuledAction:
     ruling = rule_again(action.mark, context.plan.mode)
     evaluation = Evaluation(ruling.real)
+    _object_to_frozen(context, evaluation)
     object_to_lateness(context, evaluation, input_record.waited_ms)
     if evaluation.outcome != ruling.real:
         ruling = ruling.stricter(evaluation.outcome, context.plan.mode)
@@ -405,6 +407,17 @@ def _repeat(input_record: InputRecord, context: ActionContext, action: RecentAct
         evaluation.obligations += OBLIGATIONS[context.plan.tier]
     verdict = make_verdict_record(input_record, about, evaluation, ruling, context.action.session_id)
     return RuledAction((verdict,), ruling, None)
+
+
+def _object_to_frozen(context: ActionContext, evaluation: Evaluation) -> None:
+    """Deny a repeat of what was allowed, or waits, before a freeze: who asks again may not start it now."""
+    if find_stop(context.freezes) is None:
+        return
+    for gate in context.plan.gates:
+        if isinstance(gate.stage, Controls):
+            result = gate.stage.evaluate(context)
+            evaluation.list_gate(gate.name, result, 0)
+            evaluation.settle("BLOCK", result.reason)
 
 
 def _keep(

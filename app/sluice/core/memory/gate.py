@@ -16,6 +16,7 @@ from sluice.core.memory.lineage import list_unknown, request_lineage, resolve_pa
 from sluice.core.memory.similarity import VECTOR, find_similarity, read_answer, request_similarity
 from sluice.core.memory.trust import DIGITS, Facts, Scored, Trust, list_trust_fields
 from sluice.core.metadata.write_quality import find_faults
+from sluice.core.registry.freezes import find_stop
 from sluice.detection.text_inspection import NOTHING, inspect_text
 
 if TYPE_CHECKING:
@@ -51,7 +52,15 @@ class WriteJudgement:
 
 
 def judge(context: WriteContext) -> Generator[Request, Answer, WriteJudgement]:
-    """Judge a write that is new to its session."""
+    """Judge a write that is new to its session. While its agent recovers from a freeze, a reviewer decides on
+    what would be allowed."""
+    judgement = yield from _judge_content(context)
+    if context.freezes and judgement.action == "allow":
+        judgement.action, judgement.reason = "quarantine", context.freezes[0].word
+    return judgement
+
+
+def _judge_content(context: WriteContext) -> Generator[Request, Answer, WriteJudgement]:
     early = _judge_without_content(context)
     if early is not None:
         return early
@@ -71,9 +80,8 @@ def judge(context: WriteContext) -> Generator[Request, Answer, WriteJudgement]:
 
 def _judge_without_content(context: WriteContext) -> WriteJudgement | None:
     plan, write = context.plan, context.write
-    if context.freezes:
-        first = context.freezes[0]
-        return WriteJudgement("reject", f"frozen_{first.subject}: {first.reason}")
+    if context.freezes and (stop := find_stop(context.freezes)) is not None:
+        return WriteJudgement("reject", stop.word)
     if plan.barred is not None:
         return WriteJudgement("reject", plan.barred)
     policy = plan.bundle.memory

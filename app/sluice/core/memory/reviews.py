@@ -17,6 +17,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.refusals import Objection, refuse_review
 from sluice.core.foundation.requests import ask_for_input, take_input
 from sluice.core.memory.admitted import Released, release_memory
+from sluice.core.registry.freezes import find_stop
 from sluice.core.registry.review_signing import make_signer_fields, object_to_signature
 from sluice.core.state.book import Entered, Left
 from sluice.core.state.decision import Decision
@@ -180,8 +181,8 @@ def _find_objection(
     if review.digest != memory.content_digest:
         return Objection("wrong_digest", "the review is of other content than what is held")
     frozen = registry.find_freezes(memory.tenant, memory.agent_id, memory.session_id)
-    if frozen and review.decision == APPROVE:
-        return Objection("frozen", f"frozen_{frozen[0].subject}: {frozen[0].reason}")
+    if review.decision == APPROVE and (stop := find_stop(frozen)) is not None:
+        return Objection("frozen", stop.word)
     return _find_signer_objection(registry, input_record, review, memory)
 
 

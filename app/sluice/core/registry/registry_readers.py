@@ -140,7 +140,9 @@ def _put_org(registry: Registry, base: Base, org: OrgSpec) -> None:
 def _put_freeze(registry: Registry, base: Base, freeze: FreezeSpec) -> None:
     if freeze.active:
         by = None if freeze.by is None else freeze.by.approver_id
-        entry = Freeze(*base, freeze.subject, freeze.subject_id, freeze.reason, freeze.tenant_id, by)
+        entry = Freeze(
+            *base, freeze.subject, freeze.subject_id, freeze.reason, freeze.tenant_id, by, freeze.stage
+        )
         insert_sorted(registry.freezes, (freeze.subject, freeze.subject_id), [entry])
 
 

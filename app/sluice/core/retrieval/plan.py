@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sluice.core.registry.freezes import find_stop
 from sluice.core.registry.registry_entries import Entry, collect_hashes
 from sluice.core.retrieval.dimensions import read_class
 from sluice.core.retrieval.item_texts import read_bodies, read_names
@@ -298,8 +299,8 @@ def assess(
     barred = plan.barred
     if plan.registry.freezes:
         freezes = plan.registry.find_freezes(plan.tenant, retrieval.agent_id, retrieval.session_id)
-        if freezes:
-            barred = "FROZEN", f"frozen_{freezes[0].subject}: {freezes[0].reason}"
+        if (stop := find_stop(freezes)) is not None:
+            barred = "FROZEN", stop.word
     reader, is_known = plan.bundle.inspector.names, plan.agent is not None
     return RetrievalContext(
         plan,

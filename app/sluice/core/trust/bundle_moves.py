@@ -6,8 +6,8 @@ force when the entry comes, compared like two revisions of one. Where no bundle 
 
 - `policy_bundle_id` leads to a policy bundle. An agent's first entry counts too: before it the default bundle
   judged the agent.
-- `tenant_id` leads to the quality bundle of the tenant, and to a tenant in shadow mode. A first entry does
-  not count: two approvers have signed which bundle the tenant names.
+- `tenant_id` leads to the quality bundle of the tenant, to a tenant in shadow mode, and out of one that is
+  frozen. A first entry does not count: two approvers have signed which bundle the tenant names.
 
 Which bundle is the default one is a setting of the workers and not in the topics. So where an agent or tenant
 names none, any bundle in force may be the one that judges it; and so where an agent names a policy bundle
@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sluice.core.trust.delegated_freezes import find_tenant_freeze
+from sluice.core.trust.refused import ENOUGH, demand_second
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
-from sluice.core.trust.signing_authority import ENOUGH, ORG, SHADOW, demand_second
+from sluice.core.trust.signing_authority import ORG, SHADOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -53,6 +55,7 @@ def object_to_move(
     laxer = _find_laxer_policy(*names, bundles, compare)
     if laxer is None and previous is not None:
         laxer = _find_shadow(before["tenant_id"], after["tenant_id"], newest)
+        laxer = laxer or _find_thaw(before["tenant_id"], after["tenant_id"], newest)
     if laxer is None and previous is not None:
         ids = [_get_quality_id(spec["tenant_id"], newest) for spec in (before, after)]
         laxer = _find_laxer_quality(ids[0], ids[1], bundles, compare)
@@ -65,6 +68,12 @@ def _find_shadow(old: str, new: str, newest: Newest) -> str | None:
     """In words: to a tenant in which nothing is enforced, from one in which it is."""
     modes = [_get_org(tenant, newest).get("enforcement") for tenant in (old, new)]
     return f"tenant {old} to {new}, which is in {SHADOW}" if modes[1] == SHADOW != modes[0] else None
+
+
+def _find_thaw(old: str, new: str, newest: Newest) -> str | None:
+    """In words: out of a tenant that is frozen."""
+    freeze = None if old == new else find_tenant_freeze(old, newest)
+    return None if freeze is None else f"tenant {old}, which {freeze.key} stops, to {new}"
 
 
 def _get_org(tenant: str, newest: Newest) -> Mapping[str, Any]:

@@ -1,9 +1,13 @@
-"""Freezes that a gateway signs for a person who logged in to it: only such as stop something.
+"""Whose signatures a freeze needs: a gateway's for one that stops, two people's for the end of a wide one.
+
+Whoever may sign freezes stops a tenant, or everything, alone. To let it go on takes two of them: to thaw it,
+to go down to the stage "ask", and to name another subject in its place. So does taking an agent out of a
+tenant that is frozen (bundle_moves.py).
 
 A freeze is fail-safe: it denies, and lets nothing through. So a registered delegate may sign one for a person
 who may answer escalations of the tenant. A thaw lets through what was stopped: it needs the own key of an
 approver who may sign freezes. So no entry of a delegate may take the place of a freeze that is in force, nor
-use up the revisions with which it could be lifted.
+use up the revisions with which it could be lifted; one that only asks, it may tighten.
 """
 
 from __future__ import annotations
@@ -11,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, get_args
 
 from sluice.core.registry.agent_keys import find_key
-from sluice.core.registry.freezes import SESSION, FreezeSpec
-from sluice.core.trust.refused import Reason
+from sluice.core.registry.freezes import ALL, ASK, SESSION, FreezeSpec
+from sluice.core.trust.refused import ENOUGH, Reason, demand_second
 from sluice.core.trust.signed_entries import APPROVER
 from sluice_topics.records.base import Role
 
@@ -21,10 +25,13 @@ if TYPE_CHECKING:
 
     from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.approvers import Approver
-    from sluice.core.registry.freezes import FreezeBy
+    from sluice.core.registry.freezes import FreezeBy, Subject
     from sluice.core.trust.revisions import Accepted
 
 FREEZE, DELEGATE, AGENT = "freeze", "delegate", "agent"
+TENANT: Subject = "tenant"
+WIDE = frozenset((ALL, TENANT))
+"""Subjects of which two people end the freeze."""
 DECIDES: frozenset[str] = frozenset(get_args(Role))
 """The roles that answer an escalation; an override is such an answer."""
 
@@ -37,13 +44,49 @@ def object_to_freeze(
     spec = FreezeSpec.model_validate(entry.document["spec"])
     if approvers:
         description = "only a delegate signs a freeze for a person; this one has an approver's own signature"
-        return None if spec.by is None else Reason("invalid_entry", "$.spec.by", description)
+        if spec.by is not None:
+            return Reason("invalid_entry", "$.spec.by", description)
+        return _object_to_release(entry, spec, newest, approvers)
     tenant = _find_tenant(spec, newest)
     if not spec.active or spec.by is None or tenant is None:
         description = "a delegate freezes an agent, or a session of a tenant, for a person; it thaws nothing"
         return Reason("key_not_allowed", "$.signatures", description)
     objection = _object_to_delegate(entry, spec.by, tenant, newest) or _object_to_place(entry, newest)
     return None if objection is None else Reason("key_not_allowed", "$.signatures", objection)
+
+
+def find_tenant_freeze(tenant: str, newest: Mapping[tuple[str, str], Accepted]) -> Accepted | None:
+    """An entry in force that freezes this tenant; None: nothing does."""
+    for (kind, _), entry in newest.items():
+        if kind == FREEZE:
+            spec = FreezeSpec.model_validate(entry.document["spec"])
+            if spec.active and (spec.subject, spec.subject_id) == (TENANT, tenant):
+                return entry
+    return None
+
+
+def _object_to_release(
+    entry: Accepted, spec: FreezeSpec, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
+) -> Reason | None:
+    """Why one approver may not let go on what a freeze of a tenant, or of everything, stops."""
+    previous = newest.get((FREEZE, entry.statement.id))
+    if previous is None or len(approvers) >= ENOUGH:
+        return None
+    before = FreezeSpec.model_validate(previous.document["spec"])
+    if not before.active or before.subject not in WIDE:
+        return None
+    if spec.active and _is_same_subject(spec, before) and not _is_weaker(spec, before):
+        return None
+    what = "everything" if before.subject == ALL else f"tenant {before.subject_id}"
+    return demand_second(approvers, f"it lets {what} go on, which {previous.key} stops")
+
+
+def _is_same_subject(spec: FreezeSpec, before: FreezeSpec) -> bool:
+    return (spec.subject, spec.subject_id) == (before.subject, before.subject_id)
+
+
+def _is_weaker(spec: FreezeSpec, before: FreezeSpec) -> bool:
+    return spec.stage == ASK != before.stage
 
 
 def _find_tenant(spec: FreezeSpec, newest: Mapping[tuple[str, str], Accepted]) -> str | None:
@@ -82,7 +125,10 @@ def _object_to_place(entry: Accepted, newest: Mapping[tuple[str, str], Accepted]
     """Why it may not follow the entry of its id."""
     before = newest.get((FREEZE, entry.statement.id))
     if before is not None and before.document["spec"].get("active", True):
-        return f"{before.key} is in force: only an approver's own key changes it"
+        spec, previous = (FreezeSpec.model_validate(frozen.document["spec"]) for frozen in (entry, before))
+        is_same = _is_same_subject(spec, previous) and spec.tenant_id == previous.tenant_id
+        if not (is_same and _is_weaker(previous, spec)):
+            return f"{before.key} is in force: only an approver's own key changes it"
     following = 1 if before is None else before.statement.revision + 1
     if entry.statement.revision != following:
         return f"a freeze signed by a delegate is the next revision of its id, {following}"

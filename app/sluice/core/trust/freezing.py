@@ -15,12 +15,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from sluice.core.registry.freezes import ALL, SESSION, FreezeBy, Subject
+from sluice.core.registry.freezes import ALL, ASK, SESSION, FreezeBy, Subject
 from sluice.core.registry.registry_entries import EntryFile, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from sluice.core.registry.freezes import Stage
     from sluice.core.registry.registry import Registry
     from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.revisions import Accepted
@@ -89,7 +90,11 @@ def describe_unknown(registry: Registry, subject: FreezeSubject, sessions: Colle
 
 
 def make_freeze_entry(
-    reduced: ReducedPolicy, subject: FreezeSubject, reason: str, person: FreezeFor | None = None
+    reduced: ReducedPolicy,
+    subject: FreezeSubject,
+    reason: str,
+    person: FreezeFor | None = None,
+    stage: Stage = "stop",
 ) -> EntryFile:
     """The entry, to be signed, that freezes a subject. `person`: for whom a gateway signs it; a session is
     then frozen for one tenant, under an id of its own."""
@@ -101,16 +106,47 @@ def make_freeze_entry(
     name = _make_entry_id(subject, more.get("tenant_id"))
     newest = _find_newest(reduced).get(name)
     revision = 1 if newest is None else newest.statement.revision + 1
+    if stage == ASK:
+        more["stage"] = stage
     return _make_entry(name, revision, subject, reason, active=True, **more)
+
+
+def make_asking_entries(reduced: ReducedPolicy, subject: FreezeSubject, reason: str) -> list[EntryFile]:
+    """The entries, to be signed, that have a person agree to all that a subject does: the next revision of
+    each that stops it, or the first one."""
+    stops = [entry for entry in _list_freezes(reduced, subject) if entry.document["spec"].get("stage") != ASK]
+    if not stops:
+        return [make_freeze_entry(reduced, subject, reason, stage=ASK)]
+    return [
+        _make_entry(
+            entry.statement.id,
+            entry.statement.revision + 1,
+            subject,
+            reason,
+            active=True,
+            stage=ASK,
+            **{
+                name: entry.document["spec"][name]
+                for name in ("tenant_id",)
+                if name in entry.document["spec"]
+            },
+        )
+        for entry in stops
+    ]
 
 
 def make_thaw_entries(reduced: ReducedPolicy, subject: FreezeSubject, reason: str) -> list[EntryFile]:
     """The entries, to be signed, that end every freeze of a subject; empty where it is not frozen."""
     return [
-        _make_entry(name, entry.statement.revision + 1, subject, reason, active=False)
-        for name, entry in _find_newest(reduced).items()
-        if [subject] == list(list_frozen_subjects([entry.document]))
+        _make_entry(entry.statement.id, entry.statement.revision + 1, subject, reason, active=False)
+        for entry in _list_freezes(reduced, subject)
     ]
+
+
+def _list_freezes(reduced: ReducedPolicy, subject: FreezeSubject) -> list[Accepted]:
+    """The entries in force that freeze exactly this subject."""
+    newest = _find_newest(reduced).values()
+    return [entry for entry in newest if [subject] == list(list_frozen_subjects([entry.document]))]
 
 
 def _make_entry_id(subject: FreezeSubject, tenant: str | None) -> str:

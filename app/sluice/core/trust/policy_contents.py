@@ -18,8 +18,9 @@ from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.loading import FACT
 from sluice.core.registry.policy_losses import PolicyLossSpec
+from sluice.core.trust.refused import ENOUGH
 from sluice.core.trust.signed_entries import APPROVER
-from sluice.core.trust.signing_authority import ENOUGH, POLICY_LOSS, object_to_approver
+from sluice.core.trust.signing_authority import POLICY_LOSS, object_to_approver
 from sluice_topics.catalog import POLICY_EVENTS
 from sluice_topics.records.policy_events import MOST_NAMED
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sluice.core.foundation.input_record import InputRecord
 
 Code = Literal[
@@ -38,6 +40,16 @@ class Reason:
     code: Code
     path: str
     message: str
+
+
+ENOUGH = 2
+"""The number of approvers who must agree if one is not enough."""
+
+
+def demand_second(approvers: Collection[str], why: str) -> Reason:
+    """The refusal of what these approvers signed and another one must."""
+    description = f"{' and '.join(sorted(approvers))} alone signed it, a second approver must, for {why}"
+    return Reason("second_approver_missing", "$.signatures", description)
 
 
 @dataclass(frozen=True, slots=True)

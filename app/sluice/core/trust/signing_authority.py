@@ -33,7 +33,7 @@ from sluice.core.registry.keys import PublicKey, UnusableKeyError
 from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
 from sluice.core.registry.registry_entries import OrgSpec
 from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, object_to_freeze
-from sluice.core.trust.refused import Reason
+from sluice.core.trust.refused import ENOUGH, Reason, demand_second
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE
 
 if TYPE_CHECKING:
@@ -141,8 +141,6 @@ ORG = "org"
 OVERRIDE, AGENT_GRANT = "quality_override", "agent_grant"
 POLICY_LOSS = "policy_loss"
 SHADOW = "shadow"
-ENOUGH = 2
-"""The number of approvers who must agree if one is not enough."""
 
 
 def object_to_relaxation(
@@ -303,12 +301,6 @@ def _decides_on(approver: Approver, grant: AgentGrantSpec) -> bool:
 def _get_quality_bundle_id(org: Accepted) -> str | None:
     named: str | None = org.document["spec"].get("quality_bundle_id")
     return named
-
-
-def demand_second(approvers: Collection[str], why: str) -> Reason:
-    """The refusal of what these approvers signed and another one must."""
-    description = f"{' and '.join(sorted(approvers))} alone signed it, a second approver must, for {why}"
-    return Reason("second_approver_missing", "$.signatures", description)
 
 
 def _describe_quality_bundle(quality_bundle_id: str | None) -> str:

@@ -117,6 +117,13 @@ def test_what_bars_an_agent_goes_before_what_is_wrong_with_its_write() -> None:
     assert place(lost).decide(**BARE, agent_id="lost")["reason"] == "unknown_bundle: no.such"
 
 
+@pytest.mark.parametrize("policy", [{}, {"enabled": False}])
+def test_a_reviewer_decides_what_an_agent_that_recovers_remembers(policy: dict[str, Any]) -> None:
+    asks = entry("freeze", "f", subject="agent", subject_id="operator", reason="looked into", stage="ask")
+    decided = place(asks, **policy).decide()
+    assert (decided["action"], decided["reason"]) == ("quarantine", "recovering_agent: looked into")
+
+
 def test_a_gate_that_is_switched_off_allows_everything_with_a_score_of_minus_one() -> None:
     off = place(enabled=False)
     decided = off.decide(**BARE, content="Now destroy it.")

@@ -167,3 +167,14 @@ def test_a_subject_of_any_name_is_frozen_by_an_approver(kind: Any) -> None:
     topics.entry(make_freeze_entry(topics.reduce(), FreezeSubject(kind, LONGEST), "why").model_dump(), ALICE)
     assert topics.refusals() == []
     assert len(topics.reduce().registry.freezes) == 1
+
+
+def test_it_stops_again_what_only_asks() -> None:
+    """A recovery that goes wrong is stopped where people answer, by whoever answers."""
+    topics = fill_topics()
+    topics.entry(freeze(by=None), ALICE)
+    topics.entry(freeze(revision=2, by=None, stage="ask"), ALICE)
+    other = topics.entry(freeze(revision=3, subject="session", subject_id="s", tenant_id="acme"), GATEWAY)
+    topics.entry(freeze(revision=3), GATEWAY)
+    assert topics.refusals() == [(other, "key_not_allowed")]
+    assert [one.stage for one in topics.reduce().registry.find_freezes("acme", "reader", "s")] == ["stop"]
