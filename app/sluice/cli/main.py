@@ -90,6 +90,11 @@ VERBS = {
     "show": Verb(_LEDGER, "sluice.cli.ledger.show", "Show one decision's whole story, the reason first."),
     "rerun": Verb(_LEDGER, "sluice.cli.ledger.rerun", "Execute decisions again, and compare field by field."),
     "ledger": Verb(_LEDGER, "sluice.cli.ledger.ledger", "Verify the ledger, or export it for an auditor."),
+    "audit": Verb(
+        _LEDGER,
+        "sluice.cli.ledger.audit",
+        "Write the evidence of some decisions into one file, and check such a file.",
+    ),
     "witness": Verb(
         _LEDGER,
         "sluice.cli.ledger.witness",

@@ -1,4 +1,4 @@
-"""`python -m verifier EXPORT`: check an export of the ledger with nothing but Python."""
+"""`python -m verifier FILE`: check an export of the ledger, or an audit package, with nothing but Python."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from .export import NotAnExport, read_lines
 from .head_check import HeadSigners, HeadSources, HeadsUnreadable, find_witnesses, read_heads
 from .head_proof_check import check_proof
 from .ledger_findings import describe_heads, write_count
+from .package_check import PackageTrust, check_package
+from .package_file import PackageFile, is_package
+from .package_manifest import NotAPackage
 from .proof_check import SignedBy, UnusableKey
 from .verify import verify
 
@@ -27,18 +30,40 @@ INTACT, WRONG, UNREADABLE = 0, 1, 2
 def main(words: Sequence[str] | None = None) -> int:
     """The exit code: 0 intact, 1 something is wrong, 2 the file cannot be read."""
     options = _build_parser().parse_args(words)
+    export = Path(options.export)
     if options.proof:
-        return _check_proof(Path(options.export), options)
+        return _check_proof(export, options)
     try:
-        export = Path(options.export)
+        if is_package(export):
+            return _check_package(export, options)
         heads = read_heads(export, _read_sources(options))
         with export.open("rb") as lines:
             report = verify(read_lines(lines), _read_signed_by(options), heads)
-    except (OSError, NotAnExport, HeadsUnreadable, UnusableKey, ImportError) as error:
+    except (OSError, NotAnExport, NotAPackage, HeadsUnreadable, UnusableKey, ImportError) as error:
         print(f"cannot read {options.export}: {error}", file=sys.stderr)
         return UNREADABLE
     print(write_json_line(_build_fields(report)) if options.json else "\n".join(_write_lines(report)))
     return INTACT if report.intact else WRONG
+
+
+def _check_package(file: Path, options: argparse.Namespace) -> int:
+    trust = PackageTrust(
+        root_keys=options.root_key,
+        sources=_read_sources(options),
+        verdict_keys=options.verdict_key,
+        installation=options.installation or None,
+        noted=options.noted,
+        takes_selected=options.only_selected,
+        takes_gone=options.gone,
+    )
+    checked = check_package(PackageFile(file), trust, options.processes)
+    if options.json:
+        fields = {"digest": checked.manifest.digest, "selected": checked.selected}
+        statements = {"statements": checked.statements}
+        print(write_json_line(_build_fields(checked.report) | fields | statements))
+    else:
+        print("\n".join([*map(ascii, checked.statements), *_write_lines(checked.report)]))
+    return INTACT if checked.report.intact else WRONG
 
 
 def _check_proof(file: Path, options: argparse.Namespace) -> int:
@@ -57,8 +82,8 @@ def _build_parser() -> argparse.ArgumentParser:
     package = (__package__ or "verifier").rpartition(".")[2]
     parser = argparse.ArgumentParser(
         prog=f"python -m {package}",
-        description="Check an export of the ledger, as `sluice ledger export FILE` writes it: hashes, links, "
-        "numbers, places, ids.",
+        description="Check an export of the ledger, as `sluice ledger export FILE` writes it (hashes, links, "
+        "numbers, places, ids), or an audit package, as `sluice audit export` does.",
         epilog="Exit codes: 0 intact, 1 something is wrong, 2 the file cannot be read.",
     )
     parser.add_argument("export", help="the file")
@@ -97,6 +122,21 @@ def _build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="the file is a proof, as `sluice ledger prove` or `consistency` writes it",
     )
+    parser.add_argument(
+        "--root-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="of a package: a public root key (base64) of policy, with @TIME for one that was retired then",
+    )
+    parser.add_argument(
+        "--noted", metavar="SHA256", help="of a package: its digest, as the export printed it"
+    )
+    parser.add_argument(
+        "--only-selected", action="store_true", help="of a package: it may hold selected records alone"
+    )
+    parser.add_argument("--gone", action="store_true", help="of a package: inputs may have been gone")
+    parser.add_argument("--processes", type=int, default=1, help="of a package: partitions checked at once")
     parser.add_argument(
         "--installation", default="", help="the id of the installation; for --verdict-key and --head-key"
     )

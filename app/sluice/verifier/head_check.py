@@ -134,6 +134,7 @@ class HeadCheck:
         self._before: StatedHead | None = None
         self._topic_last: int | None = None
         self._largest: StatedHead | None = None
+        self.newest_of_topic: StatedHead | None = None
         self.findings: list[LedgerFinding] = []
 
     def add(self, located: Located, *, is_copy: bool = False) -> None:
@@ -142,6 +143,8 @@ class HeadCheck:
         head = self.read_alone(located)
         if head is None:
             return
+        if not is_copy:
+            self.newest_of_topic = head
         digest = self._digests.get(head.number)
         if digest is not None:
             if digest != head.digest:
@@ -199,7 +202,7 @@ class HeadCheck:
             signed = {
                 at
                 for at, ring in enumerate(self._rings)
-                if ring.find_objection(message_, signatures, _read_time(head.signed_at)) is None
+                if ring.find_objection(message_, signatures, read_time(head.signed_at)) is None
             }
             self._cosigners.setdefault(head.number, set()).update(signed)
 
@@ -250,7 +253,7 @@ class HeadCheck:
             return f"it is of another installation: {head.installation[:80]!r}"
         if self._keys is None:
             return None
-        at_ms = max(_read_time(head.signed_at), located.timestamp_ms or 0)
+        at_ms = max(read_time(head.signed_at), located.timestamp_ms or 0)
         return self._keys.find_objection(_encode_for_signing(payload), signatures, at_ms)
 
     def _check_order(self, head: StatedHead, located: Located, *, is_copy: bool) -> None:
@@ -415,7 +418,7 @@ class _KeyRing:
             try:
                 raw = base64.b64decode(key, validate=True)
                 public = Ed25519PublicKey.from_public_bytes(raw)
-                self._keys.append((public, _read_time(until) if until else None))
+                self._keys.append((public, read_time(until) if until else None))
             except ValueError:
                 raise UnusableKey(
                     f"{text!r} is no public key: 44 characters of base64, and @TIME where it was replaced"
@@ -424,14 +427,14 @@ class _KeyRing:
     def find_objection(self, message: bytes, signatures: list[bytes], at_ms: int) -> str | None:
         late = False
         for key, until_ms in self._keys:
-            if any(_is_valid(key, signature, message) for signature in signatures):
+            if any(is_valid_signature(key, signature, message) for signature in signatures):
                 if until_ms is None or at_ms <= until_ms:
                     return None
                 late = True
         return "the key that signed it was replaced before" if late else "no key that was given signed it"
 
 
-def _is_valid(key: Any, signature: bytes, message: bytes) -> bool:
+def is_valid_signature(key: Any, signature: bytes, message: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - as above
 
     try:
@@ -485,7 +488,7 @@ def _read_head(payload: bytes) -> StatedHead:
         name: _read_text(fields.get(name))
         for name in ("previous", "signed_at", "installation", "topic_prefix")
     }
-    _read_time(texts["signed_at"])
+    read_time(texts["signed_at"])
     return StatedHead(
         number=_read_count(fields.get("number")),
         previous=texts["previous"],
@@ -521,7 +524,7 @@ def _read_text(value: Any) -> str:
     return value
 
 
-def _read_time(text: str) -> int:
+def read_time(text: str) -> int:
     """Milliseconds since 1970. Raises NotStrict."""
     try:
         at = datetime.fromisoformat(text)

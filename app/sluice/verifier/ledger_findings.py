@@ -31,6 +31,13 @@ Code = Literal[
     "head_forked",  # two heads of one number
     "head_missing",  # none at all, or fewer than a copy has
     "unwitnessed",  # too few of the witnesses co-signed any head
+    "package_damaged",  # a part of an audit package's file is not what its manifest states
+    "incomplete",  # a package does not hold what its selection needs, or less than the verifier asked for
+    "input_missing",  # an input that a record decides is not in the package
+    "input_altered",  # it is not the input that the record decides
+    "unanswered",  # an input that was decided, and that no record answers
+    "policy_missing",  # a decision rests on policy that is not in the package
+    "policy_unsigned",  # nobody signed it who may
 ]
 
 

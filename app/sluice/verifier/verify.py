@@ -17,9 +17,11 @@ from .policy_check import PolicyCheck
 from .proof_check import ProofCheck
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from .export import Located
+    from .ledger_findings import Summary
+    from .ledger_record import ChainEntry
     from .proof_check import SignedBy
 
 _STRANGERS = frozenset({"inserted", "duplicate_sequence"})
@@ -29,10 +31,17 @@ _IMPLIED = frozenset({"out_of_order", "duplicate_id"})
 class Verifier:
     """Feed it with `add`, then `report` once."""
 
-    def __init__(self, signed_by: SignedBy | None = None, heads: HeadCheck | None = None) -> None:
+    def __init__(
+        self,
+        signed_by: SignedBy | None = None,
+        heads: HeadCheck | None = None,
+        partitions: Collection[int] | None = None,
+    ) -> None:
         """`signed_by` None: proofs are not checked. `heads`: all tree heads, read before; None: there are
-        none. Raises UnusableKey, and ImportError (proof_check.py)."""
+        none. `partitions`: those that must be there of what heads state; None: all. Raises UnusableKey, and
+        ImportError (proof_check.py)."""
         self._heads = HeadCheck() if heads is None else heads
+        self._due = self._heads.list_partitions() if partitions is None else partitions
         self._proofs = None if signed_by is None else ProofCheck(signed_by)
         self._chains: dict[int, PartitionChain] = {}
         self._placement = Placement()
@@ -41,11 +50,11 @@ class Verifier:
         self._findings: list[LedgerFinding] = []
         self._records = 0
 
-    def add(self, located: Located) -> None:
+    def add(self, located: Located) -> Opened | None:
         """Take one record. Nothing is raised for what it holds: that becomes a finding. Heads are passed
-        over."""
+        over. Returns the record, if it counts for its partition's chain."""
         if is_head(located):
-            return
+            return None
         self._records += 1
         self._check_proof(located)
         chain = self._get_chain(located.partition)
@@ -53,25 +62,36 @@ class Verifier:
             opened = open_record(located)
         except NotStrict as error:
             self._findings.append(_make_finding(located, str(error)))
-            return
+            return None
         self._findings += self._placement.check(opened, located)
         if is_moved(opened, located):
-            return
+            return None
         self._findings += self._policy.check(opened, located)
         self._check_hash(opened, located)
         self._check_order(opened, located)
         chain.add(opened.entry)
+        return opened
+
+    def add_hash(self, partition: int, entry: ChainEntry) -> None:
+        """Take a record of which only number and hash are there."""
+        self._get_chain(partition).add(entry)
 
     def make_report(self) -> Report:
         """The end was read: the whole result, findings by partition and number. Call once."""
-        partitions = {}
-        for number in self._heads.list_partitions():
+        partitions, of_chains = self.close_chains()
+        heads, of_heads = self._heads.summarize(self._records)
+        return Report(partitions, sort_findings([*of_chains, *of_heads]), self._records, heads)
+
+    def close_chains(self) -> tuple[dict[int, Summary], list[LedgerFinding]]:
+        """The end was read: each chain, and what is wrong with records and chains, not with heads. Call
+        once."""
+        partitions: dict[int, Summary] = {}
+        for number in self._due:
             self._get_chain(number)
         for number, chain in sorted(self._chains.items()):
             partitions[number], findings = chain.close()
             self._findings += findings
-        heads, findings = self._heads.summarize(self._records)
-        return Report(partitions, _sort_findings([*self._findings, *findings]), self._records, heads)
+        return partitions, self._findings
 
     def _get_chain(self, partition: int) -> PartitionChain:
         if partition not in self._chains:
@@ -116,10 +136,11 @@ def _make_finding(located: Located, message: str) -> LedgerFinding:
     return LedgerFinding("unreadable", located.partition, None, located.topic, located.offset, message)
 
 
-def _sort_findings(findings: list[LedgerFinding]) -> tuple[LedgerFinding, ...]:
+def sort_findings(findings: Iterable[LedgerFinding]) -> tuple[LedgerFinding, ...]:
     """Sorted for reading; what follows from a record not belonging is not said again."""
-    strangers = {_group_key(finding) for finding in findings if finding.code in _STRANGERS}
-    left = (f for f in findings if f.code not in _IMPLIED or _group_key(f) not in strangers)
+    all_findings = list(findings)
+    strangers = {_group_key(finding) for finding in all_findings if finding.code in _STRANGERS}
+    left = (f for f in all_findings if f.code not in _IMPLIED or _group_key(f) not in strangers)
     return tuple(sorted(left, key=_sort_key))
 
 

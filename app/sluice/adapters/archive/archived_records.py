@@ -31,10 +31,13 @@ class Archive:
     """The records of a store with its manifest. Raises StoreError from each method, and ArchiveDamaged from
     those that read records."""
 
-    def __init__(self, store: ArchiveStore, trust: ArchiveTrust = NO_TRUST) -> None:
-        """Raises StoreError, and ArchiveRefused where no archive is."""
+    def __init__(
+        self, store: ArchiveStore, trust: ArchiveTrust = NO_TRUST, manifest: Manifest | None = None
+    ) -> None:
+        """`manifest`: None: read it from the store. Raises StoreError, and ArchiveRefused where no archive
+        is."""
         self.store = store
-        self.manifest: Manifest = read_manifest(store, trust)
+        self.manifest: Manifest = read_manifest(store, trust) if manifest is None else manifest
         self._cached: dict[str, dict[int, StoredRecord]] = {}
         self._kept_bytes = 0
         if not self.manifest.number and not self.manifest.findings:

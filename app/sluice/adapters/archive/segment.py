@@ -115,6 +115,11 @@ class SegmentBuilder:
         """Memory that it takes, about."""
         return len(self._parts) + COMPRESSOR_BYTES
 
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the last record that was taken."""
+        return self._begin if self._last is None else self._last.offset + 1
+
     def add(self, record: StoredRecord) -> None:
         """Take the next record, of a higher offset than the one before."""
         line = write_record(record)

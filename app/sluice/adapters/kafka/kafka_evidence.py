@@ -251,6 +251,11 @@ class KafkaPartitions:
                 fetched = (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
                 yield [read_input(topic, message) for message in fetched if message.offset < end]
 
+    async def fetch_decided(self) -> dict[tuple[str, int], int]:
+        """By real topic and partition the offset below which the workers' group has committed every input."""
+        committed = await self._fetch_committed()
+        return {(part.topic, part.partition): offset for part, offset in committed.items()}
+
     async def _fetch_committed(self) -> Mapping[TopicPartition, int]:
         admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
         try:

@@ -1,25 +1,32 @@
-"""Where a command finds the archive that it writes or reads: a place that is named, or the settings'."""
+"""Where a command finds the archive or the audit package that it reads: a place that is named, or the
+settings'. `open_evidence` gives whatever lies there, or the broker, to reruns."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
-from sluice.adapters.archive.archive_store import StoreError, open_store
+from sluice.adapters.archive.archive_evidence import ArchiveEvidence
+from sluice.adapters.archive.archive_store import BUCKET_SCHEME, StoreError, open_store
 from sluice.adapters.archive.archived_records import Archive
+from sluice.adapters.archive.audit_package import AuditPackage
 from sluice.adapters.archive.manifest import ArchiveRefused, ArchiveTrust
-from sluice.cli.output import stop
+from sluice.adapters.archive.segment import ArchiveDamaged
+from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
+from sluice.cli.output import errors, stop
 from sluice.core.registry.keys import PublicKey, SigningKey, UnusableKeyError
 from sluice.secrets.secret_files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
 
     from sluice.adapters.archive.archive_store import ArchiveStore
     from sluice.adapters.archive.manifest import Manifest
+    from sluice.core.rerun.walk import LedgerSource
     from sluice.settings.reader import Settings
 
 
@@ -38,6 +45,75 @@ ArchiveKeys = Annotated[
     ),
 ]
 _NOTED_MODE = 0o644
+_OF_DECISIONS: dict[str, tuple[str, ...]] = {
+    "session": (),
+    "memory": (),
+    "approvals": (),
+    "policy": ("default_bundle", "default_quality_bundle", "environment", "max_lag_s"),
+    "kafka": ("partitions",),
+}
+"""Settings on which decisions depend, by their table; of a table without names all."""
+
+
+def open_evidence(
+    settings: Settings, location: str | None, noted: str | None, keys: Sequence[str] | None
+) -> tuple[Settings, LedgerSource]:
+    """What reruns read: the broker (`location` None), an archive, or an audit package's file; with the
+    settings to read it by, which of a package are those that it was made under. What is damaged, or of
+    another installation, ends the command."""
+    if location is None:
+        return settings, KafkaEvidence(settings.kafka.connection, settings.kafka.topic_prefix)
+    archive = require_archive(settings, location, noted, keys)
+    if isinstance(archive, AuditPackage):
+        settings = adopt_package(settings, archive)
+    else:
+        errors.print(describe_signatures(archive.manifest), soft_wrap=True, highlight=False)
+    try:
+        archive.require_whole_manifest(get_installation_of(settings))
+    except (ArchiveDamaged, ArchiveRefused) as error:
+        stop(str(error))
+    return settings, ArchiveEvidence(archive, settings.kafka.topic_prefix)
+
+
+def describe_settings(settings: Settings) -> dict[str, dict[str, Any]]:
+    """The settings on which decisions depend, for a package."""
+    tables = {table: getattr(settings, table).model_dump(mode="json") for table in _OF_DECISIONS}
+    return {
+        table: {name: fields[name] for name in _OF_DECISIONS[table] or fields}
+        for table, fields in tables.items()
+    }
+
+
+def adopt_package(settings: Settings, package: AuditPackage) -> Settings:
+    """The settings with those that a package was made under; whose signatures count stays as it is. A package
+    of another installation than the settings name ends the command."""
+    installation, prefix, app_id = package.manifest.installation_of or ("", "", "")
+    own = settings.policy.installation
+    if own and own != installation:
+        stop(f"{package.store.url} is of installation {installation!r}, the settings are of {own!r}")
+    named = {table: _read_table(package.settings, table, names) for table, names in _OF_DECISIONS.items()}
+    named["policy"]["installation"], named["kafka"]["topic_prefix"] = installation, prefix
+    named["worker"] = {"app_id": app_id}
+    try:
+        tables = {
+            table: type(getattr(settings, table)).model_validate(
+                getattr(settings, table).model_dump() | fields
+            )
+            for table, fields in named.items()
+        }
+    except ValidationError as error:
+        stop(f"{package.store.url}: its settings: {' '.join(str(error).split())}")
+    return settings.model_copy(update=tables)
+
+
+def _read_table(settings: Mapping[str, Any], table: str, names: tuple[str, ...]) -> dict[str, Any]:
+    """What a package names of a table, of these settings alone; without names of all."""
+    fields = settings.get(table)
+    return {
+        name: value
+        for name, value in (fields.items() if isinstance(fields, dict) else ())
+        if not names or name in names
+    }
 
 
 def require_store(settings: Settings, location: str | None) -> ArchiveStore:
@@ -54,10 +130,13 @@ def require_store(settings: Settings, location: str | None) -> ArchiveStore:
 def require_archive(
     settings: Settings, location: str | None, noted: str | None, keys: Sequence[str] | None
 ) -> Archive:
-    """The archive at a place, or at the settings'; what is none, or cannot be read, ends the command.
-    `keys`: public ones, base64, which count beside the settings'."""
+    """The archive at a place, or at the settings', or an AuditPackage where the place is its file; what is
+    none, or cannot be read, ends the command. `keys`: public ones, base64, which count beside the
+    settings'."""
     trust = require_trust(settings, noted, keys or ())
     try:
+        if location and not location.startswith(BUCKET_SCHEME) and Path(location).expanduser().is_file():
+            return AuditPackage(Path(location).expanduser())
         return Archive(require_store(settings, location), trust)
     except (StoreError, ArchiveRefused) as error:
         stop(str(error))

@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 import typer
 from rich.table import Table
 
-from sluice.adapters.archive.archive_evidence import ArchiveEvidence
 from sluice.adapters.archive.archive_store import StoreError
-from sluice.adapters.archive.manifest import ArchiveRefused
 from sluice.adapters.archive.segment import ArchiveDamaged
-from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
 from sluice.bootstrap.parts import build_decision_settings
-from sluice.cli.ledger.archive_source import (
-    ArchiveKeys,
-    Noted,
-    describe_signatures,
-    get_installation_of,
-    require_archive,
-)
+from sluice.cli.ledger.archive_source import ArchiveKeys, Noted, open_evidence
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -123,7 +114,8 @@ _Every = Annotated[bool, typer.Option("--all", help="Every decision of the ledge
 _Sample = Annotated[int | None, typer.Option(min=1, help="Only this number of the ledger's decisions.")]
 _Seed = Annotated[int, typer.Option(help="The seed by which --sample chooses.")]
 _From = Annotated[
-    str | None, typer.Option("--from", metavar="PLACE", help="An archive in place of the broker.")
+    str | None,
+    typer.Option("--from", metavar="PLACE", help="An archive or a package in place of the broker."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 
@@ -167,7 +159,8 @@ def rerun_command(  # noqa: PLR0913 - options of a command
     were decided but have no record.
 
     --from reads an archive in place of the broker, with what the broker has
-    deleted since: a folder or s3://BUCKET/PATH (sluice archive).
+    deleted since: a folder or s3://BUCKET/PATH (sluice archive). Or it reads
+    an audit package's file (sluice audit), under the settings that it names.
 
     Other version: a difference in a decision that other code made than the
     code that runs here; the answer names both versions.
@@ -181,7 +174,7 @@ def rerun_command(  # noqa: PLR0913 - options of a command
     if [bool(ids), every, sample is not None].count(True) != 1:
         stop("give ids, or --all, or --sample N")
     settings = require_settings()
-    source = _open_source(settings, from_, noted, archive_key)
+    settings, source = open_evidence(settings, from_, noted, archive_key)
     meant = _require(find_meanings(source, ids)) if ids else []
     unknown = [meaning for meaning in meant if not meaning.decisions]
     decisions = [decision for named in meant for decision in named.decisions]
@@ -212,21 +205,6 @@ class _Chosen(NamedTuple):
     ids: list[str]
     sample: int | None
     seed: int
-
-
-def _open_source(
-    settings: Settings, from_: str | None, noted: str | None, keys: list[str] | None
-) -> LedgerSource:
-    """The broker, or an archive; one that is damaged or of another installation ends the command."""
-    if from_ is None:
-        return KafkaEvidence(settings.kafka.connection, settings.kafka.topic_prefix)
-    archive = require_archive(settings, from_, noted, keys)
-    errors.print(describe_signatures(archive.manifest), soft_wrap=True, highlight=False)
-    try:
-        archive.require_whole_manifest(get_installation_of(settings))
-    except (ArchiveDamaged, ArchiveRefused) as error:
-        stop(str(error))
-    return ArchiveEvidence(archive, settings.kafka.topic_prefix)
 
 
 def _require(reading: Coroutine[Any, Any, Read]) -> Read:

@@ -1,0 +1,1 @@
+"""Audit packages of made ledgers, and what an attacker would do to one."""
