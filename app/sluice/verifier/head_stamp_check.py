@@ -27,7 +27,7 @@ _CLOCKS_APART_MS = 60_000
 """A head signer's clock and an authority's differ by less than this."""
 
 
-class _DoesNotHold(Exception):
+class _FalseStamp(Exception):
     """The message says why."""
 
 
@@ -43,7 +43,7 @@ def check_stamps(raw: bytes, signers: HeadSigners | None, authorities: Sequence[
     try:
         for number, line in enumerate(raw.splitlines(), start=1):
             lines.append(_check_line(line, number, heads, verifier))
-    except _DoesNotHold as error:
+    except _FalseStamp as error:
         return ProofResult(holds=False, lines=(*lines, str(error)))
     if signers is None:
         lines.append("No head key was given: who signed the heads was not checked.")
@@ -64,14 +64,14 @@ def _build_verifier(authorities: Sequence[bytes]) -> Verifier:
 
 
 def _check_line(line: bytes, number: int, heads: HeadCheck, verifier: Verifier) -> str:
-    """What one line shows. Raises _DoesNotHold."""
+    """What one line shows. Raises _FalseStamp."""
     head = heads.read_alone(Located(TREE_HEADS, 0, number - 1, None, line))
     if head is None:
-        raise _DoesNotHold(f"line {number}: {heads.findings[-1].message}")
+        raise _FalseStamp(f"line {number}: {heads.findings[-1].message}")
     stamped_at = _check_stamp(line, head, verifier)
     stamped_ms = round(stamped_at.timestamp() * 1000)
     if read_time(head.signed_at) > stamped_ms + _CLOCKS_APART_MS:
-        raise _DoesNotHold(
+        raise _FalseStamp(
             f"line {number}: head {head.number} says that it was signed at {head.signed_at}, and was stamped "
             f"before, at {stamped_at.isoformat()}"
         )
@@ -79,16 +79,16 @@ def _check_line(line: bytes, number: int, heads: HeadCheck, verifier: Verifier) 
 
 
 def _check_stamp(line: bytes, head: StatedHead, verifier: Verifier) -> datetime:
-    """When the head was stamped. Raises _DoesNotHold."""
+    """When the head was stamped. Raises _FalseStamp."""
     from rfc3161_client import VerificationError, decode_timestamp_response  # noqa: PLC0415 - needed here alone
 
     fields, _ = read_object(line)
     text = fields.get("timestamp")
     if not isinstance(text, str):
-        raise _DoesNotHold(f"head {head.number}: its time stamp does not hold: it has none")
+        raise _FalseStamp(f"head {head.number}: its time stamp does not hold: it has none")
     try:
         response = decode_timestamp_response(base64.b64decode(text, validate=True))
         verifier.verify(response, bytes.fromhex(head.digest.removeprefix("sha256:")))
     except (VerificationError, ValueError) as error:
-        raise _DoesNotHold(f"head {head.number}: its time stamp does not hold: {error}") from None
+        raise _FalseStamp(f"head {head.number}: its time stamp does not hold: {error}") from None
     return response.tst_info.gen_time
