@@ -173,8 +173,8 @@ class Signers:
     async def witness(self) -> None:
         """Let the witness co-sign the last head, by a proof from the one that it saw last."""
         last = self.count()
-        seen = self.cosigned.read_bytes().splitlines() if self.cosigned.exists() else []
-        first = read_number(seen[-1]) if seen else 1
+        envelopes = self.cosigned.read_bytes().splitlines() if self.cosigned.exists() else []
+        first = read_number(envelopes[-1]) if envelopes else 1
         proof = str(self._installation.folder / f"growth-{last}.json")
         pem = str(self._installation.folder / "witness.pem")
         await self._run("ledger", "consistency", str(first), str(last), "--out", proof)
