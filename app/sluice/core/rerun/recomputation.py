@@ -150,7 +150,7 @@ class Recomputation:
         compared = [self._check_record(record.fields, decision, key) for record in group]
         states_before = [_get_held_before(state, record.fields) for record in group]
         early = any(record.fields.get("early") for record in group)
-        state.apply(_omit_learnt(decision.session) if early else decision.session)
+        state.apply(omit_learnt(decision.session) if early else decision.session)
         for entered_record, before in zip(group, states_before, strict=True):
             _believe(state, entered_record.fields, before)
         return compared
@@ -226,7 +226,7 @@ class Recomputation:
             self._lost.setdefault(key, why)
 
 
-def _omit_learnt(events: Iterable[SessionChange]) -> Iterator[SessionChange]:
+def omit_learnt(events: Iterable[SessionChange]) -> Iterator[SessionChange]:
     """Without what an outcome says of values, and what its action teaches."""
     for event in events:
         if not (isinstance(event, EntryKept | EntryDropped) and event.table in ("values", "lessons")):
