@@ -73,7 +73,7 @@ VERBS = {
     ),
     "backtest": Verb(
         _POLICY,
-        "sluice.cli.policy.backtest",
+        "sluice.cli.backtest.backtest",
         "Decide a period of the ledger again under a bundle or registry that is not in force",
     ),
     "registry": Verb(

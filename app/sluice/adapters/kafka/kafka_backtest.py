@@ -12,8 +12,8 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.adapters.kafka.kafka_rerun import group_entries
-from sluice.core.rerun.backtest import BacktestPeriod, PartitionBacktest
-from sluice.core.rerun.backtest_result import BacktestTally
+from sluice.core.backtest.backtest_tally import BacktestTally
+from sluice.core.backtest.partition_backtest import BacktestPeriod, PartitionBacktest
 from sluice.core.rerun.policy_then import PolicyThen
 from sluice.core.rerun.walk import list_places
 

@@ -10,9 +10,9 @@ import pytest
 from load.attacks.forging import change
 from load.attacks.recorded_installation import RecordedInstallation, bundle
 from sluice.core.actions.stages import load_bundle
+from sluice.core.backtest.partition_backtest import INPUT_GONE, NOT_READ, BacktestPeriod, PartitionBacktest
 from sluice.core.foundation.canonical import digest
 from sluice.core.registry.registry_entries import EntryFile
-from sluice.core.rerun.backtest import INPUT_GONE, NOT_READ, BacktestPeriod, PartitionBacktest
 from sluice.core.rerun.policy_then import Candidate
 from sluice.core.rerun.walk import group_answers, read_entry
 from sluice.core.trust.signed_entries import Statement
@@ -20,7 +20,7 @@ from sluice_topics.catalog import ACTIONS, ESCALATIONS, MEMORY_WRITES, OUTCOMES,
 from tests.unit.core.rerun.test_rerun_approvals import answer, records
 
 if TYPE_CHECKING:
-    from sluice.core.rerun.backtest_result import BacktestTally
+    from sluice.core.backtest.backtest_tally import BacktestTally
 
 FOREVER = 1 << 62
 

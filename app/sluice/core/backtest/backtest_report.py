@@ -7,8 +7,8 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
+from sluice.core.backtest.backtest_tally import Because  # noqa: TC001 - pydantic reads the annotations
 from sluice.core.foundation.strict import StrictModel
-from sluice.core.rerun.backtest_result import Because  # noqa: TC001 - pydantic reads the annotations
 
 Count = Annotated[int, Field(ge=0)]
 BoundName = Literal["changed", "newly_allowed", "newly_stopped", "unknown", "questions_per_day"]

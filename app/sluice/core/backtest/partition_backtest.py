@@ -18,15 +18,15 @@ from sluice.core.actions.resolution import SCHEMA as RESOLVED
 from sluice.core.actions.resolution import read_recorded_escalation
 from sluice.core.actions.standing_grants import read_recorded_grant
 from sluice.core.actions.verdict import SCHEMA as VERDICT
+from sluice.core.backtest.asked_answers import AskedAnswers, collect_answers
+from sluice.core.backtest.backtest_tally import BacktestTally
+from sluice.core.backtest.decision_outcomes import has_changed
 from sluice.core.decide.kinds import DECISIONS, read_input_message
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.errors import CoreError
 from sluice.core.memory.memory_record import SCHEMA as MEMORY
 from sluice.core.memory.memory_record import read_parent_trust
 from sluice.core.registry.registry_entries import UNREGISTERED
-from sluice.core.rerun.asked_answers import AskedAnswers, collect_answers
-from sluice.core.rerun.backtest_result import BacktestTally
-from sluice.core.rerun.decision_outcomes import has_changed
 from sluice.core.rerun.evidence import restore_shared
 from sluice.core.rerun.recomputation import omit_learnt
 from sluice.core.state.book import Book, EscalationKept, GrantKept
@@ -39,9 +39,9 @@ from sluice_topics.record_reading import Unreadable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sluice.core.backtest.backtest_tally import Because
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.foundation.input_record import InputRecord
-    from sluice.core.rerun.backtest_result import Because
     from sluice.core.rerun.policy_then import PolicyThen
     from sluice.core.rerun.walk import Inputs, LedgerEntry, Place
     from sluice.core.state.decision import Decision

@@ -9,7 +9,7 @@ from sluice.text.plurals import count_noun
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluice.core.reports.backtest_report import BacktestReport
+    from sluice.core.backtest.backtest_report import BacktestReport
 
 ASSUMPTIONS = (
     "What people, models and the world did then stays as recorded: answers, reviews and outcomes.",

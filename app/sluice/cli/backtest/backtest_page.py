@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from sluice.cli.policy.backtest_words import ASSUMPTIONS, describe_notices, describe_period
+from sluice.cli.backtest.backtest_words import ASSUMPTIONS, describe_notices, describe_period
 from sluice.cli.quality.outcome_charts import OutcomeChart, escape_text, write_element
 from sluice.cli.quality.page import Tile, draw_tiles, write_notices, write_row, write_table
 from sluice.text.plurals import count_noun
@@ -14,7 +14,7 @@ from sluice.text.plurals import count_noun
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sluice.core.reports.backtest_report import BacktestReport, OutcomeChange, QuestionDay
+    from sluice.core.backtest.backtest_report import BacktestReport, OutcomeChange, QuestionDay
 
 _FOLDER = Path(__file__).parent
 _STYLE = _FOLDER.parent / "quality" / "page.css"
@@ -94,7 +94,7 @@ def _draw_days(days: Sequence[QuestionDay]) -> str:
             )
     title = "Questions for people a day, before and after"
     described = (
-        f"{len(days)} days; before at most {max(day.before for day in days)} a day, "
+        f"{count_noun(len(days), 'day')}; before at most {max(day.before for day in days)} a day, "
         f"after at most {max(day.after for day in days)}. The table has every number."
     )
     width = max(len(days) * _COLUMN, 4 * _COLUMN)

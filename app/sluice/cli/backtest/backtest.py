@@ -10,6 +10,8 @@ from rich.table import Table
 
 from sluice.adapters.kafka.kafka_backtest import count_processors, prepare_backtest, run_backtest
 from sluice.bootstrap.parts import build_decision_settings
+from sluice.cli.backtest.backtest_page import write_backtest_page
+from sluice.cli.backtest.backtest_words import describe_notices, describe_period
 from sluice.cli.ledger.archive_source import (  # noqa: TC001 - Typer reads the annotations
     ArchiveKeys,
     Noted,
@@ -30,15 +32,13 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.cli.policy.backtest_page import write_backtest_page
-from sluice.cli.policy.backtest_words import describe_notices, describe_period
+from sluice.core.backtest.backtest_report import BOUNDS, read_bound
+from sluice.core.backtest.partition_backtest import BacktestPeriod
+from sluice.core.backtest.report_building import BacktestScope, build_backtest_report
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import CoreError
 from sluice.core.policy.bundles import Bundle
 from sluice.core.quality_bundle.quality_bundle import QualityBundle
-from sluice.core.reports.backtest_build import BacktestScope, build_backtest_report
-from sluice.core.reports.backtest_report import BOUNDS, read_bound
-from sluice.core.rerun.backtest import BacktestPeriod
 from sluice.core.rerun.policy_then import Candidate
 from sluice.core.trust.in_force import PolicyError
 from sluice.offline.policy_files import PolicyFileError, read_any_unsigned_bundle, read_candidate_entries
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sluice.adapters.kafka.kafka_backtest import Backtest
-    from sluice.core.reports.backtest_report import BacktestReport, BoundName, ChangeBound, OutcomeChange
-    from sluice.core.rerun.backtest_result import BacktestTally
+    from sluice.core.backtest.backtest_report import BacktestReport, BoundName, ChangeBound, OutcomeChange
+    from sluice.core.backtest.backtest_tally import BacktestTally
     from sluice.core.rerun.policy_then import DecisionSettings
     from sluice.core.rerun.walk import LedgerSource
     from sluice.settings.reader import Settings

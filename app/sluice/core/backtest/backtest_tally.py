@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sluice.core.actions.verdict import SCHEMA as VERDICT
-from sluice.core.decide.kinds import DECISIONS
-from sluice.core.foundation.clock import DAY_MS, read_milliseconds
-from sluice.core.rerun.decision_outcomes import (
+from sluice.core.backtest.decision_outcomes import (
     LETS_PASS,
     OUTCOME_FIELDS,
     REFUSED,
@@ -25,6 +23,8 @@ from sluice.core.rerun.decision_outcomes import (
     name_outcome,
     pair_decisions,
 )
+from sluice.core.decide.kinds import DECISIONS
+from sluice.core.foundation.clock import DAY_MS, read_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.core.foundation.clock import DAY_MS, rfc3339
-from sluice.core.reports.backtest_report import (
+from sluice.core.backtest.backtest_report import (
     BacktestCounts,
     BacktestReport,
     BoundCheck,
@@ -17,14 +16,15 @@ from sluice.core.reports.backtest_report import (
     QuestionDay,
     QuestionLoad,
 )
+from sluice.core.foundation.clock import DAY_MS, rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from sluice.core.backtest.backtest_report import BoundName, ChangeBound
+    from sluice.core.backtest.backtest_tally import BacktestTally, ChangedDecision, ChangeGroup
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
-    from sluice.core.reports.backtest_report import BoundName, ChangeBound
-    from sluice.core.rerun.backtest_result import BacktestTally, ChangedDecision, ChangeGroup
     from sluice.core.rerun.policy_then import Candidate
 
 _CHANGED = ("policy", "state")
