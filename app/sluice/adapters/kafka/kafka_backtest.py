@@ -98,7 +98,7 @@ async def _run_partition(backtest: Backtest, number: int) -> BacktestTally:
     async with backtest.source.open_fetcher() as reader:
         async for groups in group_entries(partitions.read_entries(number, backtest.period.read_ms)):
             await _take_groups(walk, reader, groups)
-    return walk.tally.close()
+    return walk.close()
 
 
 async def _take_groups(

@@ -38,7 +38,7 @@ class AskedAnswers:
     def __init__(
         self,
         by_question: Mapping[Question, Sequence[Answer]],
-        inputs: Mapping[tuple[str, int, int], InputRecord],
+        inputs: Sequence[Mapping[tuple[str, int, int], InputRecord]],
     ) -> None:
         self._left = {question: deque(answers) for question, answers in by_question.items()}
         self._inputs = inputs
@@ -48,9 +48,10 @@ class AskedAnswers:
         """The answer to a question."""
         if request.port == HELD_INPUT:
             payload: Any = request.payload
-            input_record = self._inputs.get((payload["topic"], payload["partition"], payload["offset"]))
-            if input_record is not None:
-                return Answer("answered", input_record.value or b"")
+            place = payload["topic"], payload["partition"], payload["offset"]
+            for inputs in self._inputs:
+                if place in inputs:
+                    return Answer("answered", inputs[place].value or b"")
         answers = self._left.get(_name_question(request))
         if not answers:
             self.unanswered.append(request.port)

@@ -67,7 +67,7 @@ def backtest(
         coordinates = group[0].coordinates
         input_record = None if coordinates is None else installation.inputs.get(coordinates)
         walk.take(group, input_record, installation.inputs)
-    return walk.tally.close()
+    return walk.close()
 
 
 def changes(tally: BacktestTally) -> dict[str, tuple[str, str, str]]:
