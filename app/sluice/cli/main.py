@@ -74,7 +74,7 @@ VERBS = {
     "backtest": Verb(
         _POLICY,
         "sluice.cli.backtest.backtest",
-        "Decide a period of the ledger again under a bundle or registry that is not in force",
+        "Decide a period of the ledger again under a policy that is not in force.",
     ),
     "registry": Verb(
         _POLICY, "sluice.cli.policy.registry_verbs", "Write, check, sign and publish entries of the registry"

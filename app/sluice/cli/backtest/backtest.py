@@ -12,11 +12,12 @@ from sluice.adapters.kafka.kafka_backtest import count_processors, prepare_backt
 from sluice.bootstrap.parts import build_decision_settings
 from sluice.cli.backtest.backtest_page import write_backtest_page
 from sluice.cli.backtest.backtest_words import describe_notices, describe_period
-from sluice.cli.ledger.archive_source import (  # noqa: TC001 - Typer reads the annotations
+from sluice.cli.ledger.archive_source import (
     ArchiveKeys,
     Noted,
+    open_evidence,
 )
-from sluice.cli.ledger.rerun import open_source, require_source
+from sluice.cli.ledger.rerun import require_source
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -59,6 +60,7 @@ FOREVER_MS = 1 << 62
 SHOWN = 20
 """Rows of a table on the terminal; `--json` and `--html` have all."""
 _Bound = Annotated[str | None, typer.Option(metavar="N|N%", help="Exit 1 above it; N% of the decisions.")]
+_QuestionsBound = Annotated[str | None, typer.Option(metavar="N", help="Exit 1 above it, on any day in UTC.")]
 _Bundles = Annotated[
     list[Path] | None,
     typer.Option("--bundle", help="A policy bundle's source, in place of what is in force under its id."),
@@ -104,7 +106,7 @@ def backtest_command(  # noqa: PLR0913 - options of a command
     max_newly_allowed: _Bound = None,
     max_newly_stopped: _Bound = None,
     max_unknown: _Bound = None,
-    max_questions_per_day: _Bound = None,
+    max_questions_per_day: _QuestionsBound = None,
     processes: _Processes = None,
     html: _Html = None,
     json: _Json = False,
@@ -141,7 +143,7 @@ def backtest_command(  # noqa: PLR0913 - options of a command
     bounds = _require_bounds(texts)
     candidate = _require_candidate((*(bundle or ()), *(quality_bundle or ())), registry or ())
     period = _require_period(since, until, warm_up)
-    source = open_source(settings, from_, noted, archive_key)
+    settings, source = open_evidence(settings, from_, noted, archive_key)
     tally = _require_tally(settings, source, candidate, period, processes or count_processors())
     scope = BacktestScope(
         candidate,
@@ -220,9 +222,12 @@ def _build_changes(title: str, name: str | None, changes: Sequence[OutcomeChange
 
 def _require_bounds(texts: Mapping[BoundName, str | None]) -> dict[BoundName, ChangeBound]:
     try:
-        return {name: read_bound(text) for name, text in texts.items() if text is not None}
+        bounds = {name: read_bound(text) for name, text in texts.items() if text is not None}
     except ValueError as error:
         stop(str(error))
+    if "questions_per_day" in bounds and bounds["questions_per_day"].is_share:
+        stop("--max-questions-per-day takes a number of questions, not a share")
+    return bounds
 
 
 def _require_candidate(bundles: Sequence[Path], registries: Sequence[Path]) -> Candidate:
