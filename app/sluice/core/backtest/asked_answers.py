@@ -48,10 +48,10 @@ class AskedAnswers:
         """The answer to a question."""
         if request.port == HELD_INPUT:
             payload: Any = request.payload
-            place = payload["topic"], payload["partition"], payload["offset"]
+            location = payload["topic"], payload["partition"], payload["offset"]
             for inputs in self._inputs:
-                if place in inputs:
-                    return Answer("answered", inputs[place].value or b"")
+                if location in inputs:
+                    return Answer("answered", inputs[location].value or b"")
         answers = self._left.get(_name_question(request))
         if not answers:
             self.unanswered.append(request.port)

@@ -149,12 +149,12 @@ class CandidateState:
 
     def _remember_asking(self, input_record: InputRecord) -> None:
         """Keep the input of an escalation until it ends; those that ended are dropped now and then."""
-        place = input_record.topic, input_record.partition, input_record.offset
-        self.asking[place] = input_record
+        location = input_record.topic, input_record.partition, input_record.offset
+        self.asking[location] = input_record
         if len(self.asking) > LEAST_DROPPED + 2 * len(self.book.open):
             self.asking = {
-                place: asking
-                for place, asking in self.asking.items()
+                location: asking
+                for location, asking in self.asking.items()
                 if asking is input_record or self.book.open.get(escalation_id(asking.decision_id))
             }
 
