@@ -84,7 +84,7 @@ def installation(
         wait_for(made, VERDICTS, {"s", "t", "u", "v", "w"}, 5, worker)
         publish(made, [outcome("s", "a-1", 800)], OUTCOMES)
         wait_for(made, SESSION_EVENTS, "s", 1, worker)
-        publish(made, [action("s", f"a-{number}", rows_affected=50) for number in (2, 3, 4)])
+        publish(made, [action("s", f"a-{number}", rows_affected=100) for number in (2, 3, 4)])
         publish(made, [write("s", "w-1"), make_held_write("t", "w-2")], MEMORY_WRITES)
         publish(made, [retrieval("s", "q-1")], RETRIEVALS)
         opened = {each["session_id"]: each for each in wait_for(made, ESCALATIONS, {*"tuvw"}, 4, worker)}
@@ -203,6 +203,21 @@ def test_bounds_and_an_empty_period_have_exit_codes(installation: TestInstallati
     assert backtest(installation, "--bundle", inside, "--until", "1d").exit_code == 3
     late = json.loads(backtest(installation, "--bundle", inside, "--since", "1h", "--json").stdout)
     assert (late["decisions"]["decided"], late["decisions"]["unchanged"]) == (13, 13)
+
+
+def test_a_package_gives_the_same_report_without_a_broker(
+    installation: TestInstallation, tmp_path: Path
+) -> None:
+    package, file = tmp_path / "period.zip", write_file(tmp_path, make_bundle(3, purge_limit=400))
+    words = ["audit", "export", "--since", "1d", "--out", str(package)]
+    exported = CliRunner().invoke(cli, words, env=installation.settings)
+    assert exported.exit_code == 0, exported.output
+    topics = report(installation, "--bundle", file)
+    offline = {**installation.settings, "SLUICE_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    words = ["backtest", "--bundle", str(file), "--from", str(package), "--json"]
+    result = CliRunner().invoke(cli, words, env=offline)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {**topics, "source": str(package)}
 
 
 def test_what_cannot_be_tested_is_refused(installation: TestInstallation, tmp_path: Path) -> None:

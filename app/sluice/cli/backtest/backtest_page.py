@@ -41,6 +41,7 @@ def write_backtest_page(report: BacktestReport, written_at: str) -> str:
         candidate=write_element(
             "ul",
             *(write_element("li", write_element("code", escape_text(name))) for name in report.candidate),
+            class_="heads",
         ),
         written_at=escape_text(written_at),
     )
