@@ -129,6 +129,10 @@ NOT_RUN = {
     ): "needs the owner's key and would stop the examples; tests/kafka/test_freeze.py freezes so",
     (
         "docs/freezing.md",
+        "from sluice.bootstrap",
+    ): "a cluster of nobody's; tests/kafka/test_freeze_in_flight.py connects so",
+    (
+        "docs/freezing.md",
         "sluice thaw",
     ): "needs two people's keys; tests/kafka/test_freeze.py thaws so",
     ("docs/adding-a-gate.md", "# app/"): "the tree's own code; tests/unit/test_adding_a_gate.py compares it",
