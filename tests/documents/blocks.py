@@ -123,6 +123,7 @@ NOT_RUN = {
         "docs/relaxing-policy.md",
         "sluice registry accept-loss",
     ): "needs control topics that lost something; tests/kafka/test_policy_loss.py accepts a loss so",
+    ("docs/aarm.md", "pytest"): "the suite itself runs it",
     (
         "docs/freezing.md",
         "sluice freeze",
