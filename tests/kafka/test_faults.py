@@ -38,7 +38,6 @@ RUNS = (
     "channels",
     "models",
     "archive",
-    "audit",
 )
 
 

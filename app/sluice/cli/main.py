@@ -71,11 +71,6 @@ VERBS = {
         "sluice.cli.policy.bundle",
         "Write, check, compare, sign, publish and roll back bundles of policy and of quality.",
     ),
-    "backtest": Verb(
-        _POLICY,
-        "sluice.cli.backtest.backtest",
-        "Decide a period of the ledger again under a policy that is not in force.",
-    ),
     "registry": Verb(
         _POLICY, "sluice.cli.policy.registry_verbs", "Write, check, sign and publish entries of the registry"
     ),
@@ -98,7 +93,7 @@ VERBS = {
     "audit": Verb(
         _LEDGER,
         "sluice.cli.ledger.audit",
-        "Write the evidence of some decisions into one file, and check such a file.",
+        "Answer an auditor's questions; write the evidence of decisions into one file, and check it.",
     ),
     "witness": Verb(
         _LEDGER,

@@ -72,13 +72,14 @@ def clean(value: object) -> str:
     return escape(text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text))
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, *, end: str = "\n") -> None:
     """One JSON value on one line of standard output, in printable ASCII: the only way that JSON goes there.
+    `end`: what follows, for a value that is a part of a larger one.
 
     Records hold what strangers wrote. C1 controls, bidirectional controls and line separators would move a
     terminal's cursor or turn its text round; DEL is the one control character that JSON lets stand.
     """
-    typer.echo(json.dumps(value).replace("\x7f", "\\u007f"))
+    typer.echo(json.dumps(value).replace("\x7f", "\\u007f") + end, nl=False)
 
 
 def print_parts(parts: Iterable[RenderableType], to: Console = console) -> None:

@@ -123,9 +123,9 @@ class HeadCheck:
         Raises UnusableKey, and ImportError without the package `cryptography`.
         """
         self._witnesses = witnesses
-        self._rings = [] if witnesses is None else [_KeyRing([key]) for key in dict.fromkeys(witnesses.keys)]
+        self._rings = [] if witnesses is None else [KeyRing([key]) for key in dict.fromkeys(witnesses.keys)]
         self._cosigners: dict[int, set[int]] = {}
-        self._keys = None if signers is None else _KeyRing(signers.keys)
+        self._keys = None if signers is None else KeyRing(signers.keys)
         self._installation = None if signers is None else signers.installation
         self._firm_until_ms = firm_until_ms
         self._firm: dict[int, tuple[int, int]] = {}
@@ -198,7 +198,7 @@ class HeadCheck:
         self._state(head, is_firm=True)
         if digest == head.digest:
             payload, signatures = _open_envelope(located.value)
-            message_ = _encode_for_signing(payload)
+            message_ = encode_for_signing(payload)
             signed = {
                 at
                 for at, ring in enumerate(self._rings)
@@ -254,7 +254,7 @@ class HeadCheck:
         if self._keys is None:
             return None
         at_ms = max(read_time(head.signed_at), located.timestamp_ms or 0)
-        return self._keys.find_objection(_encode_for_signing(payload), signatures, at_ms)
+        return self._keys.find_objection(encode_for_signing(payload), signatures, at_ms)
 
     def _check_order(self, head: StatedHead, located: Located, *, is_copy: bool) -> None:
         if is_copy and self._topic_last is not None and head.number > self._topic_last:
@@ -287,23 +287,21 @@ class HeadCheck:
 @dataclass(frozen=True, slots=True)
 class HeadSources:
     """What a ledger is held against besides the heads that lie with it. `signers`: None: signatures are not
-    checked; `copies`: files of heads that were kept elsewhere; `cosigned`: files of `witnesses`; `second`:
-    the heads of a second cluster."""
+    checked; `copies`: files of heads that were kept elsewhere; `cosigned`: files of `witnesses`."""
 
     signers: HeadSigners | None = None
     copies: Sequence[Path] = ()
     witnesses: Witnesses | None = None
     cosigned: Sequence[Path] = ()
-    second: Sequence[Located] = ()
 
     def read(self, stored: Iterable[Located], firm_until_ms: int | None = None) -> HeadCheck:
         """All heads, `stored` those of the topic. Raises HeadsUnreadable, and as HeadCheck."""
         heads = HeadCheck(self.signers, firm_until_ms, self.witnesses)
         for located in stored:
             heads.add(located)
-        for copy in (self.second, *map(_read_file, self.copies)):
+        for path in self.copies:
             heads.begin_copy()
-            for located in copy:
+            for located in _read_file(path):
                 heads.add(located, is_copy=True)
         heads.begin_copy()
         for path in self.cosigned:
@@ -410,8 +408,11 @@ class StatedTree:
             self._next = next(self._stated, None)
 
 
-class _KeyRing:
+class KeyRing:
+    """Keys whose signatures count: base64 of 32 bytes, with `@` and a time for one that was replaced then."""
+
     def __init__(self, texts: Sequence[str]) -> None:
+        """Raises UnusableKey, and ImportError without the package `cryptography`."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
 
         self._keys: list[tuple[Any, int | None]] = []
@@ -427,6 +428,7 @@ class _KeyRing:
                 ) from None
 
     def find_objection(self, message: bytes, signatures: list[bytes], at_ms: int) -> str | None:
+        """Why none of the signatures counts that were made at a time; None: one does."""
         late = False
         for key, until_ms in self._keys:
             if any(is_valid_signature(key, signature, message) for signature in signatures):
@@ -446,8 +448,9 @@ def is_valid_signature(key: Any, signature: bytes, message: bytes) -> bool:
     return True
 
 
-def _encode_for_signing(payload: bytes) -> bytes:
-    kind = PAYLOAD_TYPE.encode()
+def encode_for_signing(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
+    """What DSSE 1.0 signs of a payload."""
+    kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
@@ -460,10 +463,11 @@ def _open_envelope(value: bytes | None) -> tuple[bytes, list[bytes]]:
     signatures = (
         [each.get("sig") for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     )
-    return _decode(fields.get("payload")), [_decode(signature) for signature in signatures]
+    return decode_base64(fields.get("payload")), [decode_base64(signature) for signature in signatures]
 
 
-def _decode(text: Any) -> bytes:
+def decode_base64(text: Any) -> bytes:
+    """The bytes of a payload or a signature. Raises NotStrict."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError, TypeError):

@@ -1,4 +1,5 @@
-"""`sluice audit export | verify`: the evidence of some decisions in one file, and whether it holds."""
+"""`sluice audit export | verify`: the evidence of some decisions in one file, and whether it holds. The
+verbs that answer an auditor's questions are in audit_questions.py."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from sluice.adapters.archive.package_plan import By, NothingSelected, Selection,
 from sluice.adapters.archive.package_writer import PackageOrigin, PackageTooLarge, write_package
 from sluice.adapters.archive.record_sources import ArchivedRecords, BrokerRecords
 from sluice.adapters.archive.segment import ArchiveDamaged
+from sluice.cli.ledger import audit_questions
 from sluice.cli.ledger.archive_source import (
     ArchiveKeys,
     Noted,
@@ -59,8 +61,9 @@ T = TypeVar("T")
 cli = typer.Typer(
     name="audit",
     no_args_is_help=True,
-    help="Write the evidence of some decisions into one file, and check such a file.",
+    help="Answer an auditor's questions; write the evidence of decisions into one file, and check it.",
 )
+audit_questions.register(cli)
 Session = Annotated[str | None, typer.Option(metavar="ID", help="The records of this session.")]
 Agent = Annotated[str | None, typer.Option(metavar="ID", help="The records that name this agent.")]
 Decision = Annotated[str | None, typer.Option(metavar="ID", help="The records that name this id.")]

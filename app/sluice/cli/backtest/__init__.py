@@ -1,1 +1,0 @@
-"""`sluice backtest`: its verb, its page, its words."""

@@ -1,0 +1,152 @@
+"""The report of an auditor's question: one page with all rows, the records behind them and their proofs, and
+a detached signature (docs/audit-questions.md)."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluice.cli.output import make_visible
+from sluice.core.foundation.canonical import canonical
+from sluice.core.foundation.clock import rfc3339
+from sluice.core.trust.dsse import sign
+from sluice.text.plurals import count_noun
+from sluice.verifier.report_check import PAYLOAD_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluice.adapters.ledger_questions import ProvenAnswer, SignedHead
+    from sluice.core.reports.audit_rows import AuditQuestion, Cell
+    from sluice.core.trust.dsse import Signer
+
+SCHEMA = "sluice/audit_report/v1"
+SIGNATURE = ".dsse.json"
+"""Behind the name of a report's file: its signature."""
+_STYLE = Path(__file__).parents[1] / "quality" / "page.css"
+_OWN_STYLE = """
+main { overflow-x: auto; }
+td { max-width: 42ch; overflow-wrap: anywhere; vertical-align: top; }
+table { font-size: 13px; }
+"""
+_PAGE = Template(
+    """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="color-scheme" content="light dark">
+<title>$title</title>
+<style>
+$style
+</style>
+</head>
+<body>
+<header>
+<p class="kicker">Sluice · questions of an auditor</p>
+<h1>$title</h1>
+<p class="period">$scope</p>
+</header>
+<main>
+<p>$basis</p>
+<div class="scroll" role="region" aria-label="$title" tabindex="0">
+<table>
+<caption>$caption</caption>
+<thead><tr>$headings</tr></thead>
+<tbody>
+$rows
+</tbody>
+</table>
+</div>
+<p>The evidence in this page holds each record, its tree head and the hashes that lead from one to the other.
+<code>sluice audit check</code> checks all of it, the signature too.</p>
+</main>
+<script type="application/json" id="evidence">$evidence</script>
+</body>
+</html>
+"""
+)
+
+
+class ReportBasis(NamedTuple):
+    """What a report rests on. `made_ms`: when it is made, ms since 1970."""
+
+    installation: str
+    signed: SignedHead
+    made_ms: int
+
+
+def write_report(question: AuditQuestion, answer: ProvenAnswer, basis: ReportBasis) -> bytes:
+    """The page."""
+    head = basis.signed.head
+    newer = (
+        f" {count_noun(answer.newer, 'newer row')} left out: no head signs them yet." if answer.newer else ""
+    )
+    text = (
+        f"The ledger up to tree head {head.number}, signed at {head.signed_at}: "
+        f"{count_noun(head.size, 'record')}, root {head.root}.{newer}"
+    )
+    page = _PAGE.substitute(
+        title=escape(question.title),
+        style=_STYLE.read_text() + _OWN_STYLE,
+        scope=_show(describe_scope(question)),
+        basis=_show(text),
+        caption=count_noun(len(answer.rows), "row"),
+        headings="".join(f'<th scope="col">{name.replace("_", " ")}</th>' for name in question.columns),
+        rows="\n".join(_write_rows(question, answer)),
+        evidence=_write_evidence(question, answer, basis),
+    )
+    return page.encode()
+
+
+def sign_report(question: AuditQuestion, page: bytes, basis: ReportBasis, key: Signer) -> bytes:
+    """The detached signature of a page: a DSSE envelope whose payload names the page by its SHA-256."""
+    statement = {
+        "schema": SCHEMA,
+        "page": f"sha256:{sha256(page).hexdigest()}",
+        "question": question.name,
+        "installation": basis.installation,
+        "head": basis.signed.head.number,
+        "root": basis.signed.head.root,
+        "made_at": rfc3339(basis.made_ms),
+    }
+    return sign(PAYLOAD_TYPE, canonical(statement), [key]).encode()
+
+
+def describe_scope(question: AuditQuestion) -> str:
+    """Whom and what time a question is about."""
+    scope = question.scope
+    parts = [f"{word} {value}" for word, value in zip(("tenant", "agent"), scope[:2], strict=True) if value]
+    times = [f"{word} {at}" for word, at in (("from", scope.since), ("until before", scope.until)) if at]
+    return ", ".join([*(parts or ["all tenants and agents"]), *(times or ["all times"])])
+
+
+def _write_rows(question: AuditQuestion, answer: ProvenAnswer) -> Iterator[str]:
+    for row, _ in answer.rows:
+        yield f"<tr>{''.join(f'<td>{_show(row[name])}</td>' for name in question.columns)}</tr>"
+
+
+def _show(cell: Cell) -> str:
+    """A cell, escaped; what cannot be seen stands by its number."""
+    return "" if cell is None else escape(make_visible(str(cell)).plain)
+
+
+def _write_evidence(question: AuditQuestion, answer: ProvenAnswer, basis: ReportBasis) -> str:
+    evidence: dict[str, Any] = {
+        "schema": SCHEMA,
+        "question": question.name,
+        "scope": question.scope._asdict(),
+        "installation": basis.installation,
+        "made_at": rfc3339(basis.made_ms),
+        "head": basis.signed.head.number,
+        "columns": list(question.columns),
+        "rows": [{"cells": row, "proof": number} for row, number in answer.rows],
+        "newer": answer.newer,
+        "proofs": answer.proofs,
+    }
+    return json.dumps(evidence).replace("<", "\\u003c")

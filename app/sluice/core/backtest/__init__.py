@@ -1,1 +1,0 @@
-"""A candidate policy over the ledger: every input decided again, and what comes of it."""

@@ -1,3 +1,0 @@
-module sluice-audit
-
-go 1.24
