@@ -90,10 +90,10 @@ rules: $(OPS)/promtool  ## the alert rules of config/observability, by promtool
 	@set -e; for one in $(wildcard config/observability/*.test.yml); do $(OPS)/promtool test rules "$$one"; done
 
 lock: $(UV)  ## the lock files from pyproject.toml (ARGS=--upgrade for newer versions)
-	$(LOCK) $(ARGS) --extra archive --extra checkout --extra gateway --extra traces --output-file requirements.lock pyproject.toml
-	$(LOCK) $(ARGS) --extra archive --extra checkout --extra documents --extra gateway --extra mcp --extra traces --extra dev --constraints requirements.lock \
+	$(LOCK) $(ARGS) --extra archive --extra checkout --extra gateway --extra timestamps --extra traces --output-file requirements.lock pyproject.toml
+	$(LOCK) $(ARGS) --extra archive --extra checkout --extra documents --extra gateway --extra mcp --extra timestamps --extra traces --extra dev --constraints requirements.lock \
 		--output-file requirements-dev.lock pyproject.toml
-	$(LOCK) $(ARGS) --extra archive --extra checkout --extra gateway --extra traces --extra fit --constraints requirements.lock \
+	$(LOCK) $(ARGS) --extra archive --extra checkout --extra gateway --extra timestamps --extra traces --extra fit --constraints requirements.lock \
 		--output-file requirements-fit.lock pyproject.toml
 	echo uv | $(LOCK) $(ARGS) --output-file requirements-uv.lock -
 

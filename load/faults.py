@@ -31,6 +31,7 @@ from load.installations.fleet import RunFailed
 from load.installations.installation import FULL, SHORT, RunScale
 from load.interruptions import approvals, kill_one, kill_two, outages, scaling, zombies
 from load.model_outages import models
+from load.packages.mixed_run import audit
 from load.recomputation import figures
 from load.scene import DRIVER, Bed
 from load.soak import soak
@@ -63,6 +64,7 @@ _ALL = (
     channels,
     models,
     archive,
+    audit,
     soak,
 )
 LONG = {soak.__name__}

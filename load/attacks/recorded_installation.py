@@ -181,6 +181,11 @@ class RecordedInstallation:
         by_name = {stage.name: stage for stage in stages}
         return Rerunner(evidence, by_name.__getitem__, VERSION, then), then
 
+    @property
+    def then(self) -> PolicyThen:
+        """What was in force when."""
+        return self._then[1]
+
     def walk(self) -> PartitionWalk:
         """Over the installation's partition, from its beginning."""
         rerunner, then = self._then

@@ -27,7 +27,16 @@ from load.bench.gates import (
     retrieval_gate,
 )
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
-from load.bench.workers import disk, judged, observed, processes, proofs, retrieval_latency, stream
+from load.bench.workers import (
+    backtested,
+    disk,
+    judged,
+    observed,
+    processes,
+    proofs,
+    retrieval_latency,
+    stream,
+)
 from sluice.broker.locate import find_broker
 
 if TYPE_CHECKING:
@@ -65,6 +74,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "memory": stream.memories,
     "cost": stream.costs,
     "restart": stream.restarts,
+    "backtest": backtested.measure_backtest,
     "signed": stream.measure_signed,
     "client": stream.clients,
     "gateway": stream.gateways,

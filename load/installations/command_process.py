@@ -32,7 +32,7 @@ END_S = 60.0
 
 def prepare() -> None:
     """Import what the verbs that run long import."""
-    for name in ("gateway", "notify", "archive"):
+    for name in ("gateway", "notify", "archive", "ledger", "witness"):
         import_module(VERBS[name].module)
     for module in LATE:
         import_module(module)

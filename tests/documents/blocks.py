@@ -123,10 +123,15 @@ NOT_RUN = {
         "docs/relaxing-policy.md",
         "sluice registry accept-loss",
     ): "needs control topics that lost something; tests/kafka/test_policy_loss.py accepts a loss so",
+    ("docs/aarm.md", "pytest"): "the suite itself runs it",
     (
         "docs/freezing.md",
         "sluice freeze",
     ): "needs the owner's key and would stop the examples; tests/kafka/test_freeze.py freezes so",
+    (
+        "docs/freezing.md",
+        "from sluice.bootstrap",
+    ): "a cluster of nobody's; tests/kafka/test_freeze_in_flight.py connects so",
     (
         "docs/freezing.md",
         "sluice thaw",

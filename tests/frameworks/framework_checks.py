@@ -8,7 +8,7 @@ import asyncio
 import statistics
 import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -226,6 +226,9 @@ class InstantClient(AsyncGateClient):
 
     async def finish(self, permit: Any, *, error: str | None = None) -> None:
         pass
+
+    def stop_when_frozen(self, permit: Any) -> Any:
+        return nullcontext()
 
     @asynccontextmanager
     async def action(self, tool_name: str, parameters: Any, **more: Any) -> AsyncIterator[Any]:

@@ -38,6 +38,7 @@ RUNS = (
     "channels",
     "models",
     "archive",
+    "audit",
 )
 
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner, read_heads
+from sluice.adapters.kafka.kafka_topics import create
+from sluice.adapters.kafka.kafka_tree_heads import HeadCluster, HeadLimits, HeadSigner, read_heads
 from sluice.cli.policy.key_files import make_private_key
 from sluice.core.foundation.chain import Chain
-from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, HeadSeries
+from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, HeadSeries, digest_head, open_head
 from sluice_topics.access import HEAD_WRITER
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import TREE_HEADS, VERDICTS
+from sluice_topics.layout import TopicLayout
 from tests.kafka.installation import delete_topics
 from tests.kafka.laid_ledger import PARTITIONS, RECORDS, Ledger, genuine
 
@@ -227,3 +229,58 @@ def test_a_tail_that_is_cut_off_and_a_partition_that_is_dropped_are_found(
     assert (code, findings) == (1, {("head_missing", 0), ("truncated", 0), ("dropped", 2)})
     code, said = ledger.sign()
     assert (code, "the topic was cut off" in said) == (1, True), said
+
+
+def test_a_second_cluster_gets_each_head_and_shows_what_the_first_lost(
+    ledger: SignedLedger, kafka: str, tmp_path: Path
+) -> None:
+    """Another prefix stands for another cluster, whose broker is away at first."""
+    second, prefix = tmp_path / "second.toml", ledger.prefix + "second-"
+    ledger.environ["SLUICE_HEADS__SECOND_SETTINGS"] = str(second)
+    ledger.environ["SLUICE_HEADS__SECOND_TIMEOUT_S"] = "3"
+    asyncio.run(ledger.lay(genuine()))
+    there = Ledger(kafka, prefix)
+    assert there.sluice("topics", "create", "--only", TREE_HEADS)[0] == 0
+    assert there.complain("topics", "create", "--only", "gate.nothing")[0] == 2
+    second.write_text(
+        f'[kafka]\nbootstrap_servers = "{kafka}"\ntopic_prefix = "{prefix}"\n', encoding="utf-8"
+    )
+    assert (ledger.sign())[0] == 0
+    asyncio.run(ledger.append(VERDICTS, *continue_chain(2)))
+    assert (ledger.sign())[0] == 0
+    values = [record.value for record in asyncio.run(read_heads(kafka, ledger.prefix))]
+    assert [record.value for record in asyncio.run(read_heads(kafka, prefix))] == values
+    asyncio.run(delete_topics(kafka, ledger.prefix + "gate."))
+    asyncio.run(ledger.lay([record for record in genuine() if record.partition != 2]))
+    (tmp_path / "heads.jsonl").unlink()
+    code, out = ledger.sluice("ledger", "verify", "--json", "--head-key", ledger.key.public.text)
+    findings = {(each["code"], each["partition"]) for each in json.loads(out)["findings"]}
+    assert code == 1
+    assert findings == {("head_missing", 0), ("truncated", 0), ("dropped", 2)}
+    code, said = ledger.sign()
+    assert (code, "the topic was cut off" in said) == (1, True), said
+
+
+async def test_a_second_cluster_that_was_away_gets_its_heads_later(ledger: SignedLedger, kafka: str) -> None:
+    prefix = ledger.prefix + "second-"
+    layout = TopicLayout(prefix, prefix, 1, only=frozenset({TREE_HEADS}))
+    await create(kafka, layout, 1)
+    await ledger.lay(genuine())
+    assert await ledger.make_signer().run(once=True) is not None
+    values = [record.value or b"" for record in await read_heads(kafka, ledger.prefix)]
+    away, copy = HeadCluster(kafka, prefix + "away-", 1), HeadCluster(kafka, prefix, 20)
+    await copy.open()
+    for copies in (away, copy):
+        copies.take(1, digest_head(open_head(values[0], 1)[0]), values[0])
+    await away.deliver()
+    for _ in range(3):
+        await copy.deliver()
+    assert [record.value for record in await read_heads(kafka, prefix)] == values
+    lost_answer = HeadCluster(kafka, prefix, 20)
+    lost_answer.take(1, digest_head(open_head(values[0], 1)[0]), values[0])
+    await lost_answer.deliver()
+    assert [record.value for record in await read_heads(kafka, prefix)] == values
+    with pytest.raises(HeadRefused, match="head 1 is another than that on"):
+        copy.take(1, "sha256:" + "0" * 64, values[0])
+    with pytest.raises(HeadRefused, match="has head 1: the topic was cut off"):
+        copy.require_no_later(0)

@@ -18,16 +18,22 @@ RETENTION = "retention.ms"
 @dataclass(frozen=True, slots=True)
 class TopicLayout:
     """What the settings add to the catalog. `partitions`: of every topic but the single ones;
-    `input_retention_ms`: how long inputs are kept, -1 for ever."""
+    `input_retention_ms`: how long inputs are kept, -1 for ever; `only`: topics by their names in the catalog,
+    all where empty."""
 
     prefix: str
     app_id: str
     partitions: int
     input_retention_ms: int = INPUT_RETENTION_MS
+    only: frozenset[str] = frozenset()
 
     def topics(self) -> dict[str, Topic]:
         """Each topic by its real name."""
-        return {topic.real_name(self.prefix, self.app_id): self._set_retention(topic) for topic in CATALOG}
+        return {
+            topic.real_name(self.prefix, self.app_id): self._set_retention(topic)
+            for topic in CATALOG
+            if not self.only or topic.name in self.only
+        }
 
     def _set_retention(self, topic: Topic) -> Topic:
         is_input = topic.direction == "in"

@@ -1,15 +1,18 @@
-"""Where tree heads go besides the topic: a file that has all, an endpoint that gets the newest.
+"""Where tree heads go besides the topic: a file that has all, an endpoint that gets the newest, and an
+authority that says when the newest was there.
 
-The file has one DSSE envelope a line, in the order of the heads' numbers.
+A file has one DSSE envelope a line, in the order of the heads' numbers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import ssl
 import time
+from base64 import b64encode
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -18,10 +21,15 @@ from sluice.adapters.webhook import OF_THE_RECEIVER, OK, sign_body
 from sluice.core.trust.tree_heads import HeadRefused, digest_head, open_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from rfc3161_client import TimeStampRequest
+
 log = logging.getLogger(__name__)
+
+_LARGEST_ANSWER = 1 << 16
+"""Bytes; a time stamp with its certificates takes 2 to 8 KiB."""
 
 
 def read_head_file(path: Path) -> Iterator[bytes]:
@@ -30,6 +38,14 @@ def read_head_file(path: Path) -> Iterator[bytes]:
         for line in lines:
             if line.endswith(b"\n"):
                 yield line.rstrip(b"\n")
+
+
+def _append_line(path: Path, line: str) -> None:
+    """Add it, and wait until it is on the disk."""
+    with path.open("ab") as file:
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class HeadFile:
@@ -50,16 +66,16 @@ class HeadFile:
             with path.open("rb+") as file:
                 file.truncate(whole)
 
+    async def open(self) -> None:
+        """See HeadCopies: nothing."""
+
     def take(self, number: int, digest: str, value: bytes) -> None:
         """See HeadCopies."""
         if number <= len(self._digests):
             if self._digests[number - 1] != digest:
                 raise HeadRefused(f"head {number} is another than that in {self._path}")
             return
-        with self._path.open("ab") as file:
-            file.write(value + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        _append_line(self._path, value.decode())
         self._digests.append(digest)
 
     def require_no_later(self, number: int) -> None:
@@ -87,7 +103,10 @@ class HeadWebhook:
         self._secret = secret
         self._timeout_s = timeout_s
         self._waiting: tuple[int, bytes] | None = None
-        self._transport = httpx2.AsyncHTTPTransport(ssl.create_default_context(), trust_env=False)
+        self._endpoint = _Endpoint(url, timeout_s)
+
+    async def open(self) -> None:
+        """See HeadCopies: nothing."""
 
     def take(self, number: int, digest: str, value: bytes) -> None:
         """See HeadCopies."""
@@ -103,21 +122,133 @@ class HeadWebhook:
             return
         number, value = self._waiting
         signed = sign_body(f"head:{number}", int(time.time()), value, self._secret)
-        request = httpx2.Request(
-            "POST", self._url, content=value, headers={"content-type": "application/json", **signed}
-        )
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await self._transport.handle_async_request(request)
-                await answer.aclose()
-        except OF_THE_RECEIVER as error:
-            log.warning("head %d is not delivered: %s does not answer: %r", number, self._url, error)
-            return
-        if answer.status_code not in OK:
-            log.warning("head %d is not delivered: %s answers %d", number, self._url, answer.status_code)
+            await self._endpoint.post(value, {"content-type": "application/json", **signed})
+        except _NoAnswer as error:
+            log.warning("head %d is not delivered: %s", number, error)
             return
         self._waiting = None
 
     async def close(self) -> None:
         """Give up the connection."""
+        await self._endpoint.close()
+
+
+class HeadTimestamps:
+    """Has an authority state by RFC 3161 when the newest head was there, and adds both to a file: a line is
+    the head's envelope with the member `timestamp`, the TimeStampResp in base64. The message that is stamped
+    is the envelope's payload, by its SHA-256.
+
+    A head that could not be stamped is tried again with each `deliver`, until there is a newer one. Who has
+    signed the stamp, the verifier checks (docs/tree-heads.md); here it must be granted, with the request's
+    nonce and over its message. Needs the package `rfc3161-client`.
+    """
+
+    def __init__(self, url: str, path: Path, timeout_s: float) -> None:
+        """Reads how far the file has come. Raises OSError, ImportError, and HeadRefused where a line is no
+        head."""
+        from rfc3161_client import HashAlgorithm, TimestampRequestBuilder  # noqa: PLC0415 - an extra's
+
+        self._builder = TimestampRequestBuilder().hash_algorithm(HashAlgorithm.SHA256)
+        self._endpoint = _Endpoint(url, timeout_s)
+        self._path = path
+        self._stamped = 0
+        self._waiting: tuple[int, bytes] | None = None
+        if path.exists():
+            for value in read_head_file(path):
+                self._stamped = open_head(value, self._stamped + 1)[1].number
+
+    async def open(self) -> None:
+        """See HeadCopies: nothing."""
+
+    def take(self, number: int, digest: str, value: bytes) -> None:
+        """See HeadCopies."""
+        del digest
+        if number > self._stamped:
+            self._waiting = number, value
+
+    def require_no_later(self, number: int) -> None:
+        """See HeadCopies."""
+        if number < self._stamped:
+            raise HeadRefused(
+                f"the topic ends with head {number}, and head {self._stamped} of {self._path} was stamped: "
+                "the topic was cut off"
+            )
+
+    async def deliver(self) -> None:
+        """Have what waits stamped. An authority that is away, or answers with something else, is named in the
+        log, and holds nothing up for long. Raises OSError of the file."""
+        if self._waiting is None:
+            return
+        number, value = self._waiting
+        request = self._builder.data(open_head(value, number)[0].payload).build()
+        try:
+            answer = await self._endpoint.post(
+                request.as_bytes(), {"content-type": "application/timestamp-query"}
+            )
+        except _NoAnswer as error:
+            log.warning("head %d has no time stamp: %s", number, error)
+            return
+        objection = _find_objection_to_stamp(answer, request)
+        if objection is not None:
+            log.warning("head %d has no time stamp: the authority's answer %s", number, objection)
+            return
+        _append_line(self._path, json.dumps(json.loads(value) | {"timestamp": b64encode(answer).decode()}))
+        self._stamped, self._waiting = number, None
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        await self._endpoint.close()
+
+
+def _find_objection_to_stamp(answer: bytes, request: TimeStampRequest) -> str | None:
+    """Why an answer is no time stamp for this request; None: it is."""
+    from rfc3161_client import PKIStatus, decode_timestamp_response  # noqa: PLC0415 - an extra's
+
+    try:
+        response = decode_timestamp_response(answer)
+        if response.status != PKIStatus.GRANTED:
+            return f"has the status {response.status}: {' '.join(response.status_string)[:200]}"
+        info = response.tst_info
+        stamped = info.message_imprint.message
+    except ValueError as error:
+        return f"is no TimeStampResp: {error}"
+    if info.nonce != request.nonce or stamped != request.message_imprint.message:
+        return "is of another request"
+    return None
+
+
+class _NoAnswer(Exception):
+    """An endpoint did not take what was sent. The message says how."""
+
+
+class _Endpoint:
+    """One address to which bytes are posted; one connection."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self._url = url
+        self._timeout_s = timeout_s
+        self._transport = httpx2.AsyncHTTPTransport(ssl.create_default_context(), trust_env=False)
+
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> bytes:
+        """The answer's body. Raises _NoAnswer."""
+        request = httpx2.Request("POST", self._url, content=body, headers=headers)
+        read = bytearray()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._transport.handle_async_request(request)
+                try:
+                    async for chunk in answer.aiter_raw():
+                        read += chunk
+                        if len(read) > _LARGEST_ANSWER:
+                            break
+                finally:
+                    await answer.aclose()
+        except OF_THE_RECEIVER as error:
+            raise _NoAnswer(f"{self._url} does not answer: {error!r}") from None
+        if answer.status_code not in OK or len(read) > _LARGEST_ANSWER:
+            raise _NoAnswer(f"{self._url} answers {answer.status_code} with {len(read)} bytes")
+        return bytes(read)
+
+    async def close(self) -> None:
         await self._transport.aclose()

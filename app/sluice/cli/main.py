@@ -71,6 +71,11 @@ VERBS = {
         "sluice.cli.policy.bundle",
         "Write, check, compare, sign, publish and roll back bundles of policy and of quality.",
     ),
+    "backtest": Verb(
+        _POLICY,
+        "sluice.cli.backtest.backtest",
+        "Decide a period of the ledger again under a policy that is not in force.",
+    ),
     "registry": Verb(
         _POLICY, "sluice.cli.policy.registry_verbs", "Write, check, sign and publish entries of the registry"
     ),

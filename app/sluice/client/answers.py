@@ -272,6 +272,22 @@ class ActionInterrupted(ClientError):
         return f"{self.message}. Do not repeat the call. You may look at what it has done, or tell the user."
 
 
+class ActionStopped(ClientError):
+    """A freeze stopped the tool while it ran, and it is not known how far it came. It is not run again."""
+
+    def __init__(self, action_id: str, reason: str) -> None:
+        super().__init__(
+            f"{action_id}: {reason}. Its tool was stopped while it ran",
+            "Look at what the tool has done; carry the rest out after the thaw, under a new id",
+        )
+        self.action_id = action_id
+
+    @property
+    def for_model(self) -> str:
+        """It is not known how far the tool came, so it is not said that it did not run."""
+        return f"{self.message}. Do not repeat the call. You may tell the user."
+
+
 def check_count(rows: Any, name: str) -> int:
     """Rows that a record can hold. Raises ClientError that says what was wanted, and what `name` is."""
     if type(rows) is not int or not 0 <= rows <= MOST_ROWS:

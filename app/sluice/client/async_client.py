@@ -25,6 +25,7 @@ from sluice.client.answers import (
 )
 from sluice.client.approval import are_items_approved, await_end, fetch_narrowed_parameters
 from sluice.client.exchange import OutgoingInput
+from sluice.client.freezes import NOT_STARTED, make_frozen_refusal, read_call, stop_when_frozen
 from sluice.client.guarded_calls import (
     GuardedTool,
     GuardOptions,
@@ -42,6 +43,7 @@ from sluice.client.unreported import report_unreported
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
     from typing import Literal, Self
 
@@ -66,6 +68,7 @@ class AsyncGateClient:
         self._sender = Sender(self._exchange, agent_id, self._options)
         self._journal = Journal(self._options.journal)
         self._mandates: set[str] = set()
+        self._freezes = None if self._options.freezes is None else self._options.freezes()
 
     @property
     def agent_id(self) -> str:
@@ -88,12 +91,17 @@ class AsyncGateClient:
         await self.close()
 
     async def start(self) -> None:
-        """Connect, and report the outcomes that an earlier process did not. Raises BrokerUnreachable."""
+        """Connect, and report the outcomes that an earlier process did not. Raises BrokerUnreachable, and
+        KafkaError where it is to see freezes and cannot read them."""
         await self._exchange.start(self._options.connect_timeout_s)
+        if self._freezes is not None:
+            await self._freezes.start()
         await report_unreported(self._exchange, self._sender, self._journal)
 
     async def close(self) -> None:
         """Close the connections and the journal. Callers that still wait get a ConnectionError."""
+        if self._freezes is not None:
+            await self._freezes.close()
         await self._exchange.close()
         self._journal.close()
 
@@ -217,7 +225,8 @@ class AsyncGateClient:
         `fields`: as in `propose`.
 
         Raises what `propose` raises, ActionDenied, NeedsHuman, and ActionInterrupted if a tool was started
-        under this id before.
+        under this id before. With `ClientOptions.freezes`, ActionDenied too for what was frozen since the
+        verdict: it never starts under this id again, and its outcome says so.
         """
         arguments = {**fields, "approval_timeout_s": approval_timeout_s, "action_id": action_id}
         verdict, value = await self._decide(tool_name, parameters, session_id, arguments)
@@ -227,10 +236,21 @@ class AsyncGateClient:
         narrowed = await fetch_narrowed_parameters(self._exchange.reader, verdict)
         if narrowed is not None and not accept_narrowed:
             raise ClientError("approved with other parameters than proposed", "Pass accept_narrowed=True")
+        stop = None if self._freezes is None else self._freezes.find_stop(read_call(verdict))
         if not self._journal.start(session_id, an_id):
             raise ActionInterrupted(an_id)
         judged = json.loads(value)["parameters"] if narrowed is None else narrowed
-        return Permit(verdict, judged, narrowed=narrowed is not None)
+        permit = Permit(verdict, judged, narrowed=narrowed is not None)
+        if stop is not None:
+            permit.rows_affected = 0
+            await self.finish(permit, error=NOT_STARTED)
+            raise make_frozen_refusal(verdict, stop)
+        return permit
+
+    def stop_when_frozen(self, permit: Permit) -> AbstractAsyncContextManager[None]:
+        """Cancel the block, which runs the permit's tool, when a freeze stops its action; raise ActionStopped
+        then. Without `ClientOptions.freezes` it does nothing."""
+        return stop_when_frozen(self._freezes, permit)
 
     def has_begun(self, session_id: str, action_id: str) -> bool:
         """Whether the journal has this action: with a file, also one that an earlier process began."""
@@ -277,7 +297,7 @@ class AsyncGateClient:
         The block may set the permit's `rows_affected` and `result`. `more` and the errors are those of
         `permit`."""
         permit = await self.permit(tool_name, parameters, session_id=resolve_session_id(session_id), **more)
-        async with self._report_after(permit):
+        async with self._report_after(permit), self.stop_when_frozen(permit):
             yield permit
 
     def guard(
@@ -316,7 +336,8 @@ class AsyncGateClient:
                 except ClientError as error:
                     return tool.refuse(error)
                 async with self._report_after(permit):
-                    result = await await_value(tool.run(permit, call))
+                    async with self.stop_when_frozen(permit):
+                        result = await await_value(tool.run(permit, call))
                     tool.finish(permit, result)
                     return result
 

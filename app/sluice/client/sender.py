@@ -22,10 +22,11 @@ from sluice.client.record_proofs import RecordProofs
 from sluice_topics.audience import Audience, SignedInput, record_message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from sluice.client.freezes import FreezeView
     from sluice.client.input_kinds import InputKind
     from sluice.client.kafka_connection import KafkaCluster
 
@@ -52,6 +53,8 @@ class ClientOptions:
     two while a key is replaced. Without any, proofs are not checked. `values_key`: the key of the agent's
     tenant, by which the values in what tools return are reported as fingerprints (`sluice keys values`): its
     text in base64 or hex, or the path of its file. Without it nothing of a result is reported.
+    `freezes`: makes what says whether something was frozen meanwhile (`follow_freezes`): the client asks it
+    right before each tool starts, and stops one that runs. Without it a tool starts as its verdict said.
     `connection`: further arguments of aiokafka's clients, such as `security_protocol`.
     """
 
@@ -66,6 +69,7 @@ class ClientOptions:
     installation: str = ""
     verdict_keys: Sequence[str] = ()
     values_key: KeyText | None = field(default=None, repr=False)
+    freezes: Callable[[], FreezeView] | None = field(default=None, repr=False)
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property

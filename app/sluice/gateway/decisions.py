@@ -174,9 +174,10 @@ class Decisions:
             return None if parameters is None else dict(parameters)
 
     async def fetch_first(self, record: dict[str, Any], caller: Caller) -> dict[str, Any]:
-        """The decision that a repeat refers to, where it is still there; else the record itself."""
+        """The decision that a repeat refers to, where it is still there; else the record itself, and so where
+        a freeze denies now what it allowed."""
         original = record.get("duplicate_of")
-        if not isinstance(original, str):
+        if not isinstance(original, str) or record.get("outcome") == "BLOCK":
             return record
         try:
             return await self.fetch_decision(original, caller) or record

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sluice.core.registry.freezes import Stage, Subject  # noqa: TC001 - pydantic reads the annotations
 from sluice_topics.records import (
     ActionOutcome,
     ProposedAction,
@@ -219,6 +220,25 @@ class AdvisoriesResponse(BaseModel):
     agent_id: str
     advisories: list[ListedAdvisory]
     count: int
+
+
+class ListedFreeze(BaseModel):
+    """A freeze in force. `freeze`: its entry, "freeze/id@revision"; `stage`: "ask" has a person agree."""
+
+    freeze: str
+    subject: Subject
+    subject_id: str
+    stage: Stage
+    reason: str
+
+
+class FreezesResponse(BaseModel):
+    """What is frozen of an agent in a session now. `may_start`: nothing is, also nothing that asks first."""
+
+    agent_id: str
+    session_id: str | None
+    may_start: bool
+    freezes: list[ListedFreeze]
 
 
 class PendingResponse(BaseModel):

@@ -105,6 +105,11 @@ class RegistryView:
             async with asyncio.timeout(within_s), self._looked:
                 await self._looked.wait_for(lambda: holds(self.registry))
 
+    async def wait_for_look(self) -> None:
+        """Wait until the registry was read once more."""
+        async with self._looked:
+            await self._looked.wait()
+
     async def follow(self) -> None:
         """Look again and again, until cancelled. A broker that is away is asked again."""
         from aiokafka.errors import KafkaError  # noqa: PLC0415 - the module is importable without

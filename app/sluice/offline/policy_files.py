@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluice.core.cases.cases import load_any_bundle, run_cases
+from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.strict import json_object
 from sluice.core.policy.bundles import Bundle
@@ -20,6 +21,7 @@ from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.in_force import make_input_records
 from sluice.core.trust.reduction import reduce_policy
+from sluice.core.trust.signed_entries import Statement
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
@@ -159,6 +161,14 @@ def _read_entries(path: Path) -> list[EntryFile]:
     except CoreError as error:
         raise PolicyFileError(f"{path}: {error}") from error
     return RegistryFile.model_validate(json_object(raw)).entries
+
+
+def read_candidate_entries(path: Path) -> list[Statement]:
+    """The entries of an unsigned registry file as they would be published. Raises PolicyFileError."""
+    return [
+        Statement(entry.kind, entry.id, entry.revision, digest(entry.model_dump()), entry.model_dump())
+        for entry in _read_entries(path)
+    ]
 
 
 def read_unsigned_bundle(path: Path) -> Bundle:

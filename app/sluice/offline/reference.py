@@ -16,6 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from sluice.core.actions.stage import RememberingGate
 from sluice.core.actions.stages import BUNDLE_FORM, GATES
+from sluice.core.backtest.backtest_report import BacktestReport
 from sluice.core.quality_bundle.quality_models import QualityBundleFile
 from sluice.core.registry.registry_entries import EntryFile, Kind
 from sluice.core.registry.registry_readers import KINDS
@@ -123,6 +124,7 @@ def write_documents() -> dict[str, str]:
         "bundle": _build_schema(BUNDLE_FORM.model),
         "quality_bundle": _build_schema(QualityBundleFile),
         "registry": build_registry_schema(),
+        "backtest": _build_schema(BacktestReport),
     }
     files = {
         f"{FOLDER}/{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -236,11 +236,18 @@ class HeadSettings(SettingGroup):
     webhook_url: SafeUrl | None = None
     webhook_secret: Annotated[SecretStr, Field(min_length=24, max_length=512)] | None = None
     webhook_timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
+    timestamp_url: SafeUrl | None = None
+    timestamp_file: Path | None = None
+    timestamp_timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
+    second_settings: Path | None = None
+    second_timeout_s: Annotated[float, Field(gt=0, le=60)] = 20.0
 
     @model_validator(mode="after")
-    def _check_webhook(self) -> HeadSettings:
+    def _check_pairs(self) -> HeadSettings:
         if (self.webhook_url is None) != (self.webhook_secret is None):
             raise ValueError("webhook_url and webhook_secret go together")
+        if (self.timestamp_url is None) != (self.timestamp_file is None):
+            raise ValueError("timestamp_url and timestamp_file go together")
         return self
 
     def read_pem(self) -> bytes | None:

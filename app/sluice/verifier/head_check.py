@@ -287,21 +287,23 @@ class HeadCheck:
 @dataclass(frozen=True, slots=True)
 class HeadSources:
     """What a ledger is held against besides the heads that lie with it. `signers`: None: signatures are not
-    checked; `copies`: files of heads that were kept elsewhere; `cosigned`: files of `witnesses`."""
+    checked; `copies`: files of heads that were kept elsewhere; `cosigned`: files of `witnesses`; `second`:
+    the heads of a second cluster."""
 
     signers: HeadSigners | None = None
     copies: Sequence[Path] = ()
     witnesses: Witnesses | None = None
     cosigned: Sequence[Path] = ()
+    second: Sequence[Located] = ()
 
     def read(self, stored: Iterable[Located], firm_until_ms: int | None = None) -> HeadCheck:
         """All heads, `stored` those of the topic. Raises HeadsUnreadable, and as HeadCheck."""
         heads = HeadCheck(self.signers, firm_until_ms, self.witnesses)
         for located in stored:
             heads.add(located)
-        for path in self.copies:
+        for copy in (self.second, *map(_read_file, self.copies)):
             heads.begin_copy()
-            for located in _read_file(path):
+            for located in copy:
                 heads.add(located, is_copy=True)
         heads.begin_copy()
         for path in self.cosigned:

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
+from typer.testing import CliRunner
 
 from load.installations import neutral_policy
+from sluice.cli.demo.throwaway_trust import OWNER
+from sluice.cli.main import cli
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.kafka.gateway_process import Gateway, action, run_gateway
 from tests.kafka.installation import read_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from load.installations.installation import TestInstallation
     from load.installations.redis_server import RedisServer
@@ -168,3 +172,27 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_again_by_all_gateways(
     assert all(1 <= int(one.headers["Retry-After"]) <= 11 for one in refused)
     with two[1].client() as own:
         assert own.get("/v1/verdicts/none").status_code == 404
+
+
+def test_what_was_answered_before_a_freeze_is_not_answered_so_again(
+    gateway: Gateway, installation: TestInstallation, tmp_path: Path
+) -> None:
+    """And a caller that starts the tool itself may ask what is frozen, at the cost of one request."""
+    session, key = f"s-{uuid.uuid4().hex}", new_key()
+    pem = tmp_path / "owner.pem"
+    pem.touch(mode=0o600)
+    pem.write_bytes(installation.trust.write_pem(OWNER))
+    question, where = action(session), f"/v1/agents/{neutral_policy.AGENT}/freezes"
+    words = ["freeze", "session", session, "--reason", "incident 7", "--key", str(pem)]
+    with gateway.client() as client:
+        assert client.post("/v1/evaluate", json=question, headers=key).json()["verdict"] == "allowed"
+        assert client.get(where, params={"session_id": session}).json()["may_start"]
+        ran = CliRunner().invoke(cli, words, env=installation.settings)
+        assert ran.exit_code == 0, ran.output
+        deadline = time.monotonic() + 60
+        while (frozen := client.get(where, params={"session_id": session}).json())["may_start"]:
+            assert time.monotonic() < deadline
+        again = client.post("/v1/evaluate", json=question, headers=key)
+    assert [one["reason"] for one in frozen["freezes"]] == ["incident 7"]
+    assert (again.status_code, again.json()["error"]["code"]) == (422, "frozen")
+    assert "frozen_session: incident 7" in again.json()["error"]["message"]

@@ -127,10 +127,10 @@ class ArchivePartitions:
         """See LedgerPartitions."""
         return sorted({number for _, number in self._archive.list_parts(self._list_ledger())})
 
-    async def read_entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
+    async def read_entries(self, number: int, since_ms: int = 0) -> AsyncIterator[list[LedgerEntry]]:
         """See LedgerPartitions. One segment of each ledger topic is unpacked at a time."""
         readers = {
-            base: _read_in_thread(self._archive.read_part((f"{self._prefix}{base}", number)))
+            base: _read_in_thread(self._archive.read_part((f"{self._prefix}{base}", number), since_ms))
             for base in _LEDGER
         }
         waiting: dict[str, deque[LedgerEntry]] = {base: deque() for base in readers}

@@ -219,11 +219,13 @@ class KafkaPartitions:
         """List the numbers of the ledger's partitions."""
         return sorted({part.partition for part in await list_partitions(self._cluster, list(self._ledger))})
 
-    async def read_entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
-        """Every committed record of a partition by its number, in batches. A value that is not a record is
-        skipped."""
+    async def read_entries(self, number: int, since_ms: int = 0) -> AsyncIterator[list[LedgerEntry]]:
+        """Every committed record of a partition by its number, in batches, those written before `since_ms`
+        (broker's time) left out. A value that is not a record is skipped."""
         parts = [TopicPartition(name, number) for name in self._ledger]
         async with self._assign(parts) as (consumer, ends):
+            if since_ms:
+                await _seek_to_time(consumer, ends, since_ms)
             waiting: dict[TopicPartition, deque[LedgerEntry]] = {part: deque() for part in parts}
             batch: list[LedgerEntry] = []
             while True:
@@ -295,6 +297,16 @@ class KafkaPartitions:
         finally:
             await asking.stop()
             await consumer.stop()
+
+
+async def _seek_to_time(
+    consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int], since_ms: int
+) -> None:
+    """To the first record of this time or later; to the end where there is none."""
+    offsets = await consumer.offsets_for_times(dict.fromkeys(ends, since_ms))
+    for part, end in ends.items():
+        first = offsets.get(part)
+        consumer.seek(part, end if first is None else first.offset)
 
 
 INPUTS = tuple(DECIDED)

@@ -74,7 +74,7 @@ async def rerun_all(source: LedgerSource, of: DecisionSettings) -> AsyncIterator
     async with source.open_fetcher() as reader:
         for number in await partitions.list_numbers():
             walk: PartitionWalk | None = None
-            async for groups in _group_entries(partitions.read_entries(number)):
+            async for groups in group_entries(partitions.read_entries(number)):
                 walk = walk or await walks.begin()
                 for rerun in await _walk(walk, reader, groups):
                     yield rerun
@@ -120,7 +120,7 @@ async def _find_unanswered(
                 yield rerun
 
 
-async def _group_entries(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIterator[list[list[LedgerEntry]]]:
+async def group_entries(batches: AsyncIterator[list[LedgerEntry]]) -> AsyncIterator[list[list[LedgerEntry]]]:
     """The records of one input together, also where a batch ends among them."""
     left: list[LedgerEntry] = []
     async for batch in batches:

@@ -41,7 +41,13 @@ from sluice.adapters.mcp.results import (
     report_outcome,
 )
 from sluice.adapters.mcp.server_requests import RunningCall, ServerRequests, is_held
-from sluice.client.answers import ActionInterrupted, ActionNotDecided, ActionRefused, NeedsHuman
+from sluice.client.answers import (
+    ActionInterrupted,
+    ActionNotDecided,
+    ActionRefused,
+    ActionStopped,
+    NeedsHuman,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -316,15 +322,18 @@ class Proxy:
         """Call the tool, report the outcome, and return what the agent may see of the result."""
         call.action_id = permit.action_id
         try:
-            result = await self.upstream.call_tool(
-                params.name,
-                dict(permit.parameters),
-                progress_callback=self._make_progress(call, permit, registered),
-            )
+            async with self._gate.stop_when_frozen(permit):
+                result = await self.upstream.call_tool(
+                    params.name,
+                    dict(permit.parameters),
+                    progress_callback=self._make_progress(call, permit, registered),
+                )
         except BaseException as error:
             await asyncio.shield(report_outcome(self._gate, permit, type(error).__name__))
             if isinstance(error, MCPError):
                 log.warning("%s ended with error %d of the protocol", registered, error.code)
+            if isinstance(error, ActionStopped):
+                return make_error_result(error.for_model)
             if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
                 return make_error_result(f"{registered}: {_BY_ERROR}")
             if self._judge is None or not isinstance(error, Exception):

@@ -75,6 +75,7 @@ class ProxyFile(StrictModel):
     with the mandate under which all calls act. `parking_key`: the file with the key that seals the states of
     parked calls, made if it is not there; `parked_s`: how long such a call waits at most. `server_requests`:
     what the server may ask of the agent's client; `answer_s`: how long the client may take to answer.
+    `follow_freezes`: follow the registry, and ask it right before each tool starts and while it runs.
     `listen`: serve by Streamable HTTP.
     """
 
@@ -97,6 +98,7 @@ class ProxyFile(StrictModel):
     parked_s: float = Field(default=24 * 3600.0, gt=0, le=LONGEST_PARKED_S)
     server_requests: list[Annotated[ServerRequest, Strict(False)]] = Field(default_factory=list)
     answer_s: float = Field(default=DEFAULT_ANSWER_S, gt=0, le=LONGEST_ANSWER_S)
+    follow_freezes: bool = False
     listen: Listening = Field(default_factory=Listening)
 
 

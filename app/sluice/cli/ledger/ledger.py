@@ -20,6 +20,7 @@ from sluice.cli.ledger.tree_heads import (
     consistency_command,
     list_head_signers,
     prove_command,
+    require_second_cluster,
     sign_heads_command,
 )
 from sluice.cli.output import (
@@ -270,7 +271,10 @@ def _verify_file(file: Path, signatures: _Signatures) -> Report:
 
 
 def _verify_broker(settings: Settings, signatures: _Signatures) -> Report:
-    kafka = settings.kafka
+    kafka, second = settings.kafka, require_second_cluster(settings)
+    if second is not None:
+        elsewhere = require_broker(locate_heads(*second), "cannot read the second cluster: {}")
+        signatures = signatures._replace(heads=replace(signatures.heads, second=elsewhere))
     report = _require(verify_ledger(kafka.connection, kafka.topic_prefix, *signatures))
     absent = require_broker(find_absent_policy(settings), "cannot read the policy in force: {}")
     return replace(report, findings=(*report.findings, *absent))

@@ -175,7 +175,7 @@ def rerun_command(  # noqa: PLR0913 - options of a command
         stop("give ids, or --all, or --sample N")
     settings = require_settings()
     settings, source = open_evidence(settings, from_, noted, archive_key)
-    meant = _require(find_meanings(source, ids)) if ids else []
+    meant = require_source(find_meanings(source, ids)) if ids else []
     unknown = [meaning for meaning in meant if not meaning.decisions]
     decisions = [decision for named in meant for decision in named.decisions]
     tally = RerunTally(keep_identical=bool(ids))
@@ -207,7 +207,7 @@ class _Chosen(NamedTuple):
     seed: int
 
 
-def _require(reading: Coroutine[Any, Any, Read]) -> Read:
+def require_source(reading: Coroutine[Any, Any, Read]) -> Read:
     """Return what was read; a broker or an archive that cannot be read ends the command."""
     try:
         return require_broker(reading, "{}")
@@ -225,7 +225,7 @@ def _require_reruns(settings: Settings, source: LedgerSource, tally: RerunTally,
     """Execute these, a sample, or all, into the tally."""
     try:
         of = build_decision_settings(settings, {})
-        _require(_run_reruns(source, of, tally, chosen))
+        require_source(_run_reruns(source, of, tally, chosen))
     except (PolicyError, ValueError) as error:
         stop(str(error))
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluice.adapters.head_copies import HeadFile, HeadWebhook
+from sluice.adapters.head_copies import HeadFile, HeadTimestamps, HeadWebhook
 from sluice.adapters.kafka.kafka_head_proofs import NotProvable, prove_growth, prove_record
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics
-from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner
+from sluice.adapters.kafka.kafka_tree_heads import HeadCluster, HeadLimits, HeadSigner
 from sluice.cli.output import (
     EXIT_FAULT,
     IMPOSSIBLE,
@@ -31,15 +31,18 @@ from sluice.cli.output import (
 )
 from sluice.core.registry.keys import PublicKey, SigningKey, UnusableKeyError
 from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, HeadSeries, LedgerBroken
+from sluice.settings.reader import SettingsError, load_settings
 from sluice.text.plurals import count_noun
 from sluice.verifier.head_check import HeadSigners
 from sluice.verifier.head_proof_check import check_proof
+from sluice.verifier.head_stamp_check import check_stamps
 from sluice.verifier.proof_check import UnusableKey
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
 
     from sluice.adapters.kafka.kafka_tree_heads import HeadCopies
+    from sluice.client.kafka_connection import KafkaCluster
     from sluice.settings.reader import Settings
     from sluice_topics.records.tree_heads import TreeHead
 
@@ -87,21 +90,42 @@ def sign_heads_command(
     except (UnknownTopics, KafkaRefused) as error:
         stop(f"{error}. `sluice topics create` makes what is missing", IMPOSSIBLE)
     except OSError as error:
-        stop(f"heads.copy_file: {error}", IMPOSSIBLE)
+        stop(f"heads.copy_file or heads.timestamp_file: {error}", IMPOSSIBLE)
     except KafkaUnreachable as error:
         stop(str(error), EXIT_FAULT)
     errors.print(_describe(signer.signed, last), soft_wrap=True, highlight=False)
     raise typer.Exit(WELL)
 
 
+def require_second_cluster(settings: Settings) -> tuple[KafkaCluster, str] | None:
+    """The second cluster that gets heads, and the prefix of its topic; None: there is none. What is wrong
+    with its settings ends the command."""
+    file = settings.heads.second_settings
+    if file is None:
+        return None
+    try:
+        kafka = load_settings(file.expanduser(), environment={}).kafka
+    except SettingsError as error:
+        stop(f"heads.second_settings: {error}")
+    return kafka.connection, kafka.topic_prefix
+
+
 def _build_copies(settings: Settings) -> Iterator[HeadCopies]:
     """Raises OSError and HeadRefused."""
-    heads = settings.heads
+    heads, second = settings.heads, require_second_cluster(settings)
+    if second is not None:
+        yield HeadCluster(*second, heads.second_timeout_s)
     if heads.copy_file is not None:
         yield HeadFile(heads.copy_file.expanduser())
     if heads.webhook_url is not None and heads.webhook_secret is not None:
         secret = heads.webhook_secret.get_secret_value().encode()
         yield HeadWebhook(heads.webhook_url, secret, heads.webhook_timeout_s)
+    if heads.timestamp_url is not None and heads.timestamp_file is not None:
+        stamped = heads.timestamp_file.expanduser()
+        try:
+            yield HeadTimestamps(heads.timestamp_url, stamped, heads.timestamp_timeout_s)
+        except ImportError:
+            stop("heads.timestamp_url needs the package rfc3161-client: pip install 'sluice[timestamps]'")
 
 
 async def _run(signer: HeadSigner, *, once: bool) -> TreeHead | None:
@@ -178,23 +202,42 @@ def consistency_command(
 
 
 def check_proof_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What prove or consistency wrote.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="What prove or consistency wrote; with --authority, stamped heads."
+        ),
+    ],
     *,
     head_key: Keys = None,
+    authority: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PEM", help="The root certificate of a time-stamping authority."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Check a proof, without a broker and with code that did not make it.
+
+    With --authority, FILE is what heads.timestamp_file names: heads, each
+    with a time stamp (RFC 3161) by an authority whose root certificate is
+    one of these. It says since when each is known to have been there.
 
     Exit codes: 0 it holds, 1 it does not, 2 the file cannot be read.
 
     Example: sluice ledger check-proof proof.json --head-key KEY
     """
+    signers = list_head_signers(require_settings(), head_key or ())
     try:
-        result = check_proof(file.read_bytes(), list_head_signers(require_settings(), head_key or ()))
+        if authority:
+            result = check_stamps(file.read_bytes(), signers, [path.read_bytes() for path in authority])
+        else:
+            result = check_proof(file.read_bytes(), signers)
+    except ImportError:
+        stop("--authority needs the package rfc3161-client: pip install 'sluice[timestamps]'")
     except UnusableKey as error:
         stop(str(error))
     except OSError as error:
-        stop(f"cannot read {file}: {error.strerror}")
+        stop(f"cannot read {error.filename or file}: {error.strerror}")
     if json:
         print_json(asdict(result))
     else:

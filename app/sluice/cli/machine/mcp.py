@@ -32,8 +32,9 @@ from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.secrets.value_keys import ValueKeyError, make_value_key, read_value_key, write_value_key
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
+    from sluice.bootstrap.followed_freezes import FollowedFreezes
     from sluice.settings.reader import Settings
 
 _OURS = "SLUICE_"
@@ -199,6 +200,24 @@ def _build_gate_options(
         reported_by=file_options.reported_by,
         signing_key=_read_pem(_resolve_file(file_options.signing_key)),
         values_key=_read_values_key(_resolve_file(file_options.values_key) or settings.values.key_file),
+        freezes=_follow_freezes(settings) if file_options.follow_freezes else None,
+    )
+
+
+def _follow_freezes(settings: Settings) -> Callable[[], FollowedFreezes]:
+    from sluice.bootstrap.followed_freezes import follow_freezes  # noqa: PLC0415 - and with it the whole core
+    from sluice.cli.policy.control_topics import require_roots  # noqa: PLC0415 - as above
+
+    require_roots(settings)
+    policy = settings.policy
+    retired = {key: round(at.timestamp() * 1000) for key, at in policy.retired_root_keys.items()}
+    return follow_freezes(
+        settings.kafka.connection,
+        policy.root_keys,
+        settings.build_audience(),
+        retired_root_keys=retired,
+        refresh_s=policy.refresh_s,
+        max_lag_s=policy.max_lag_s,
     )
 
 

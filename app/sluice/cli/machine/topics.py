@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -21,10 +21,11 @@ from sluice.cli.output import REFUSED, WRONG, clean, console, print_json, requir
 from sluice.text.plurals import count_noun
 from sluice_topics.access import Role, list_access
 from sluice_topics.asyncapi import make_documents
+from sluice_topics.catalog import CATALOG
 from sluice_topics.layout import TopicLayout, compare_topics, list_risks
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Iterable
 
     from sluice.settings.reader import Settings
     from sluice_topics.catalog import Topic
@@ -49,20 +50,29 @@ Out = Annotated[Path, typer.Option(file_okay=False, help="Folder for the documen
 
 
 @cli.command()
-def create(as_json: AsJson = False) -> None:
+def create(
+    as_json: AsJson = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="This topic alone, by its name without the prefix; repeatable."),
+    ] = None,
+) -> None:
     """Create every missing topic. Existing topics stay as they are; `check` compares them.
 
     Run it before the workers of a new version start: it says which topics that version adds.
     """
     settings = require_settings()
-    made = create_topics_or_stop(settings)
+    unknown = set(only or ()) - {topic.name for topic in CATALOG}
+    if unknown:
+        stop(f"the catalog has no topic {clean(min(unknown))}: `sluice topics list` shows all")
+    made = create_topics_or_stop(settings, only or ())
     if as_json:
         print_json([{"topic": name, "created": new} for name, new in made.items()])
         return
     for name, new in made.items():
         console.print(f"{name}: {'[green]created[/]' if new else 'exists'}", highlight=False)
     added = [name for name, new in made.items() if new]
-    if added and len(added) < len(made):
+    if added and len(added) < len(made) and not only:
         _say_added(added, build_layout(settings))
 
 
@@ -178,10 +188,11 @@ def build_layout(settings: Settings) -> TopicLayout:
     return TopicLayout(kafka.topic_prefix, settings.worker.app_id, kafka.partitions, kept_ms)
 
 
-def create_topics_or_stop(settings: Settings) -> dict[str, bool]:
-    """Every topic by its real name, and whether it is new; ends the command when it cannot be made."""
+def create_topics_or_stop(settings: Settings, only: Iterable[str] = ()) -> dict[str, bool]:
+    """Every topic by its real name, and whether it is new; ends the command when it cannot be made. `only`:
+    these topics; none: all."""
     kafka = settings.kafka
-    layout = build_layout(settings)
+    layout = replace(build_layout(settings), only=frozenset(only))
     return _run_question(kafka_topics.create(kafka.connection, layout, kafka.replication_factor))
 
 

@@ -41,17 +41,17 @@ def write_figures_table(
     overall: Figures | None = None,
 ) -> str:
     """A row for each group, whose key has a word for each of `names`."""
-    body = [_write_row([escape_text(word) for word in key], _write_cells(figures)) for key, figures in rows]
+    body = [write_row([escape_text(word) for word in key], _write_cells(figures)) for key, figures in rows]
     if overall is not None:
         whole = ["everything"] + [""] * (len(names) - 1)
-        body.append(_write_row(whole, _write_cells(overall), class_="total"))
-    return _write_table(title, [*names, *_COUNTED], len(names), body)
+        body.append(write_row(whole, _write_cells(overall), class_="total"))
+    return write_table(title, [*names, *_COUNTED], len(names), body)
 
 
 def write_coverage_table(tiers: Iterable[Coverage]) -> str:
     """A row for each tier."""
     body = [
-        _write_row(
+        write_row(
             [escape_text(tier.tier)],
             [
                 f"{tier.rate.whole:,}",
@@ -64,16 +64,16 @@ def write_coverage_table(tiers: Iterable[Coverage]) -> str:
         for tier in tiers
     ]
     headings = ["tier", "reported", "with a decision", "coverage", "target", "stands"]
-    return _write_table("Coverage by tier", headings, 1, body)
+    return write_table("Coverage by tier", headings, 1, body)
 
 
 def write_hidden_table(rows: Mapping[str, Figures]) -> str:
     """Write a table of what flag-only and shadow mode hide, by class."""
     body = [
-        _write_row([escape_text(name)], [f"{figures.would_have_been[outcome]:,}" for outcome in OUTCOMES])
+        write_row([escape_text(name)], [f"{figures.would_have_been[outcome]:,}" for outcome in OUTCOMES])
         for name, figures in rows.items()
     ]
-    return _write_table("What enforcing would have said", ["class", *OUTCOMES], 1, body)
+    return write_table("What enforcing would have said", ["class", *OUTCOMES], 1, body)
 
 
 def write_alarms_table(alarms: Iterable[Mapping[str, Any]]) -> str:
@@ -81,7 +81,7 @@ def write_alarms_table(alarms: Iterable[Mapping[str, Any]]) -> str:
     times, words = ("raised_at", "since"), ("severity", "subject", "recipient", "message")
     names = (*times, *words)
     body = [
-        _write_row(
+        write_row(
             [
                 *(_write_moment(alarm.get(name)) for name in times),
                 *(escape_text(alarm.get(name)) for name in words),
@@ -90,7 +90,7 @@ def write_alarms_table(alarms: Iterable[Mapping[str, Any]]) -> str:
         )
         for alarm in alarms
     ]
-    return _write_table("Alarms", [name.replace("_", " ") for name in names], len(names), body)
+    return write_table("Alarms", [name.replace("_", " ") for name in names], len(names), body)
 
 
 def _write_moment(at: object) -> str:
@@ -98,7 +98,7 @@ def _write_moment(at: object) -> str:
     return write_element("time", escape_text(str(at)[:16].replace("T", " ")), class_="t")
 
 
-def _write_table(title: str, headings: Sequence[str], words: int, body: Iterable[str]) -> str:
+def write_table(title: str, headings: Sequence[str], words: int, body: Iterable[str]) -> str:
     """Write a table in a box of its own that scrolls sideways, so that the page never does. The first `words`
     columns are words, the others numbers."""
     head = write_element(
@@ -119,7 +119,8 @@ def _write_heading(name: str, number: bool) -> str:
     return write_element("th", escape_text(name), scope="col", **({"class_": "n"} if number else {}))
 
 
-def _write_row(words: Sequence[str], numbers: Iterable[str], **attributes: object) -> str:
+def write_row(words: Sequence[str], numbers: Iterable[str], **attributes: object) -> str:
+    """A table's row, its words escaped already; the first is its heading."""
     first, *others = words
     cells = [write_element("th", first, scope="row")]
     cells += [write_element("td", word) for word in others]
@@ -145,7 +146,12 @@ class Tile(NamedTuple):
 
 def write_key_figures(report: QualityReport) -> str:
     """A list of tiles."""
-    return write_element("ul", *(_draw_tile(tile) for tile in _make_tiles(report)), class_="tiles")
+    return draw_tiles(_make_tiles(report))
+
+
+def draw_tiles(tiles: Iterable[Tile]) -> str:
+    """Key figures as a list of tiles."""
+    return write_element("ul", *map(_draw_tile, tiles), class_="tiles")
 
 
 def _make_tiles(report: QualityReport) -> Iterator[Tile]:
@@ -236,13 +242,18 @@ def _write_notices(report: QualityReport) -> str:
     findings += [f"{alarm.get('message')} (to {alarm.get('recipient')})" for alarm in report.alarms]
     if not report.overall.decisions:
         findings.append("No decision on a retrieved item in this period.")
+    return write_notices(findings)
+
+
+def write_notices(sentences: Sequence[str]) -> str:
+    """A list of what needs a person; nothing where nothing does."""
     items = (
         write_element(
             "li", write_element("span", "▲", aria_hidden="true"), write_element("span", escape_text(sentence))
         )
-        for sentence in findings
+        for sentence in sentences
     )
-    return write_element("ul", *items, class_="notices") if findings else ""
+    return write_element("ul", *items, class_="notices") if sentences else ""
 
 
 def _write_tables(report: QualityReport) -> str:

@@ -18,6 +18,7 @@ from sluice.client.json_values import copy_faithfully
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from sluice.client.answers import ActionAnswer, Permit
     from sluice.client.async_client import AsyncGateClient
@@ -77,7 +78,8 @@ class ToolCallGate:
         except ClientError as error:
             return refuse(error)
         try:
-            result = await work(parameters)
+            async with self._stop_when_frozen(call):
+                result = await work(parameters)
         except BaseException as error:
             await asyncio.shield(self.finish(call.call_id, error=error))
             raise
@@ -104,6 +106,10 @@ class ToolCallGate:
             await client.finish(
                 permit, error=name_error(error) if isinstance(error, BaseException) else error
             )
+
+    def _stop_when_frozen(self, call: ToolCall) -> AbstractAsyncContextManager[None]:
+        client, permit = self._running[resolve_session_id(self.session_id), call.call_id]
+        return client.stop_when_frozen(permit)
 
     def _read(self, call: ToolCall, *, wait: bool) -> tuple[AsyncGateClient, dict[str, Any]]:
         """The client that asks, and what it asks."""

@@ -10,6 +10,7 @@ tried as it was first and last.
 from __future__ import annotations
 
 from bisect import bisect_right
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
@@ -17,23 +18,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.core.cases.cases import run_cases
 from sluice.core.decide.decision_point import DecisionPoint
+from sluice.core.foundation.errors import RegistryError
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import FACT
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.reduction import reduce_policy
+from sluice.core.trust.refused import Reason
 from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from sluice.core.actions.stage import Stage
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.limits import SessionLimits
+    from sluice.core.policy.bundles import Bundle
+    from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice.core.registry.keys import Roots
     from sluice.core.trust.revisions import Accepted
+    from sluice.core.trust.signed_entries import Statement
 
 REMEMBERED = 256
 FIRST_AND_LAST = 2
@@ -59,6 +65,25 @@ class DecisionSettings:
     group: str = ""
     audience: Audience = UNNAMED
     values_key: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy that is not in force: bundles by id, each in the place of the revision that is in force under
+    its id, and registry entries, each in the place of what is in force under its kind and id."""
+
+    bundles: Mapping[str, Bundle] = field(default_factory=dict)
+    quality: Mapping[str, QualityBundle] = field(default_factory=dict)
+    entries: Sequence[Statement] = ()
+
+    @cached_property
+    def replaced(self) -> frozenset[tuple[str, str]]:
+        """Kind and id of the entries whose earlier revisions do not count. A fact replaces none: every
+        revision counts, each for its time."""
+        return frozenset((entry.kind, entry.id) for entry in self.entries if entry.kind != FACT)
+
+
+NO_CANDIDATE = Candidate()
 
 
 class PointsUnder:
@@ -141,7 +166,28 @@ class PolicyThen:
             for line in lines.values()
         ]
         self._hashes = frozenset(entry.hash for entry in accepted)
+        self.put(NO_CANDIDATE)
+
+    def replace_by(self, candidate: Candidate) -> PolicyThen:
+        """The same history with a candidate in force all the time. Raises RegistryError for an entry that
+        does not validate."""
+        replaced = copy(self)
+        replaced.put(candidate)
+        return replaced
+
+    def put(self, candidate: Candidate) -> None:
+        """Put a candidate in force all the time. Raises RegistryError."""
+        for statement in candidate.entries:
+            checked = self._compiled.check_entry(statement)
+            if isinstance(checked, Reason):
+                raise RegistryError(f"{statement.key}: {checked.path}: {checked.message}")
+        self._candidate = candidate
         self._possible = lru_cache(maxsize=REMEMBERED)(self._collect_possible)
+
+    def list_bundle_ids(self) -> frozenset[str]:
+        """The ids under which a bundle of policy or of quality was ever in force."""
+        revisions = (entry for line in self._lines for _, entry in line.revisions)
+        return frozenset(entry.statement.id for entry in revisions if entry.kind in (BUNDLE, QUALITY_BUNDLE))
 
     def find_possible(self, recorded: dict[str, Any], came_ms: int, written_ms: int) -> Possible:
         """Under what a record can have been decided whose input came and that was written at these times,
@@ -211,19 +257,24 @@ class PolicyThen:
 
     def _make_policy(self, chosen: list[Accepted]) -> Policy | None:
         """None as long as there was no default bundle, without which nothing is decided."""
-        of = self.decision_settings
+        of, candidate = self.decision_settings, self._candidate
         bundles = {
             entry.statement.id: entry.bundle
             for entry in chosen
             if entry.kind == BUNDLE and entry.bundle is not None
-        }
+        } | {**candidate.bundles}
         if of.default_bundle not in bundles:
             return None
         quality = {
             entry.statement.id: entry.quality
             for entry in chosen
             if entry.kind == QUALITY_BUNDLE and entry.quality is not None
-        }
-        documents = {entry.hash: entry.document for entry in chosen if entry.input_record.topic == REGISTRY}
+        } | {**candidate.quality}
+        documents = {
+            entry.hash: entry.document
+            for entry in chosen
+            if entry.input_record.topic == REGISTRY
+            and (entry.kind, entry.statement.id) not in candidate.replaced
+        } | {statement.hash: statement.document for statement in candidate.entries}
         registry = self._compiled.merge_registry(documents)
         return Policy(bundles, registry, of.default_bundle, quality, of.default_quality)

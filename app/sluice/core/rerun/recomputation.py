@@ -134,7 +134,7 @@ class Recomputation:
 
     def _compare(self, answered: _Group, key: bytes) -> list[Recomputed]:
         state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
-        _believe_time(state, [record.fields for record in group], answered.input_record.timestamp_ms)
+        believe_time(state, [record.fields for record in group], answered.input_record.timestamp_ms)
         decision = self._decide_as_recorded(answered, state)
         if decision is not None and _believe_ended(state, group, decision):
             decision = self._decide_as_recorded(answered, state)
@@ -150,7 +150,7 @@ class Recomputation:
         compared = [self._check_record(record.fields, decision, key) for record in group]
         states_before = [_get_held_before(state, record.fields) for record in group]
         early = any(record.fields.get("early") for record in group)
-        state.apply(_omit_learnt(decision.session) if early else decision.session)
+        state.apply(omit_learnt(decision.session) if early else decision.session)
         for entered_record, before in zip(group, states_before, strict=True):
             _believe(state, entered_record.fields, before)
         return compared
@@ -226,7 +226,7 @@ class Recomputation:
             self._lost.setdefault(key, why)
 
 
-def _omit_learnt(events: Iterable[SessionChange]) -> Iterator[SessionChange]:
+def omit_learnt(events: Iterable[SessionChange]) -> Iterator[SessionChange]:
     """Without what an outcome says of values, and what its action teaches."""
     for event in events:
         if not (isinstance(event, EntryKept | EntryDropped) and event.table in ("values", "lessons")):
@@ -323,7 +323,7 @@ def _find_memory(state: SessionState, recorded: dict[str, Any]) -> Remembered | 
     return account.agents.get(who(recorded["tenant_id"], recorded["agent_id"]).agent)
 
 
-def _believe_time(state: SessionState, records: Sequence[dict[str, Any]], at_ms: int) -> None:
+def believe_time(state: SessionState, records: Sequence[dict[str, Any]], at_ms: int) -> None:
     """Let the session be as late as a record says, and later than the input: an outcome may have come that
     still waits for its action, and only makes mandates end earlier."""
     for record in records:
@@ -335,7 +335,7 @@ def _believe_time(state: SessionState, records: Sequence[dict[str, Any]], at_ms:
 def _believe_ended(state: SessionState, records: Sequence[EnteredRecord], decision: Decision) -> bool:
     """Whether a record counts fewer of its agent's mandates than the decision does. The session is then as
     late as the end of those that it does not count, if that was before the record was written: as in
-    `_believe_time`, of an action that names no mandate."""
+    `believe_time`, of an action that names no mandate."""
     for record in records:
         again = (
             _find_same_record(record.fields, decision)

@@ -177,8 +177,9 @@ class LedgerPartitions(Protocol):
     async def list_numbers(self) -> list[int]:
         """The numbers of the ledger's partitions."""
 
-    def read_entries(self, number: int) -> AsyncIterator[list[LedgerEntry]]:
-        """Every record of a partition by its number, in batches; what is no record is skipped."""
+    def read_entries(self, number: int, since_ms: int = 0) -> AsyncIterator[list[LedgerEntry]]:
+        """Every record of a partition by its number, in batches; what is no record is skipped. `since_ms`:
+        those that were written before (broker's time) may be left out."""
 
     def read_decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[InputRecord]]:
         """The inputs of a topic (base name) that the workers had decided, as far as they are there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from fastapi.responses import Response
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from sluice.client.input_kinds import ACTION, MANDATE, OUTCOME, RETRIEVAL, WRITE
+from sluice.core.registry.freezes import find_stop
+from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.idempotency import (
     IdempotentRequests,
     RememberedRequest,
@@ -117,7 +120,19 @@ class DecidingRoutes:
 
         named_as, owner = context.idempotency, context.caller.name
         answer, facts.is_replay = await self.idempotent.answer(named_as, owner, prepare, decide)
+        if facts.is_replay and route is EVALUATE and self.registry.registry.freezes:
+            self._object_to_frozen(answer, context)
         return respond(answer, facts)
+
+    def _object_to_frozen(self, answer: StoredAnswer, context: RequestContext) -> None:
+        """Raises HttpError where what an earlier answer allowed is frozen now: no replay lets it start."""
+        body = json.loads(answer.body)
+        if body.get("verdict") != "allowed" or body.get("mode") != "high_stakes":
+            return
+        registry, tenant = self.registry.registry, context.caller.tenant
+        stop = find_stop(registry.find_freezes(tenant, body["agent_id"], body["session_id"]))
+        if stop is not None:
+            raise HttpError(422, "frozen", f"it was allowed before; now {stop.word}. Start no tool")
 
 
 def respond(answer: StoredAnswer, facts: ResponseFacts) -> Response:

@@ -45,6 +45,8 @@ Day = Annotated[
     str | None,
     Query(pattern=r"^\d{4}-\d\d-\d\d$", description="a day in UTC: 2026-01-31"),
 ]
+SessionId = Annotated[str | None, Query(min_length=1, max_length=256, description="the session of the call")]
+FREEZES_SCHEMA = "sluice/freezes/v1"
 INDEX_SCHEMA = "sluice/index/v1"
 INDEX = {"pages": "/review", "openapi": "/openapi.json", "health": "/healthz", "ready": "/readyz"}
 CHECKPOINT_SCHEMA = "sluice/integrity_checkpoint/v1"
@@ -132,6 +134,29 @@ class ReadingRoutes:
             )
             body = {"agent_id": agent, "advisories": advisories[:limit], "count": len(advisories)}
             return respond(render_answer(200, body, ADVISORIES_SCHEMA), facts)
+
+    async def freezes(self, request: Request, agent_id: str, session_id: SessionId = None) -> Response:
+        """What is frozen of an agent in a session, as this gateway follows the registry: no question to the
+        broker. Raises HttpError, 503 too where the registry was not read lately: nobody knows then."""
+        context = await self.callers.identify(request)
+        agent = require_agent(agent_id, context.caller, self.registry).id
+        facts = read_facts(request)
+        facts.agent = agent
+        if not self.registry.is_fresh:
+            raise HttpError(503, "not_ready", "the registry was not read for a while: start no tool")
+        frozen = self.registry.registry.find_freezes(context.caller.tenant, agent, session_id or "")
+        listed = [
+            {
+                "freeze": freeze.key,
+                "subject": freeze.subject,
+                "subject_id": freeze.subject_id,
+                "stage": freeze.stage,
+                "reason": freeze.reason,
+            }
+            for freeze in frozen
+        ]
+        body = {"agent_id": agent, "session_id": session_id, "may_start": not listed, "freezes": listed}
+        return respond(render_answer(200, body, FREEZES_SCHEMA), facts)
 
     async def quality(self, request: Request, since: Day = None, until: Day = None) -> Response:
         """How the tenant's retrieved items were decided (seed 004)."""

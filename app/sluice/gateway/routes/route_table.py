@@ -14,6 +14,7 @@ from sluice.gateway.openapi_shapes import (
     ErrorResponse,
     EscalationResponse,
     EvaluationResponse,
+    FreezesResponse,
     InclusionResponse,
     PendingResponse,
     RerunResponse,
@@ -205,6 +206,14 @@ def add_reading(app: FastAPI, routes: ReadingRoutes) -> None:
         methods=["GET"],
         summary="All advisories of an agent's newest actions",
         responses={**_ERRORS, 200: {"model": AdvisoriesResponse}},
+        **_KEYED,
+    )
+    app.add_api_route(
+        "/v1/agents/{agent_id}/freezes",
+        routes.freezes,
+        methods=["GET"],
+        summary="What is frozen of an agent: ask right before a tool starts",
+        responses={**_ERRORS, 200: {"model": FreezesResponse}},
         **_KEYED,
     )
     app.add_api_route(

@@ -1,0 +1,116 @@
+"""A back-test over a ledger on a broker, in an archive or in a package: each partition by itself, several
+processes at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluice.adapters.kafka.kafka_rerun import group_entries
+from sluice.core.backtest.backtest_tally import BacktestTally
+from sluice.core.backtest.partition_backtest import BacktestPeriod, PartitionBacktest
+from sluice.core.rerun.policy_then import PolicyThen
+from sluice.core.rerun.walk import list_places
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from sluice.core.rerun.policy_then import Candidate, DecisionSettings
+    from sluice.core.rerun.walk import LedgerEntry, LedgerSource, RecordFetcher
+
+
+class Backtest(NamedTuple):
+    """What is tested: the ledger, what was in force when, the same with the candidate in its place, and which
+    inputs. `group`: the workers' consumer group."""
+
+    source: LedgerSource
+    then: PolicyThen
+    candidate: PolicyThen
+    period: BacktestPeriod
+    group: str
+
+
+async def prepare_backtest(
+    source: LedgerSource, settings: DecisionSettings, candidate: Candidate, period: BacktestPeriod
+) -> Backtest | None:
+    """Read what was in force when; None where no root key is set, so that nobody can tell. Raises
+    RegistryError for an entry of the candidate that does not validate."""
+    if settings.roots is None:
+        return None
+    then = PolicyThen(await source.read_policy(), settings.roots, settings)
+    return Backtest(source, then, then.replace_by(candidate), period, settings.group)
+
+
+async def run_backtest(backtest: Backtest, processes: int) -> BacktestTally:
+    """Decide on every input of the period again; what comes of it, of all partitions together. `processes`:
+    at most so many at a time, 1 for this process alone."""
+    numbers = await backtest.source.open_partitions(backtest.group).list_numbers()
+    whole = BacktestTally()
+    async for tally in _run_partitions(backtest, numbers, min(processes, len(numbers))):
+        whole.add(tally)
+    return whole
+
+
+async def _run_partitions(
+    backtest: Backtest, numbers: Sequence[int], processes: int
+) -> AsyncIterator[BacktestTally]:
+    if processes <= 1:
+        for number in numbers:
+            yield await _run_partition(backtest, number)
+        return
+    loop = asyncio.get_running_loop()
+    with _open_pool(backtest, processes) as pool:
+        running = [loop.run_in_executor(pool, _run_inherited, number) for number in numbers]
+        for tally in asyncio.as_completed(running):
+            yield await tally
+
+
+@contextmanager
+def _open_pool(backtest: Backtest, processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that inherit what was read and compiled: neither can be sent to them."""
+    gc.freeze()
+    try:
+        with ProcessPoolExecutor(processes, get_context("fork"), _inherit, (backtest,)) as pool:
+            yield pool
+    finally:
+        gc.unfreeze()
+
+
+_INHERITED: list[Backtest] = []
+
+
+def _inherit(backtest: Backtest) -> None:
+    _INHERITED.append(backtest)
+
+
+def _run_inherited(number: int) -> BacktestTally:
+    return asyncio.run(_run_partition(_INHERITED[0], number))
+
+
+async def _run_partition(backtest: Backtest, number: int) -> BacktestTally:
+    walk = PartitionBacktest(backtest.then, backtest.candidate, backtest.period)
+    partitions = backtest.source.open_partitions(backtest.group)
+    async with backtest.source.open_fetcher() as reader:
+        async for groups in group_entries(partitions.read_entries(number, backtest.period.read_ms)):
+            await _take_groups(walk, reader, groups)
+    return walk.close()
+
+
+async def _take_groups(
+    walk: PartitionBacktest, reader: RecordFetcher, groups: Sequence[Sequence[LedgerEntry]]
+) -> None:
+    wanted = [entry for group in groups for entry in group if walk.period.has_input(entry.fields["input"])]
+    inputs = await reader.fetch_inputs(list_places(wanted))
+    for group in groups:
+        coordinates = group[0].coordinates
+        walk.take(group, None if coordinates is None else inputs.get(coordinates), inputs)
+
+
+def count_processors() -> int:
+    """How many processes may run at a time here."""
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,1 @@
+"""`sluice backtest`: its verb, its page, its words."""

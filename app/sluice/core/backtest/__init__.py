@@ -1,0 +1,1 @@
+"""A candidate policy over the ledger: every input decided again, and what comes of it."""

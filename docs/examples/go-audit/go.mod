@@ -1,0 +1,3 @@
+module sluice-audit
+
+go 1.24
