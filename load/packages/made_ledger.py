@@ -28,7 +28,7 @@ from sluice.core.trust.tree_heads import HeadKeys, HeadSeries, LedgerTree, read_
 from sluice.verifier.head_check import HeadSigners, HeadSources
 from sluice.verifier.package_check import PackageTrust
 from sluice_topics.audience import Audience
-from sluice_topics.catalog import ACTIONS, BUNDLES, ESCALATIONS, REGISTRY, TREE_HEADS, VERDICTS
+from sluice_topics.catalog import ACTIONS, BUNDLES, ESCALATIONS, QUARANTINE, REGISTRY, TREE_HEADS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -76,7 +76,8 @@ class MadeLedger:
         return self.decided
 
     def decide(self, count: int) -> None:
-        """So many inputs, each with a verdict, some with an escalation besides."""
+        """So many inputs, each with a verdict, some with an escalation besides, some with a memory of another
+        session that made room."""
         for _ in range(count):
             partition = self.rng.randrange(PARTITIONS)
             session = f"s-{partition}-{self.rng.randrange(SESSIONS)}"
@@ -85,6 +86,9 @@ class MadeLedger:
             self._answer(read, VERDICTS, "verdict", session)
             if self.rng.random() < 1 / 4:
                 self._answer(read, ESCALATIONS, "escalation_opened", session)
+            if self.rng.random() < 1 / 8:
+                other = f"s-{partition}-{self.rng.randrange(SESSIONS)}"
+                self._answer(read, QUARANTINE, "quarantine_evicted", other)
             self.decided[f"{PREFIX}{ACTIONS}", partition] = read.offset + 1
 
     def sign_head(self) -> None:
@@ -106,7 +110,7 @@ class MadeLedger:
     def _answer(self, read: StoredRecord, base: str, kind: str, session: str) -> None:
         source = {"topic": ACTIONS, "partition": read.partition, "offset": read.offset}
         stated = {"timestamp": read.timestamp_ms, "digest": f"sha256:{sha256(read.value or b'').hexdigest()}"}
-        word = kind.partition("_")[0]
+        word = {QUARANTINE: "memory"}.get(base, kind.partition("_")[0])
         body = {
             "schema": f"sluice/{kind}/v1",
             f"{word}_id": f"{word}:{ACTIONS}:{read.partition}:{read.offset}",

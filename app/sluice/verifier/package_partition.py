@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 GENESIS = "GENESIS"
 ANSWERED = frozenset({ACTIONS, WRITES, RETRIEVALS})
 """Topics of which a record answers every input."""
-_UNKEYED = frozenset({"sluice/dead_letter/v1", "sluice/input_refused/v1"})
-"""Records that need not have their input's key."""
+_UNKEYED = frozenset({"sluice/dead_letter/v1", "sluice/input_refused/v1", "sluice/quarantine_evicted/v1"})
+"""Records that need not have their input's key: an evicted memory makes room for one of another session."""
 _LEDGER = frozenset(kind.topic for kind in KINDS.values())
 _SHARED = frozenset({REGISTRY, BUNDLES, TREE_HEADS})
 _ABSENT = hashlib.sha256(b"").hexdigest()
@@ -125,6 +125,8 @@ class _PartitionCheck:
         key = None if opened.fields["schema"] in _UNKEYED else located.key
         named = _NamedInput(opened.fields["input"].get("digest"), source.timestamp, key, use)
         before = self.inputs.setdefault((source.topic, source.offset), named)
+        if before.key is None:
+            self.inputs[source.topic, source.offset] = named
         if before[:2] != named[:2]:
             message = f"it says of its input {source} what record {before.record.sequence} does not"
             self._report_at("input_altered", use, message)

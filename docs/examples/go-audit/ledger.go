@@ -160,14 +160,14 @@ func (l *ledger) noteInput(fields object, read record, where string) {
 		l.pack.report("moved", "%s: its input lies in partition %d", where, partition)
 	}
 	schema := fields["schema"]
-	hasKey := schema != "sluice/dead_letter/v1" && schema != "sluice/input_refused/v1"
+	hasKey := schema != "sluice/dead_letter/v1" && schema != "sluice/input_refused/v1" && schema != "sluice/quarantine_evicted/v1"
 	next := named{text(source["digest"]), timestamp, read.key, hasKey, where}
 	at := place{text(source["topic"]), offset}
 	before, known := l.inputs[at]
 	if known && (before.digest != next.digest || before.timestamp != next.timestamp) {
 		l.pack.report("input_altered", "%s: it says of its input what %s does not", where, before.record)
 	}
-	if !known {
+	if !known || !before.hasKey {
 		l.inputs[at] = next
 	}
 }
