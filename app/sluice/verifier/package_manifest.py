@@ -12,7 +12,8 @@ from .ledger_record import NotStrict, canonicalize, read_object
 
 SCHEMA = "sluice/audit_package/v1"
 MANIFEST = "manifest.json"
-MOST_RAW_BYTES = 1024 * 1024 * 1024
+MOST_RAW_BYTES = 128 * 1024 * 1024
+"""Lines of a segment: 8 MiB, and the last one."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LARGEST = 2**63 - 1

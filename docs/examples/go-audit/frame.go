@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	sealBytes, endBytes, mostLines = 71, 22, 1 << 30
+	sealBytes, endBytes, mostLines = 71, 22, 128 << 20
 	newest, date, madeBy           = 20, 0x21, 0x0314
 	attributes                     = 0x01800000
 )

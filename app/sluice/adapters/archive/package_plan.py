@@ -125,7 +125,7 @@ async def plan_package(source: RecordSource, prefix: str, selection: Selection) 
         for number, size in sizes.items()
     }
     if not any(selected.values()):
-        where = "the ledger" if head is None else f"the ledger of head {head.number}, the newest one,"
+        where = "the ledger" if head is None else f"the ledger up to head {head.number}, the newest one,"
         raise NothingSelected(f"{where} has no record of {selection.by} {selection.value}")
     whole = selection.by in {"agent", "since"}
     partitions = {

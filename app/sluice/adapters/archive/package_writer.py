@@ -94,33 +94,43 @@ class _SegmentSpool:
 async def write_package(
     source: RecordSource, plan: PackagePlan, origin: PackageOrigin, path: Path
 ) -> WrittenPackage:
-    """Write the file, which must not exist. Raises OSError, PackageTooLarge, and as the source."""
+    """Write the file, which must not exist; a part of one does not stay. Raises OSError, PackageTooLarge, and
+    as the source."""
+    with path.open("xb") as out, TemporaryFile() as spool:
+        try:
+            return await _write_package(source, plan, origin, out, spool)
+        except BaseException:
+            path.unlink()  # noqa: ASYNC240 - once, after a fault
+            raise
+
+
+async def _write_package(
+    source: RecordSource, plan: PackagePlan, origin: PackageOrigin, out: IO[bytes], spool: IO[bytes]
+) -> WrittenPackage:
     prefix = origin.prefix
     ledger = frozenset(f"{prefix}{base}" for base in LEDGER)
     shared = frozenset(f"{prefix}{base}" for base in (*CONTROL, TREE_HEADS))
     inputs = {f"{prefix}{base}": base for base in INPUTS}
     there: dict[str, Counter[int]] = defaultdict(Counter)
     records: Counter[int] = Counter()
-    with path.open("xb") as out, TemporaryFile() as spool:
-        segments = _SegmentSpool(spool, ledger)
-        async for batch in source.read_records([*sorted(ledger | shared), *inputs]):
-            for record in batch:
-                part = plan.partitions.get(record.partition)
-                if record.topic in shared:
+    segments = _SegmentSpool(spool, ledger)
+    async for batch in source.read_records([*sorted(ledger | shared), *inputs]):
+        for record in batch:
+            part = plan.partitions.get(record.partition)
+            if record.topic in shared:
+                segments.add(record)
+            elif part is None:
+                continue
+            elif record.topic in ledger:
+                if part.has_record(record.value):
+                    records[part.number] += 1
                     segments.add(record)
-                elif part is None:
-                    continue
-                elif record.topic in ledger:
-                    if part.has_record(record.value):
-                        records[part.number] += 1
-                        segments.add(record)
-                elif part.has_input(base := inputs[record.topic], record.offset):
-                    there[base][part.number] += record.offset in part.named[base]
-                    segments.add(record)
-        closed = segments.close()
-        written = [segment for segment, _ in closed]
-        manifest = canonical(_build_manifest(plan, origin, written, records, there))
-        write_zip(out, _list_members(spool, closed, plan), manifest)
+            elif part.has_input(base := inputs[record.topic], record.offset):
+                there[base][part.number] += record.offset in part.named[base]
+                segments.add(record)
+    closed = segments.close()
+    manifest = canonical(_build_manifest(plan, origin, [segment for segment, _ in closed], records, there))
+    write_zip(out, _list_members(spool, closed, plan), manifest)
     selected = sum(part.selected for part in plan.partitions.values())
     counted = sum(segment.count for segment, _ in closed if segment.topic in inputs)
     return WrittenPackage(_compute_digest(manifest), records.total(), selected, counted)

@@ -110,13 +110,14 @@ def export_command(  # noqa: PLR0913 - the command's options
     selection = require_selection(session, agent, decision, since, only_selected=only_selected)
     if selection is None:
         stop("name what to export: --session, --agent, --decision or --since")
+    if out.exists():
+        stop(f"{out} is there already")
     settings, source = _open_records(settings, from_, noted, archive_key)
     try:
         written = _require(_write(settings, source, selection, out))
     except NothingSelected as error:
-        stop(str(error), WRONG)
+        stop(f"{error}. What is newer must be signed first: `sluice ledger sign-heads`", WRONG)
     except PackageTooLarge as error:
-        out.unlink(missing_ok=True)
         stop(str(error))
     except OSError as error:
         stop(f"cannot write {out}: {error.strerror}")

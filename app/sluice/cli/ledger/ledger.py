@@ -38,6 +38,7 @@ from sluice.text.plurals import count_noun
 from sluice.verifier.export import NotAnExport, read_lines, write_line
 from sluice.verifier.head_check import HeadSources, HeadsUnreadable, find_witnesses, read_heads
 from sluice.verifier.ledger_findings import describe_heads
+from sluice.verifier.package_file import is_package
 from sluice.verifier.proof_check import SignedBy, UnusableKey
 from sluice.verifier.verify import verify
 
@@ -263,6 +264,8 @@ def _verify(
 
 def _verify_file(file: Path, signatures: _Signatures) -> Report:
     try:
+        if is_package(file):
+            stop(f"{file} is an audit package: `sluice audit verify` checks it")
         heads = read_heads(file, signatures.heads)
         with file.open("rb") as lines:
             return verify(read_lines(lines), signatures.records, heads)
