@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from sluice.client.answers import NOT_RETURNED, ActionAnswer, ActionNotDecided, Permit, make_refusal
 from sluice.client.sender import find_current_traceparent
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
 
 
 class ScriptedGate:
@@ -47,6 +51,10 @@ class ScriptedGate:
         if not answer.allowed:
             raise make_refusal(answer)
         return Permit(answer, parameters)
+
+    def stop_when_frozen(self, _: Permit) -> AbstractAsyncContextManager[None]:
+        """Nothing is frozen."""
+        return nullcontext()
 
     async def finish(self, permit: Permit, *, error: str | None = None) -> None:
         result = None if permit.result is NOT_RETURNED else permit.result
