@@ -81,6 +81,11 @@ def _list_changes() -> Iterator[tuple[str, list[Document]]]:
     moved, tool = _agent("held", 2, policy_bundle_id="lax"), _entry("tool", "look", 1, tier="T4")
     yield "an agent goes to a laxer bundle in a change of two entries", _join([tool, moved])
     yield "a tenant goes into shadow mode", [_entry("org", "acme", 2, enforcement="shadow")]
+    yield "everything is thawed", [_freeze("all", active=False)]
+    yield "a tenant is thawed", [_freeze("tenant/globex", active=False)]
+    yield "a tenant that is stopped only asks", [_freeze("tenant/globex", stage="ask")]
+    yield "a freeze of another takes the place of a tenant's", [_freeze("tenant/globex", subject_id="nobody")]
+    yield "an agent leaves a tenant that is stopped", [_agent("stopped", 2, tenant_id="acme")]
 
 
 def _attempt(
@@ -156,11 +161,14 @@ def _sign_policy() -> list[ControlRecord]:
         TRUST.make_approver(),
         _sign(_approver(), [TRUST.root]),
         TRUST.make_delegate(["acme"]),
+        _sign({**_freeze("all"), "revision": 1}, [OWNER]),
+        _sign({**_freeze("tenant/globex"), "revision": 1}, [OWNER]),
         _sign(_bundle("strict", 1), both),
         _sign(_bundle("lax", 1, escalation_ttl_ms=_MS), both),
         _sign(_entry("org", "acme", 1), both),
         _sign(_agent("held", 1, policy_bundle_id="strict"), both),
         _sign(_agent("free", 1, policy_bundle_id="lax"), both),
+        _sign(_agent("stopped", 1, tenant_id="globex", policy_bundle_id="strict"), both),
     ]
 
 
@@ -184,12 +192,23 @@ def _bundle(name: str, revision: int, **changed: Any) -> Document:
 
 
 def _approver() -> Document:
-    signs = ["bundle", "agent", "tool", "org", "delegate"]
+    signs = ["bundle", "agent", "tool", "org", "delegate", "freeze"]
     return _entry("approver", "reviewer", 1, public_key=REVIEWER.public.text, signs=signs)
 
 
 def _agent(name: str, revision: int, **spec: Any) -> Document:
-    return _entry("agent", name, revision, tenant_id="acme", tier="T1", **spec)
+    return _entry("agent", name, revision, **{"tenant_id": "acme", "tier": "T1", **spec})
+
+
+def _freeze(name: str, **spec: Any) -> Document:
+    """The second revision of a freeze that is in force."""
+    kind, _, subject_id = name.partition("/")
+    return _entry(
+        "freeze",
+        name,
+        2,
+        **{"subject": kind, "subject_id": subject_id or kind, "reason": "incident 7", **spec},
+    )
 
 
 def _entry(kind: str, name: str, revision: int, **spec: Any) -> Document:
