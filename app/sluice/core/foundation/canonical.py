@@ -6,7 +6,8 @@ than the `rfc8785` package. The differences, and how each is excluded before its
 - key order: orjson sorts by code point, RFC 8785 by UTF-16 unit. They differ only when some key holds a
   character beyond U+FFFF, whose UTF-8 starts with a byte of 0xF0 or more;
 - numbers: orjson writes `1.0`, `-0.0`, `1e+16`, where RFC 8785 writes `1`, `0`, `10000000000000000`. Each
-  of them ends in ".0" or has an exponent. Integers beyond 2^53-1 are refused by orjson's strict option;
+  of them ends in ".0" or has an exponent, and is handed to orjson in RFC 8785's form. Integers beyond 2^53-1
+  are refused by orjson's strict option;
 - NaN and the infinities, which orjson writes as null.
 
 Anything else that orjson would take (dates, dataclasses) is passed through by option and so refused.
@@ -54,7 +55,7 @@ def canonical(value: Any, *, finite: bool = False) -> bytes:
         return _slow(value)
     if _same_by_bytes(fast, finite=finite) or not _is_odd(value):
         return fast
-    return _slow(value)
+    return _write_odd(value, fast)
 
 
 def digest_alike(value: Any) -> tuple[str, bool]:
@@ -67,7 +68,7 @@ def digest_alike(value: Any) -> tuple[str, bool]:
     alike = written.isascii() and not (_WHOLE.search(written) or _SMALL.search(written) or b"+" in written)
     alike = alike or _same_by_bytes(written, finite=True)
     if not alike and _is_odd(value):
-        written = _slow(value)
+        written = _write_odd(value, written)
     return "sha256:" + sha256(written).hexdigest(), alike
 
 
@@ -143,6 +144,27 @@ def _is_odd(value: Any) -> bool:
             map(_is_odd, value.values())
         )
     return isinstance(value, list | tuple) and any(map(_is_odd, value))
+
+
+def _write_odd(value: Any, fast: bytes) -> bytes:
+    """The form of a value with odd numbers or keys; `fast`: what orjson wrote of it."""
+    if _sorts_otherwise(fast):
+        return _slow(value)
+    return orjson.dumps(_replace_odd_floats(value), option=_OPTIONS)
+
+
+def _replace_odd_floats(value: Any) -> Any:
+    """The value with each odd float as an integer, or as its canonical text where it has no safe one."""
+    if isinstance(value, float):
+        if not is_odd_float(value):
+            return value
+        is_safe = value.is_integer() and abs(value) <= MAX_SAFE_INTEGER
+        return int(value) if is_safe else orjson.Fragment(_slow(value))
+    if isinstance(value, dict):
+        return {key: _replace_odd_floats(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_odd_floats(member) for member in value]
+    return value
 
 
 def _slow(value: Any) -> bytes:
