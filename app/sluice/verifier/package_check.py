@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from .control_check import BUNDLES, REGISTRY, ControlCheck
@@ -244,7 +245,10 @@ def _describe(
     manifest: PackageManifest, selected: int, controls: ControlCheck, last: StatedHead | None
 ) -> Iterator[str]:
     """What a reader must know of what was shown and what was not."""
-    yield f"{write_count(selected, 'record')} of {manifest.by} {manifest.value!r}."
+    value = manifest.value
+    if isinstance(value, int):
+        value = datetime.fromtimestamp(value / 1000, UTC).isoformat()
+    yield f"{write_count(selected, 'record')} of {manifest.by} {value}."
     if manifest.by == "session" and last is not None:
         due = compute_partition(str(manifest.value).encode(), len(last.partitions))
         if due not in {part.partition for part in manifest.partitions}:

@@ -17,6 +17,8 @@ MOST_RAW_BYTES = 128 * 1024 * 1024
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LARGEST = 2**63 - 1
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, ms since 1970."""
 
 
 class NotAPackage(ValueError):
@@ -97,8 +99,9 @@ def _read_fields(fields: dict[str, Any], digest: str) -> PackageManifest:
         raise NotStrict(f"its schema is {str(fields['schema'])[:80]!r}, not {SCHEMA}")
     selection = fields["selection"]
     by, value = selection["by"], selection["value"]
-    if by not in {"session", "agent", "decision", "since"} or type(value) is not (
-        int if by == "since" else str
+    is_time = type(value) is int and 0 <= value <= _LAST_MS
+    if by not in {"session", "agent", "decision", "since"} or not (
+        is_time if by == "since" else isinstance(value, str)
     ):
         raise NotStrict("its selection is none")
     head = fields["head"]
