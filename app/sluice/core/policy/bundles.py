@@ -6,7 +6,7 @@ share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
@@ -23,6 +23,7 @@ from sluice.detection.text_inspection import ContentInspector, ContentSets
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from sluice.detection.call_inspection import PatternSets
     from sluice_topics.relaxations import Direction
 
 
@@ -30,6 +31,7 @@ NO_MODEL_BEFORE = "fast_reject"
 """A gate that asks a model runs behind this one: what Gate 1 denies at once waits for no model."""
 REMEMBERED_TOOL_NAMES = 4096
 REMEMBERED_CONTENT = 2
+REMEMBERED_PATTERNS = 8
 _ABOUT_FILE = """A bundle as it is written down. `stages`: the gates of actions in their order; no other one
 runs.
 
@@ -57,7 +59,7 @@ class Bundle:
         self.largest_rows_upper_bound = max(
             action_type.rows_upper_bound for action_type in file.action_types.values()
         )
-        self.library = PatternLibrary(file.patterns)
+        self.library = _compile_library(_WrittenPatterns(file.patterns.model_dump_json(), file.patterns))
         self.written: dict[str, Any] = {part.key: getattr(file, part.key) for part in parts}
         self.parts: dict[str, Any] = {part.key: part.compile(self.written[part.key]) for part in parts}
         self.modes = {key: get_mode(value) for key, value in self.written.items()}
@@ -67,6 +69,20 @@ class Bundle:
         self.cases = file.cases
         self.classified = lru_cache(maxsize=REMEMBERED_TOOL_NAMES)(build_classifier(file.action_types))
         """A tool's action type by the words of its name (`build_classifier`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenPatterns:
+    """A bundle's patterns, told from others by their JSON."""
+
+    written: str
+    sets: PatternSets = field(compare=False)
+
+
+@lru_cache(maxsize=REMEMBERED_PATTERNS)
+def _compile_library(patterns: _WrittenPatterns) -> PatternLibrary:
+    """Most revisions leave the patterns as they are too, and they are a third of a bundle's loading."""
+    return PatternLibrary(patterns.sets)
 
 
 @lru_cache(maxsize=REMEMBERED_CONTENT)
