@@ -1,4 +1,4 @@
-// A verifier of audit packages, from docs/audit-package.md and what it names alone, with the standard library.
+// A verifier of audit packages that follows docs/audit-package.md, with the standard library alone.
 //
 // sluice-audit [--root-key KEY]… [--head-key KEY]… [--only-selected] [--gone] FILE…: a line of JSON for each file.
 // Exit code 0: all hold; 1: something is wrong with one; 2: one could not be read.
