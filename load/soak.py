@@ -2,9 +2,9 @@
 
 One of two workers is hurt, again and again: killed, killed between produce and commit, and suspended past
 its session time-out. The other is left alone, so that its memory shows what a worker takes in the long run:
-at each fault it takes over all partitions and gives half of them away again. Sessions, open escalations and what
-limits have counted live for an hour, and caches of texts fill in the first minutes, so memory grows all the
-time, more and more slowly. In the end workers take the place of that one: one that recovers half of the
+at each fault it takes over all partitions and gives half of them away again. Sessions, open escalations and
+what limits have counted live for an hour, and caches of texts fill in the first minutes, so memory grows all
+the time, more and more slowly. In the end workers take the place of that one: one that recovers half of the
 partitions, and one that recovers all of them, as it did at each fault. What it holds beyond the second is no
 state.
 
