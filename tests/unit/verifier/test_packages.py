@@ -40,9 +40,12 @@ from sluice.verifier.session_partition import compute_partition
 from sluice_topics.catalog import ACTIONS, VERDICTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from sluice.verifier.package_check import PackageReport, PackageTrust
+
+    Change = Callable[[bytes, random.Random], bytes]
 
 ALL = Selection("since", 0)
 SELECTIONS = [
@@ -222,10 +225,10 @@ def test_each_combined_change_is_found(tmp_path: Path, kind: str, seed: int) -> 
     check_change(tmp_path, COMBINED, kind, seed)
 
 
-def check_change(folder: Path, changes: dict[str, object], kind: str, seed: int) -> None:
+def check_change(folder: Path, changes: Mapping[str, Change], kind: str, seed: int) -> None:
     file = write(folder, ALL if seed % 2 else Selection("agent", "agent-1"), seed)
     data = file.read_bytes()
-    changed = changes[kind](data, random.Random(seed))  # type: ignore[operator]  # noqa: S311 - seeded
+    changed = changes[kind](data, random.Random(seed))  # noqa: S311 - seeded
     assert changed != data
     file.write_bytes(changed)
     try:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 async def read_ledger(
     cluster: KafkaCluster,
     prefix: str,
-    take: Callable[[StoredRecord], None],
+    take: Callable[[StoredRecord], object],
     start: Start | int = "beginning",
     until_ms: int | None = None,
     number: int | None = None,
