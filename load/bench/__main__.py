@@ -67,6 +67,7 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "unlikened": stream.measure_unlikened,
     "latency": stream.latencies,
     "undisturbed": stream.measure_undisturbed,
+    "freezing": stream.measure_freezing,
     "judging": judged.measure_judging,
     "items": retrieval_latency.latencies,
     "stalled": retrieval_latency.measure_unhindered,

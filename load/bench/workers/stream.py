@@ -10,7 +10,15 @@ from load.bench.fixtures import bench_env
 from load.bench.fixtures.bench_env import Round
 from load.bench.gates import action_pipeline, agent_signatures
 from load.bench.measurement import Measurement, judge, none, report, require_at_least, require_at_most
-from load.bench.workers import bystanders, client_latency, gateway_latency, latency, likened, throughput
+from load.bench.workers import (
+    bystanders,
+    client_latency,
+    freezing,
+    gateway_latency,
+    latency,
+    likened,
+    throughput,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,6 +155,12 @@ def _latency_at(
             f"missing outputs at {rate}/s", [float(measured.missing) for measured in (*ours, *bare)], "events"
         ),
     ]
+
+
+async def measure_freezing(bench: Bench) -> list[Measurement]:
+    """From a freeze of everything to what still goes on."""
+    every = [await freezing.measure_stopping(bench.round("freezing"), number) for number in bench.rounds]
+    return freezing.compare_stopping(every)
 
 
 async def measure_undisturbed(bench: Bench) -> list[Measurement]:
