@@ -60,6 +60,7 @@ PEOPLE = {
     "vic": (REVIEWER, ["vp"], neutral_policy.TENANT),
     "ada": ("ada", ["admin"], neutral_policy.TENANT),
     "otto": (OWNER, ["vp"], OTHER_TENANT),
+    "oda": ("oda", ["admin"], OTHER_TENANT),
 }
 """Who logs in: the approver that each is, the roles of the log-in, the tenant."""
 ATTEMPTS = (

@@ -352,6 +352,7 @@ def test_axe_finds_nothing_on_any_page_and_a_phone_shows_all_of_it(at: PageInsta
         look(page)
     with at.visit("ada", viewport=PHONE) as page:
         look(page, "people")
+        look(page, f"audit?question=activity&agent={neutral_policy.AGENT}&last=hour")
     with at.visit(viewport=PHONE) as page:
         look(page, "login")
     titles = [re.search(r"block title %}([^{]+)", one.read_text()) for one in TEMPLATES.glob("*.html")]

@@ -17,6 +17,7 @@ from sluice.gateway.http.edge import ERROR_SCHEMA, Edge, EdgeRules, build_error_
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.idempotency import IdempotencyStore, IdempotentRequests
 from sluice.gateway.pages.answers import AnswerPages
+from sluice.gateway.pages.audit import AuditPage
 from sluice.gateway.pages.freezes import Freezes
 from sluice.gateway.pages.grants import Grants
 from sluice.gateway.pages.over_time import OverTime
@@ -150,7 +151,14 @@ def build_app(parts: GatewayParts) -> Edge:
     views = PageViews(subjects, parts.people, parts.ledger.quality_page, parts.scan)
     forms = AnswerPages(parts.visitors, views), Freezes(parts.visitors, views)
     pages = PageRoutes(
-        parts.visitors, views, *forms, Grants(views), Search(views), OverTime(views), parts.rate
+        parts.visitors,
+        views,
+        *forms,
+        Grants(views),
+        Search(views),
+        OverTime(views),
+        AuditPage(views),
+        parts.rate,
     )
     add_pages(app, pages)
     return Edge(app, parts.edge, parts.observe, parts.tracer)

@@ -106,7 +106,7 @@ def check_report(
         parsed.feed(page.decode())
         parsed.close()
         evidence = parsed.read_evidence()
-        rows, columns = _read_rows(evidence), [str(name) for name in evidence.get("columns") or ()]
+        rows, columns = _read_rows(evidence), _read_columns(evidence)
     except (NotStrict, UnicodeDecodeError, IndexError) as error:
         return ReportResult((*findings, ReportFinding("page", str(error))))
     records, proof_findings = _check_proofs(evidence.get("proofs"), signers)
@@ -148,6 +148,13 @@ def _read_rows(evidence: dict[str, Any]) -> list[dict[str, Any]]:
     ):
         raise NotStrict("its evidence has no rows")
     return rows
+
+
+def _read_columns(evidence: dict[str, Any]) -> list[str]:
+    columns = evidence.get("columns")
+    if not isinstance(columns, list):
+        raise NotStrict("its evidence has no columns")
+    return [str(name) for name in columns]
 
 
 def _read_head(evidence: dict[str, Any]) -> int | None:
@@ -209,7 +216,7 @@ def _check_rows(
 
 def _compare(cells: dict[str, Any], record: dict[str, Any]) -> str:
     """What a row says otherwise than its record; empty: nothing."""
-    ids = {value for name, value in record.items() if name.endswith("_id")}
+    ids = [value for name, value in record.items() if name.endswith("_id") and isinstance(value, str)]
     if cells.get("id") not in ids:
         return f"id {cells.get('id')!r} is none of its record's"
     if cells.get("at") != record.get("decided_at"):

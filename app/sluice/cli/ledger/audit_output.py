@@ -11,6 +11,7 @@ from rich.table import Table
 
 from sluice.cli.output import clean, errors, make_visible, print_json, print_parts, stop
 from sluice.core.reports.audit_questions import SCHEMA
+from sluice.core.reports.audit_rows import guard_cell
 from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
@@ -85,12 +86,10 @@ async def write_csv(rows: AsyncIterator[AnsweredRow], question: AuditQuestion, f
             writer = csv.writer(out)
             writer.writerow(question.columns)
             async for row, _ in rows:
-                writer.writerow(["" if row[name] is None else _guard(row[name]) for name in question.columns])
+                writer.writerow(
+                    ["" if row[name] is None else guard_cell(row[name]) for name in question.columns]
+                )
                 count += 1
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
     errors.print(f"{count_noun(count, 'row')} written to {clean(file)}", soft_wrap=True, highlight=False)
-
-
-def _guard(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell

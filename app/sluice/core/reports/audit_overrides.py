@@ -73,14 +73,14 @@ def _find_answers(record: AuditRecord) -> Iterator[dict[str, Cell]]:
         yield {"what": "review", "gates_said": "quarantine", "came_to": "admitted", "by": by, "why": why}
     elif kind == "grant_given":
         until = f"{fields.get('uses')} uses until {fields.get('until')}"
-        cells = {"what": "standing grant", "gates_said": "ESCALATE", "came_to": until}
+        cells: dict[str, Cell] = {"what": "standing grant", "gates_said": "ESCALATE", "came_to": until}
         yield {**cells, "subject": fields.get("tool"), "by": by, "why": why}
     elif isinstance(grant := fields.get("grant"), dict):
         cells = {"what": "standing grant used", "gates_said": "ESCALATE", "came_to": fields.get("outcome")}
         yield {**cells, "by": str(grant.get("approver_id")), "why": f"grant {grant.get('grant_id')}"}
     if isinstance(override := fields.get("override"), dict):
-        cells = {"what": "quality override", "came_to": fields.get("outcome")}
-        yield {**cells, "by": str(override.get("approver_id")), "why": override.get("justification")}
+        read: dict[str, Cell] = {"what": "quality override", "came_to": fields.get("outcome")}
+        yield {**read, "by": str(override.get("approver_id")), "why": override.get("justification")}
 
 
 def _find_modes(record: AuditRecord) -> Iterator[dict[str, Cell]]:

@@ -39,11 +39,10 @@ class AgentActivity(AuditQuestion):
     title = "What did the agent do?"
     own = (*WHO, "subject", "tool", "decision", "reason", "shadowed")
     needs_agent = True
-    _actions: set[tuple[str, str]] = set()  # noqa: RUF012 - each partition's own, made anew
 
     def begin_partition(self) -> None:
         """Sessions do not cross partitions, and so no action's outcome does."""
-        self._actions = set()
+        self._actions: set[tuple[str, str]] = set()
 
     def take(self, record: AuditRecord) -> Iterator[AuditRow]:
         """See AuditQuestion."""
@@ -85,11 +84,10 @@ class PersonAnswers(AuditQuestion):
         *WHO, "subject", "approver_id", "answer", "together_with", "delegate", "channel", "approver_entry",
         "justification", "came_to",
     )  # fmt: skip
-    _approvals: dict[str, list[str]] = {}  # noqa: RUF012 - each partition's own, made anew
 
     def begin_partition(self) -> None:
         """An escalation is of one partition."""
-        self._approvals = {}
+        self._approvals: dict[str, list[str]] = {}
 
     def take(self, record: AuditRecord) -> Iterator[AuditRow]:
         """See AuditQuestion. Who else approved may have done so before the time that is asked about."""

@@ -48,13 +48,12 @@ class PolicyChanges(AuditQuestion):
     def __init__(self, scope: AuditScope, changes: Sequence[PolicyChange] = ()) -> None:
         """See AuditQuestion."""
         super().__init__(scope, changes)
-        self._policy: str | None = None
         self._counts: dict[str, Counter[tuple[str, str]]] = {}
         self._steps: dict[tuple[str, str], _Change] = {}
 
     def begin_partition(self) -> None:
         """Each partition says for itself what is in force."""
-        self._policy = None
+        self._policy: str | None = None
 
     def take(self, record: AuditRecord) -> Iterator[AuditRow]:
         """See AuditQuestion. Decisions count whenever they were made: those before a change lie before it."""

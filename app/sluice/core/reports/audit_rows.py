@@ -24,6 +24,7 @@ single record of the ledger."""
 WHO = ("agent_id", "session_id", "tenant_id")
 LONGEST = 2000
 """Characters of a cell; the record has all."""
+_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 _IDS = (
     "reminder_id", "reroute_id", "approval_id", "use_id", "outcome_id", "refusal_id", "dead_letter_id",
     "policy_event_id", "mandate_event_id", "report_event_id", "ledger_event_id", "alarm_id", "grant_id",
@@ -118,6 +119,7 @@ class AuditQuestion:
         """`changes`: of the control topics, in their order."""
         self.scope = scope
         self.changes = [change for change in changes if scope.has_time(change.at)]
+        self.begin_partition()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -129,7 +131,7 @@ class AuditQuestion:
         raise NotImplementedError
 
     def begin_partition(self) -> None:
-        """The records of one partition were taken, those of another follow."""
+        """The records of a partition follow: all of them, in the order of their chain."""
 
     def finish(self) -> Iterator[AuditRow]:
         """The rows that only the whole ledger answers, and those of the control topics."""
@@ -189,6 +191,11 @@ def describe_person(fields: Mapping[str, Any]) -> str:
     delegate = fields.get("delegate")
     by = f" by {delegate['id']} ({delegate['channel']})" if isinstance(delegate, dict) else ""
     return f"{fields.get('approver_id')}{by}"
+
+
+def guard_cell(cell: Cell) -> Cell:
+    """A cell of a CSV file: one that a spreadsheet would run as a formula begins with an apostrophe."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_OF_FORMULAS) else cell
 
 
 def shorten(cell: Cell) -> Cell:

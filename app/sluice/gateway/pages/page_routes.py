@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sluice.gateway.http.rate_limits import RateLimit
     from sluice.gateway.pages.answers import AnswerPages
+    from sluice.gateway.pages.audit import AuditPage
     from sluice.gateway.pages.freezes import Freezes
     from sluice.gateway.pages.grants import Grants
     from sluice.gateway.pages.log_ins import Session
@@ -55,6 +56,7 @@ class PageRoutes:
     grants: Grants
     search: Search
     over_time: OverTime
+    audit: AuditPage
     rate: RateLimit
     streams: Counter[str] = field(default_factory=Counter)
 
@@ -205,6 +207,8 @@ def add_pages(app: FastAPI, routes: PageRoutes) -> None:
         ("freezes", routes.freezes.freeze, "POST"),
         ("posture", routes.over_time.show_posture, "GET"),
         ("quality", views.show_quality_report, "GET"),
+        ("audit", routes.audit.show, "GET"),
+        ("audit/rows.csv", routes.audit.download, "GET"),
         ("people", routes.show_people, "GET"),
         ("people", routes.show_people, "POST"),
         ("logout", routes.log_out, "POST"),

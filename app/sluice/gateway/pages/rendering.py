@@ -144,6 +144,12 @@ def serve_download(value: bytes, name: str) -> Response:
     return Response(value, 200, headers, "application/json")
 
 
+def serve_csv(value: bytes, name: str) -> Response:
+    """A table, to be saved under a name without special characters."""
+    headers = {**_HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(value, 200, headers, "text/csv; charset=utf-8")
+
+
 def serve_document(html: str) -> Response:
     """A whole document of ours with one style element: the browser takes exactly this style."""
     style = html.partition("<style>")[2].partition("</style>")[0]
