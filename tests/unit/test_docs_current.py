@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,22 +109,29 @@ def resolve(document: dict[str, Any], reference: str) -> Any:
     return node
 
 
-GENERATED = {**make_documents(list_gate_shapes()), **write_documents(), **write_metrics_page()}
+COMMITTED = [
+    *("asyncapi.json", "fields.md"),
+    *sorted(f"{folder}/{path.name}" for folder in ("schemas", FOLDER) for path in (DOCS / folder).iterdir()),
+]
 
 
-@pytest.mark.parametrize("path", GENERATED)
+@cache
+def generate() -> dict[str, str]:
+    """All generated documents, by their paths: not while tests are collected, which each process does."""
+    return {**make_documents(list_gate_shapes()), **write_documents(), **write_metrics_page()}
+
+
+@pytest.mark.parametrize("path", COMMITTED)
 def test_the_generated_document_is_current(path: str) -> None:
-    assert (DOCS / path).read_text(encoding="utf-8") == GENERATED[path], "run `sluice topics export`"
+    assert (DOCS / path).read_text(encoding="utf-8") == generate()[path], "run `sluice topics export`"
 
 
 def test_no_generated_file_is_left_over() -> None:
-    folders = ("schemas", FOLDER)
-    written = {f"{folder}/{path.name}" for folder in folders for path in (DOCS / folder).iterdir()}
-    assert written | {"asyncapi.json", "fields.md"} == GENERATED.keys()
+    assert set(COMMITTED) == generate().keys()
 
 
 def reference_schema(name: str) -> Draft202012Validator:
-    schema = json.loads(GENERATED[f"{FOLDER}/{name}.schema.json"])
+    schema = json.loads(generate()[f"{FOLDER}/{name}.schema.json"])
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
 
@@ -151,18 +159,18 @@ def test_the_reference_schema_takes_what_ships_and_refuses_a_slip(name: str, fil
 
 def test_every_field_of_every_kind_is_on_a_reference_page() -> None:
     """Mend 15: the test above keeps the pages current; this one sees that no field is left out of them."""
-    page = GENERATED[f"{FOLDER}/registry.md"]
+    page = generate()[f"{FOLDER}/registry.md"]
     for kind, spec in SPECS.items():
         section = page.partition(f"## {kind}\n")[2].partition("\n## ")[0]
         assert all(f"| `{field.alias or name}` |" in section for name, field in spec.model_fields.items())
     bundles: dict[str, type[BaseModel]] = {"bundle": BUNDLE_FORM.model, "quality_bundle": QualityBundleFile}
     for name, model in bundles.items():
-        page = GENERATED[f"{FOLDER}/{name}.md"]
+        page = generate()[f"{FOLDER}/{name}.md"]
         assert all(f"| `{field.alias or one}` |" in page for one, field in model.model_fields.items())
 
 
 def test_every_setting_is_on_the_reference_page_and_says_what_it_is_for() -> None:
-    page = GENERATED[f"{FOLDER}/settings.md"]
+    page = generate()[f"{FOLDER}/settings.md"]
     for group, described in Settings.model_fields.items():
         section = page.partition(f"\n## {group}\n")[2].partition("\n## ")[0]
         for name in type(described.default).model_fields:
