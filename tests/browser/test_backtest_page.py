@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluice.cli.backtest.backtest_page import write_backtest_page
-from tests.browser.test_quality_report import DESK, PHONE, chromium, measure, open_escalation
+from tests.browser.test_quality_report import DESK, PHONE, SMALLEST_PX, chromium, measure, open_escalation
 from tests.unit.cli.backtest.test_backtest_report import make_report
 
 if TYPE_CHECKING:
@@ -24,4 +24,6 @@ def test_the_page_opens_without_a_complaint_and_fits(chromium: str, tmp_path: Pa
     for width in (PHONE, DESK):
         measured = measure(chromium, tmp_path, page, width)
         assert measured["width"] <= width
+        assert measured["smallest"] >= SMALLEST_PX
+        assert measured["outside"] == []
         assert (measured["pale"], measured["spilled"]) == ([], 0)

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 _STYLE = _FOLDER.parent / "quality" / "page.css"
-_HEIGHT, _COLUMN, _BAR, _FOOT = 120.0, 28.0, 10.0, 14.0
-_WIDEST = 62
+_WIDTH, _TOP, _HEIGHT, _FOOT = 340.0, 20.0, 100.0, 16.0
+_WIDEST_COLUMN = 28.0
+_MOST_DAYS = 62
 """Days that are drawn; the table has all."""
 
 
@@ -31,7 +32,7 @@ def write_backtest_page(report: BacktestReport, written_at: str) -> str:
         period=escape_text(describe_period(report)),
         notices=write_notices([*describe_notices(report)]),
         key_figures=draw_tiles(_make_tiles(report)),
-        chart=_draw_days(report.questions.by_day[-_WIDEST:]),
+        chart=_draw_days(report.questions.by_day[-_MOST_DAYS:]),
         questions=_write_questions(report),
         changes="".join(_write_changes(report)),
         listed=_write_listed(report),
@@ -81,31 +82,37 @@ def _make_tiles(report: BacktestReport) -> Iterator[Tile]:
 
 
 def _draw_days(days: Sequence[QuestionDay]) -> str:
-    """Two bars a day: before, and behind the candidate's own pattern after."""
+    """Two bars a day: on the left before, on the right under the candidate."""
     if not days:
         return ""
     most = max(1, *(max(day.before, day.after) for day in days))
-    bars = []
-    for at, day in enumerate(days):
-        for index, (count, class_) in enumerate(((day.before, "f-pass"), (day.after, "f-flag"))):
-            height = (_HEIGHT - _FOOT) * count / most
-            left, top = at * _COLUMN + index * (_BAR + 2), _HEIGHT - _FOOT - height
-            bars.append(
-                write_element("rect", x=left, y=top, width=_BAR, height=max(height, 0.5), class_=class_)
-            )
-    title = "Questions for people a day, before and after"
+    column = min(_WIDEST_COLUMN, _WIDTH / len(days))
+    bars = [
+        _draw_bar((at + 0.1 + index * 0.4) * column, column * 0.36, _HEIGHT * count / most, class_)
+        for at, day in enumerate(days)
+        for index, (count, class_) in enumerate(((day.before, "f-pass"), (day.after, "f-flag")))
+    ]
+    below = _TOP + _HEIGHT + _FOOT
+    labels = [write_element("text", f"{most:,}", x=0, y=_TOP - 6, class_="tick")]
+    labels.append(write_element("text", escape_text(days[0].day), x=0, y=below, class_="tick"))
+    if len(days) > 1:
+        last = {"x": _WIDTH, "y": below, "text_anchor": "end"}
+        labels.append(write_element("text", escape_text(days[-1].day), **last, class_="tick"))
     described = (
         f"{count_noun(len(days), 'day')}; before at most {max(day.before for day in days)} a day, "
         f"after at most {max(day.after for day in days)}. The table has every number."
     )
-    width = max(len(days) * _COLUMN, 4 * _COLUMN)
+    chart = OutcomeChart("days", "Questions for people a day", described, _WIDTH, below + 4)
     legend = write_element(
-        "p",
-        "On the left of each day: before. On the right: under the candidate.",
-        class_="period",
+        "p", "Of each day on the left: before. On the right: under the candidate.", class_="period"
     )
-    chart = OutcomeChart("days", title, described, width, _HEIGHT)
-    return write_element("figure", legend, chart.draw(*bars), class_="card wide")
+    return write_element("figure", legend, chart.draw(*bars, *labels), class_="card")
+
+
+def _draw_bar(left: float, width: float, height: float, class_: str) -> str:
+    """A bar that stands on the line; one of nothing is a hair."""
+    top = _TOP + _HEIGHT - height
+    return write_element("rect", x=left, y=top, width=width, height=max(height, 0.5), class_=class_)
 
 
 def _write_questions(report: BacktestReport) -> str:
