@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from sluice.core.trust.signed_entries import Statement
 
 REMEMBERED = 256
+"""Policies, each with its decision point."""
+REMEMBERED_RECORDS = 4096
+"""Of what records name together, what is possible: as many as an installation's agents use tools."""
 FIRST_AND_LAST = 2
 MOST_MOMENTS = 64
 
@@ -182,7 +185,8 @@ class PolicyThen:
             if isinstance(checked, Reason):
                 raise RegistryError(f"{statement.key}: {checked.path}: {checked.message}")
         self._candidate = candidate
-        self._possible = lru_cache(maxsize=REMEMBERED)(self._collect_possible)
+        self._under: dict[tuple[str, ...], PointsUnder | None] = {}
+        self._possible = lru_cache(maxsize=REMEMBERED_RECORDS)(self._collect_possible)
 
     def list_bundle_ids(self) -> frozenset[str]:
         """The ids under which a bundle of policy or of quality was ever in force."""
@@ -239,9 +243,18 @@ class PolicyThen:
                 if end is not None:
                     chosen.append(end)
         tried = [late] if early == late else [early, late]
-        policies = [policy for policy in map(self._make_policy, tried) if policy is not None]
-        points = tuple(PointsUnder(policy, self.decision_settings) for policy in policies)
+        points = tuple(under for under in map(self._find_points, tried) if under is not None)
         return Possible(points, changed, named - hashes)
+
+    def _find_points(self, chosen: list[Accepted]) -> PointsUnder | None:
+        """The points under what is chosen; the same as before for the same, whatever a record names of it."""
+        key = tuple(entry.hash for entry in chosen)
+        if key not in self._under:
+            if len(self._under) >= REMEMBERED:
+                self._under.clear()
+            policy = self._make_policy(chosen)
+            self._under[key] = None if policy is None else PointsUnder(policy, self.decision_settings)
+        return self._under[key]
 
     def _choose_first(self, between: Sequence[Accepted | None]) -> Accepted | None:
         """What was in force first. Of the default bundle its first revision: without one nothing is decided,
