@@ -46,6 +46,7 @@ BY_ROWS = bundle(
 """Blocks by the rows of the session alone, so that the same action is allowed in another state of it."""
 TRUE_ROWS = {"a": 0, "b": 3, "c": 9}
 """What an action of this id really does whenever it is carried out. Estimates are never below it."""
+STRICTNESS = ("ALLOW", "ESCALATE", "BLOCK")
 FORBIDDEN = {"c": "rm -rf /"}
 CONTENTS: dict[str, dict[str, Any]] = {
     "harmless": {"toolName": "find"},
@@ -117,7 +118,11 @@ class Paths(RuleBasedStateMachine):
         self.notice(decision)
         self.sent.append(fields)
         if known is not None:
-            assert (verdict["outcome"], verdict["shadowOutcome"]) == (known.outcome, known.shadow)
+            if self.session.point is POLICIES["frozen"]:
+                stricter = STRICTNESS.index(verdict["outcome"]) >= STRICTNESS.index(known.outcome)
+                assert stricter, "a freeze denies a repeat too, and allows none"
+            else:
+                assert (verdict["outcome"], verdict["shadowOutcome"]) == (known.outcome, known.shadow)
             assert "EscalationOpened" not in kinds(decision)
             return
         held_up = verdict["enforcement"] == "enforce" and fields["mode"] == "high_stakes"
