@@ -46,7 +46,6 @@ BY_ROWS = bundle(
 """Blocks by the rows of the session alone, so that the same action is allowed in another state of it."""
 TRUE_ROWS = {"a": 0, "b": 3, "c": 9}
 """What an action of this id really does whenever it is carried out. Estimates are never below it."""
-STRICTNESS = ("ALLOW", "ESCALATE", "BLOCK")
 FORBIDDEN = {"c": "rm -rf /"}
 CONTENTS: dict[str, dict[str, Any]] = {
     "harmless": {"toolName": "find"},
@@ -119,8 +118,7 @@ class Paths(RuleBasedStateMachine):
         self.sent.append(fields)
         if known is not None:
             if self.session.point is POLICIES["frozen"]:
-                stricter = STRICTNESS.index(verdict["outcome"]) >= STRICTNESS.index(known.outcome)
-                assert stricter, "a freeze denies a repeat too, and allows none"
+                assert verdict["outcome"] == ("BLOCK" if fields["mode"] == "high_stakes" else known.outcome)
             else:
                 assert (verdict["outcome"], verdict["shadowOutcome"]) == (known.outcome, known.shadow)
             assert "EscalationOpened" not in kinds(decision)
