@@ -275,6 +275,16 @@ def test_a_report_holds_with_all_its_rows_proven(run: Run, name: str, tmp_path: 
     assert run.ask("check", str(file), "--key", stranger)[0] == 1
 
 
+def test_a_package_in_the_brokers_place_answers_the_same(run: Run, tmp_path: Path) -> None:
+    package, file = str(tmp_path / "evidence.zip"), tmp_path / "report.html"
+    code, _, complaint = run.ask("export", "--since", "2020-01-01", "--out", package)
+    assert code == 0, complaint
+    for name in ("approvals", "policy", "models", "overrides"):
+        assert run.answer(name, "--from", package) == run.answer(name)
+    run.report(file, "overrides", "--from", package)
+    assert run.check(file)["findings"] == []
+
+
 def _change_page(change: Callable[[str], str]) -> Callable[[Path, SigningKey], None]:
     def tamper(file: Path, _key: SigningKey) -> None:
         page = file.read_text(encoding="utf-8")
