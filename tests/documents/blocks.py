@@ -107,6 +107,10 @@ NOT_RUN = {
     ): "two people's commands; tests/unit/verifier/test_witnesses.py co-signs so",
     (
         "docs/tree-heads.md",
+        "sluice ledger check-proof stamped-heads.jsonl",
+    ): "needs an authority; tests/adapters/test_head_stamps.py has one",
+    (
+        "docs/tree-heads.md",
         '{"schema"',
     ): "a payload's form; tests/unit/core/trust/test_tree_heads.py holds it",
     ("docs/architecture.md", "flowchart TB"): "a drawing; tests/unit/test_architecture.py holds it current",
