@@ -122,10 +122,22 @@ async def test_what_was_allowed_before_a_freeze_does_not_start_and_never_will(
     assert await asyncio.to_thread(list_outcomes, installation, "waits") == [(0, "ActionFrozen")]
 
 
+async def wait_until_thawed(gate: AsyncGateClient) -> None:
+    """The worker may not have read yet that the test before thawed the agent."""
+    number = 0
+    async with asyncio.timeout(60):
+        while True:
+            call: dict[str, Any] = {"tool_name": READ, "parameters": {}, "session_id": "thawed"}
+            if (await gate.await_verdict(**call, action_id=f"a-{number}")).allowed:
+                return
+            number += 1
+
+
 @pytest.mark.usefixtures("worker")
 async def test_a_tool_that_runs_is_cancelled_and_its_outcome_says_so(installation: TestInstallation) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
     async with client_of(installation, follow(installation)) as gate:
+        await wait_until_thawed(gate)
 
         @gate.guard(READ, rows_before=10)
         async def read() -> None:
@@ -140,7 +152,9 @@ async def test_a_tool_that_runs_is_cancelled_and_its_outcome_says_so(installatio
                 await read()
 
         running = asyncio.create_task(call())
-        await began.wait()
+        beginning = asyncio.create_task(began.wait())
+        await asyncio.wait([running, beginning], timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        assert began.is_set(), running
         await change(installation, "freeze", "session", "runs")
         with pytest.raises(ActionStopped, match="frozen_session: incident 7"):
             await running
