@@ -1,6 +1,8 @@
 """From raw bytes to what the chain needs of a record: number, links, its computed hash, its input.
 
-The bytes are read as strict JSON and brought into their RFC 8785 form in one pass.
+The bytes are read as strict JSON and brought into their RFC 8785 form in one pass. Nearly every record lies
+in that form: where the standard library writes it again byte for byte, and nothing in it is written
+otherwise there than in RFC 8785, it is read without looking at each value.
 
 The standard library's encoder writes the form where two things hold, and reading a value sees whether they
 do: every object key is ASCII (else UTF-16 order and code point order may differ), and every fraction is
@@ -13,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -75,8 +78,37 @@ class _JsonReader:
 _reader = _JsonReader()
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+_ODD_NUMBER = re.compile(rb'(?:":|[\[,])-?(?:[0-9]{16}|[0-9]+(?:\.[0-9]+)?(?:[eE]|\.0(?![0-9])))')
+"""Where a number may be that Python writes otherwise than RFC 8785, or an integer that no double holds."""
+_ODD_NAME = re.compile(rb'[\x80-\xff][^"]*":|[\x80-\xff].*\\"|\\".*[\x80-\xff]', re.DOTALL)
+"""Where the name of a member may have a character beyond ASCII, by which the order of names differs."""
+
+
+def read_canonical(raw: bytes) -> dict[str, Any] | None:
+    """The object, if these bytes are plainly its RFC 8785 form; None: `read_object` has to tell.
+
+    A name that stands there twice, white space, another order or spelling: all of that is written otherwise
+    than it lies.
+    """
+    if _ODD_NUMBER.search(raw) or (not raw.isascii() and _ODD_NAME.search(raw)):
+        return None
+    try:
+        text = raw.decode("utf-8")
+        value = json.loads(text)
+        is_same = isinstance(value, dict) and _ENCODER.encode(value) == text
+    except (ValueError, RecursionError):
+        return None
+    return value if is_same else None
+
+
 def read_object(raw: bytes) -> tuple[dict[str, Any], bool]:
     """The object and whether it is plain (see above). Raises NotStrict."""
+    canonical = read_canonical(raw)
+    return _read_strictly(raw) if canonical is None else (canonical, True)
+
+
+def _read_strictly(raw: bytes) -> tuple[dict[str, Any], bool]:
     try:
         value = _reader.read(raw.decode("utf-8"))
     except (ValueError, OverflowError, RecursionError) as error:
@@ -139,9 +171,9 @@ def _place_point(digits: str, point: int) -> str:
 
 
 _LARGEST_PLAIN, _SMALLEST_PLAIN = 21, -6
-_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _REQUIRED = ("schema", "partition", "sequence", "prev_hash", "event_hash", "input")
 
 
@@ -183,14 +215,25 @@ def open_record(located: Located) -> Opened:
     """Raises NotStrict for a record that is not strict JSON or lacks what the chain needs."""
     if located.value is None:
         raise NotStrict("the record has no value")
-    fields, plain = read_object(located.value)
+    canonical = read_canonical(located.value)
+    fields, plain = _read_strictly(located.value) if canonical is None else (canonical, True)
     if absent := [name for name in _REQUIRED if name not in fields]:
         raise NotStrict(f"the record lacks {', '.join(absent)}")
     entry = _read_entry(fields, located)
     source = _read_coordinates(fields["input"])
-    sealed = {name: value for name, value in fields.items() if name != "event_hash"}
-    digest = hashlib.sha256(canonicalize(sealed, plain=plain)).hexdigest()
-    return Opened(entry, fields, source, f"sha256:{digest}")
+    sealed = None if canonical is None else _cut_hash(located.value, entry.hash)
+    if sealed is None:
+        others = {name: value for name, value in fields.items() if name != "event_hash"}
+        sealed = canonicalize(others, plain=plain)
+    return Opened(entry, fields, source, f"sha256:{hashlib.sha256(sealed).hexdigest()}")
+
+
+def _cut_hash(canonical: bytes, event_hash: str) -> bytes | None:
+    """The canonical form without the member `event_hash`; None where it is not the only one of its kind."""
+    member = b',"event_hash":"%s"' % event_hash.encode()
+    if not _HASH.fullmatch(event_hash) or canonical.count(member) != 1:
+        return None
+    return canonical.replace(member, b"")
 
 
 def _read_entry(fields: dict[str, Any], located: Located) -> ChainEntry:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.verifier.ledger_record import canonicalize, read_object
+from sluice.verifier.ledger_record import canonicalize, read_canonical, read_object
 
 TEXTS = st.text(max_size=20)
 """Of any characters: what a spelling may get wrong is in one of them or between two, not in their number."""
@@ -44,3 +45,47 @@ def test_a_canonical_form_read_again_keeps_its_bytes(value: Any) -> None:
     written = rfc8785.dumps(value)
     read, plain = read_object(written)
     assert canonicalize(read, plain=plain) == written
+
+
+@settings(max_examples=400, deadline=None)
+@given(value=OBJECTS, seed=st.integers(0, 2**32))
+def test_only_bytes_that_are_the_reference_form_take_the_short_way(value: Any, seed: int) -> None:
+    """The form itself, as Python writes it compactly, and with one byte changed."""
+    python = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    changed = bytearray(python.encode("utf-8", "surrogatepass"))
+    changed[seed % len(changed)] = seed >> 8 & 0x7F
+    for raw in (rfc8785.dumps(value), python.encode("utf-8", "surrogatepass"), bytes(changed)):
+        fields = read_canonical(raw)
+        if fields is not None:
+            assert rfc8785.dumps(fields) == raw
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"a":1.0}',
+        b'{"a":[2,-0.0]}',
+        b'{"a":-0}',
+        b'{"a":1e+16}',
+        b'{"a":[1e-07]}',
+        b'{"a":1,"a":1}',
+        b'{"b":1,"a":1}',
+        b'{"a": 1}',
+        b'{"a":NaN}',
+        b'{"a":9007199254740993}',
+        b'{"a":"\\u0041"}',
+        b'{"a":"\\ud800"}',
+        b"[1]",
+        '{"\U0001f600":1,"\ufb33":1}'.encode(),
+        '{"x\\"\U0001f600":1,"\ufb33":1}'.encode(),
+        b'{"a":"\xff"}',
+        b"",
+    ],
+)
+def test_what_the_reference_writes_otherwise_does_not_take_the_short_way(raw: bytes) -> None:
+    assert read_canonical(raw) is None
+
+
+def test_a_record_of_human_words_takes_the_short_way() -> None:
+    raw = '{"a":"Überweisung an €:","b":[1,0.5,"sha256:3e5"],"c":{"d":-12}}'.encode()
+    assert read_canonical(raw) == json.loads(raw)
