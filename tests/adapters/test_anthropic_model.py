@@ -135,7 +135,8 @@ async def test_at_the_budget_the_request_is_closed_and_the_next_one_answered(lat
         assert read_analysis(answer, POLICY).standing == "inconclusive"
         async with asyncio.timeout(10):
             await api.hung_up.wait()
-        assert (await ports.answer(ORDINARY)).status == "answered"
+        patient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 10_000}))
+        assert (await ports.answer(patient)).status == "answered"
 
 
 async def test_cancelled_questions_do_not_use_up_the_connections() -> None:

@@ -63,6 +63,7 @@ OPERATIONS = [
     ("GET", "/v1/integrity-checkpoints/{checkpoint_id}"),
     ("GET", "/v1/sessions/{session_id}"),
     ("GET", "/v1/agents/{agent_id}/advisories"),
+    ("GET", "/v1/agents/{agent_id}/freezes"),
     ("GET", "/v1/quality/report"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),

@@ -395,9 +395,11 @@ def _decide(
 def _repeat(input_record: InputRecord, context: ActionContext, action: RecentAction) -> RuledAction:
     ruling = rule_again(action.mark, context.plan.mode)
     evaluation = Evaluation(ruling.real)
-    _object_to_frozen(context, evaluation)
+    is_frozen = _object_to_frozen(context, evaluation)
     object_to_lateness(context, evaluation, input_record.waited_ms)
-    if evaluation.outcome != ruling.real:
+    if is_frozen and context.plan.org.enforcement == "enforce":
+        ruling = rule(evaluation.outcome, context.plan)  # also where it was allowed in shadow mode
+    elif evaluation.outcome != ruling.real:
         ruling = ruling.stricter(evaluation.outcome, context.plan.mode)
     first = f"{input_record.topic}:{input_record.partition}:{action.offset}"
     about = describe_action(input_record, context, None)
@@ -409,15 +411,17 @@ def _repeat(input_record: InputRecord, context: ActionContext, action: RecentAct
     return RuledAction((verdict,), ruling, None)
 
 
-def _object_to_frozen(context: ActionContext, evaluation: Evaluation) -> None:
-    """Deny a repeat of what was allowed, or waits, before a freeze: who asks again may not start it now."""
+def _object_to_frozen(context: ActionContext, evaluation: Evaluation) -> bool:
+    """Deny a repeat of what was allowed, or waits, before a freeze: who asks again may not start it now.
+    Whether there is one."""
     if find_stop(context.freezes) is None:
-        return
+        return False
     for gate in context.plan.gates:
         if isinstance(gate.stage, Controls):
             result = gate.stage.evaluate(context)
             evaluation.list_gate(gate.name, result, 0)
             evaluation.settle("BLOCK", result.reason)
+    return True
 
 
 def _keep(

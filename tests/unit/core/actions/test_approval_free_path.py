@@ -118,7 +118,7 @@ class Paths(RuleBasedStateMachine):
         self.sent.append(fields)
         if known is not None:
             if self.session.point is POLICIES["frozen"]:
-                assert verdict["outcome"] == ("BLOCK" if fields["mode"] == "high_stakes" else known.outcome)
+                assert verdict["outcome"] == "BLOCK"
             else:
                 assert (verdict["outcome"], verdict["shadowOutcome"]) == (known.outcome, known.shadow)
             assert "EscalationOpened" not in kinds(decision)
@@ -208,3 +208,14 @@ def test_a_denial_for_want_of_room_is_no_judgement_and_is_made_up_for() -> None:
     assert (full["blockReason"], full["gateResults"]) == ("session_capacity", [])
     session.now += WINDOW
     assert session.verdict(action_id="late")["outcome"] == "ALLOW"
+
+
+def test_what_was_allowed_in_shadow_does_not_start_again_under_a_freeze() -> None:
+    """Shadow allows everything, and hides what would have been; a freeze is of now."""
+    paths = Paths()
+    paths.start()
+    paths.change_policy(policy="in shadow")
+    paths.propose(content="harmless", mode="high_stakes", more=0, name="a")
+    paths.change_policy(policy="frozen")
+    paths.repeat(which=0)
+    paths.teardown()
