@@ -269,7 +269,11 @@ class HeadCluster:
         """See HeadCopies."""
         if number > len(self._stored):
             self._waiting.append((number, digest, value))
-        elif self._stored[number - 1] != digest:
+        else:
+            self._require_same(number, digest)
+
+    def _require_same(self, number: int, digest: str) -> None:
+        if self._stored[number - 1] != digest:
             raise HeadRefused(f"head {number} is another than that on {self._cluster}")
 
     def require_no_later(self, number: int) -> None:
@@ -295,8 +299,7 @@ class HeadCluster:
         await self._read()
         while self._waiting and self._waiting[0][0] <= len(self._stored):
             number, digest, _ = self._waiting.popleft()
-            if self._stored[number - 1] != digest:
-                raise HeadRefused(f"head {number} is another than that on {self._cluster}")
+            self._require_same(number, digest)
         producer = AIOKafkaProducer(
             **build_client_arguments(self._cluster),
             enable_idempotence=True,

@@ -14,6 +14,7 @@ from sluice.cli.backtest.backtest_page import write_backtest_page
 from sluice.cli.backtest.backtest_words import describe_notices, describe_period
 from sluice.cli.ledger.archive_source import (
     ArchiveKeys,
+    EvidenceSource,
     Noted,
     open_evidence,
 )
@@ -73,10 +74,6 @@ _Registry = Annotated[
     list[Path] | None,
     typer.Option(help="A registry file: each entry in place of what is in force under its kind and id."),
 ]
-_From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="PLACE", help="An archive or a package, not the broker."),
-]
 _WarmUp = Annotated[
     str,
     typer.Option(metavar="SPAN", help="How much before --since is read, for the state at its beginning."),
@@ -99,7 +96,7 @@ def backtest_command(  # noqa: PLR0913 - options of a command
     since: Since = None,
     until: Until = None,
     warm_up: _WarmUp = "1d",
-    from_: _From = None,
+    from_: EvidenceSource = None,
     noted: Noted = None,
     archive_key: ArchiveKeys = None,
     max_changed: _Bound = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sluice.cli.backtest.backtest_words import ASSUMPTIONS, describe_notices, describe_period
 from sluice.cli.quality.outcome_charts import OutcomeChart, escape_text, write_element
-from sluice.cli.quality.page import Tile, draw_tiles, write_notices, write_row, write_table
+from sluice.cli.quality.page import Tile, draw_tiles, write_document, write_notices, write_row, write_table
 from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sluice.core.backtest.backtest_report import BacktestReport, OutcomeChange, QuestionDay
 
 _FOLDER = Path(__file__).parent
-_STYLE = _FOLDER.parent / "quality" / "page.css"
 _WIDTH, _TOP, _HEIGHT, _FOOT = 340.0, 20.0, 100.0, 16.0
 _WIDEST_COLUMN = 28.0
 _MOST_DAYS = 62
@@ -27,8 +26,7 @@ _MOST_DAYS = 62
 def write_backtest_page(report: BacktestReport, written_at: str) -> str:
     """The document. `written_at` is RFC 3339, for the foot."""
     template = Template((_FOLDER / "backtest_page.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        style=_STYLE.read_text(encoding="utf-8"),
+    body = template.substitute(
         period=escape_text(describe_period(report)),
         notices=write_notices([*describe_notices(report)]),
         key_figures=draw_tiles(_make_tiles(report)),
@@ -46,6 +44,7 @@ def write_backtest_page(report: BacktestReport, written_at: str) -> str:
         ),
         written_at=escape_text(written_at),
     )
+    return write_document("Back-test of a policy", body)
 
 
 def _make_tiles(report: BacktestReport) -> Iterator[Tile]:

@@ -44,6 +44,11 @@ ArchiveKeys = Annotated[
         help="Public key, base64, that may have signed the archive; beside the settings'.",
     ),
 ]
+EvidenceSource = Annotated[
+    str | None,
+    typer.Option("--from", metavar="PLACE", help="An archive or a package in place of the broker."),
+]
+"""What `open_evidence` opens."""
 _NOTED_MODE = 0o644
 _OF_DECISIONS: dict[str, tuple[str, ...]] = {
     "session": (),

@@ -20,6 +20,7 @@ from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.cli.ledger import audit_questions
 from sluice.cli.ledger.archive_source import (
     ArchiveKeys,
+    EvidenceSource,
     Noted,
     adopt_package,
     describe_settings,
@@ -84,10 +85,7 @@ def export_command(  # noqa: PLR0913 - the command's options
     only_selected: Annotated[
         bool, typer.Option("--only-selected", help="Of other sessions the hashes alone, not the records.")
     ] = False,
-    from_: Annotated[
-        str | None,
-        typer.Option("--from", metavar="PLACE", help="An archive or a package in place of the broker."),
-    ] = None,
+    from_: EvidenceSource = None,
     noted: Noted = None,
     archive_key: ArchiveKeys = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a sentence.")] = False,

@@ -17,7 +17,7 @@ from sluice.adapters.ledger_questions import (
     list_policy_changes,
     prove_answer,
 )
-from sluice.cli.ledger.archive_source import ArchiveKeys, Noted, open_evidence
+from sluice.cli.ledger.archive_source import ArchiveKeys, EvidenceSource, Noted, open_evidence
 from sluice.cli.ledger.audit_check import check_command
 from sluice.cli.ledger.audit_output import print_json_rows, print_rows, write_csv
 from sluice.cli.ledger.audit_report import SIGNATURE, ReportBasis, sign_report, write_report
@@ -115,10 +115,7 @@ def _make_verb(name: str) -> Callable[..., None]:
         tenant: Annotated[str | None, typer.Option(metavar="ID", help="Only this tenant's records.")] = None,
         since: Since = None,
         until: Until = None,
-        from_: Annotated[
-            str | None,
-            typer.Option("--from", metavar="PLACE", help="An archive or a package in place of the broker."),
-        ] = None,
+        from_: EvidenceSource = None,
         noted: Noted = None,
         archive_key: ArchiveKeys = None,
         json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,

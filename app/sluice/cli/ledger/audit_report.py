@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from html import escape
-from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.cli.output import make_visible
+from sluice.cli.quality.page import write_document
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.trust.dsse import sign
@@ -27,27 +27,13 @@ if TYPE_CHECKING:
 SCHEMA = "sluice/audit_report/v1"
 SIGNATURE = ".dsse.json"
 """Behind the name of a report's file: its signature."""
-_STYLE = Path(__file__).parents[1] / "quality" / "page.css"
 _OWN_STYLE = """
 main { overflow-x: auto; }
 td { max-width: 42ch; overflow-wrap: anywhere; vertical-align: top; }
 table { font-size: 13px; }
 """
-_PAGE = Template(
-    """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="color-scheme" content="light dark">
-<title>$title</title>
-<style>
-$style
-</style>
-</head>
-<body>
-<header>
+_BODY = Template(
+    """<header>
 <p class="kicker">Sluice · questions of an auditor</p>
 <h1>$title</h1>
 <p class="period">$scope</p>
@@ -67,8 +53,6 @@ $rows
 <code>sluice audit check</code> checks all of it, the signature too.</p>
 </main>
 <script type="application/json" id="evidence">$evidence</script>
-</body>
-</html>
 """
 )
 
@@ -91,9 +75,9 @@ def write_report(question: AuditQuestion, answer: ProvenAnswer, basis: ReportBas
         f"The ledger up to tree head {head.number}, signed at {head.signed_at}: "
         f"{count_noun(head.size, 'record')}, root {head.root}.{newer}"
     )
-    page = _PAGE.substitute(
-        title=escape(question.title),
-        style=_STYLE.read_text() + _OWN_STYLE,
+    title = escape(question.title)
+    body = _BODY.substitute(
+        title=title,
         scope=_show(describe_scope(question)),
         basis=_show(text),
         caption=count_noun(len(answer.rows), "row"),
@@ -101,7 +85,7 @@ def write_report(question: AuditQuestion, answer: ProvenAnswer, basis: ReportBas
         rows="\n".join(_write_rows(question, answer)),
         evidence=_write_evidence(question, answer, basis),
     )
-    return page.encode()
+    return write_document(title, body, _OWN_STYLE).encode()
 
 
 def sign_report(question: AuditQuestion, page: bytes, basis: ReportBasis, key: Signer) -> bytes:

@@ -12,7 +12,7 @@ from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
 from sluice.bootstrap.parts import build_decision_settings
-from sluice.cli.ledger.archive_source import ArchiveKeys, Noted, open_evidence
+from sluice.cli.ledger.archive_source import ArchiveKeys, EvidenceSource, Noted, open_evidence
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -113,10 +113,6 @@ _Ids = Annotated[
 _Every = Annotated[bool, typer.Option("--all", help="Every decision of the ledger.")]
 _Sample = Annotated[int | None, typer.Option(min=1, help="Only this number of the ledger's decisions.")]
 _Seed = Annotated[int, typer.Option(help="The seed by which --sample chooses.")]
-_From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="PLACE", help="An archive or a package in place of the broker."),
-]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 
 
@@ -131,7 +127,7 @@ def rerun_command(  # noqa: PLR0913 - options of a command
     every: _Every = False,
     sample: _Sample = None,
     seed: _Seed = 0,
-    from_: _From = None,
+    from_: EvidenceSource = None,
     noted: Noted = None,
     archive_key: ArchiveKeys = None,
     json: _Json = False,

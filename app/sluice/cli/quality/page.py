@@ -201,13 +201,37 @@ def _draw_tile(tile: Tile) -> str:
 
 
 _FOLDER = Path(__file__).parent
+_DOCUMENT = Template(
+    """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="color-scheme" content="light dark">
+<title>$title</title>
+<style>
+$style
+</style>
+</head>
+<body>
+$body</body>
+</html>
+"""
+)
+
+
+def write_document(title: str, body: str, own_style: str = "") -> str:
+    """A page that needs no network, with the style of all reports. `title` and `body` are HTML; `own_style`:
+    what this page adds to the style."""
+    style = (_FOLDER / "page.css").read_text(encoding="utf-8") + own_style
+    return _DOCUMENT.substitute(title=title, style=style, body=body)
 
 
 def write_page(report: QualityReport, written_at: str) -> str:
     """The document, complete in itself. `written_at` is RFC 3339, for the foot."""
     template = Template((_FOLDER / "page.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
+    body = template.substitute(
         period=_describe_period(report),
         tenant=escape_text(report.scope.tenant or "all tenants"),
         key_figures=write_key_figures(report),
@@ -218,6 +242,7 @@ def write_page(report: QualityReport, written_at: str) -> str:
         basis=_describe_basis(report.basis) if report.basis else "",
         written_at=escape_text(written_at),
     )
+    return write_document("Quality posture report", body)
 
 
 def _describe_period(report: QualityReport) -> str:

@@ -342,10 +342,12 @@ def _believe_ended(state: SessionState, records: Sequence[EnteredRecord], decisi
             if record.fields["schema"] in (VERDICT, RESOLVED)
             else None
         )
-        memory = None if again is None else _find_memory(state, record.fields)
-        if again is None or memory is None:
+        if again is None:
             continue
         ended = again["session"].get("mandates", 0) - record.fields["session"].get("mandates", 0)
+        memory = _find_memory(state, record.fields) if ended > 0 else None
+        if memory is None:
+            continue
         now_ms = max(state.last_at, read_milliseconds(again["decided_at"]))
         end_ms = find_end_of_mandates(memory.gates, now_ms, ended)
         if end_ms is not None and end_ms <= record.written_ms + CLOCKS_APART_MS:
