@@ -25,9 +25,9 @@ from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.settings.reader import load_settings
-from sluice_topics.catalog import ACTIONS, CATALOG, OUTCOMES, REGISTRY, SESSION_EVENTS, VERDICTS
+from sluice_topics.catalog import ACTIONS, CATALOG, OUTCOMES, REGISTRY, VERDICTS
 from tests.adapters.archives import add_entry, build_segment, make_records, open_bucket
-from tests.kafka.installation import action, installation_on, publish, run_worker, write
+from tests.kafka.installation import action, installation_on, publish, run_worker, wait_until_decided, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,7 +89,7 @@ def decide_some(
     write(installation, VERDICTS, before + count, worker)
     outcome = {"action_id": f"{session}-0", "session_id": session, "rows_affected": 70}
     publish(installation, [outcome | {"reported_by": neutral_policy.AGENT}], OUTCOMES)
-    write(installation, SESSION_EVENTS, 1, worker)
+    wait_until_decided(installation, worker)
 
 
 def test_the_archive_holds_what_the_topics_hold_and_goes_on_where_it_ended(
