@@ -1,0 +1,280 @@
+"""Personal values in inputs, sealed with a key of the person whom they are about (docs/decisions/0029).
+
+Client, gateway, MCP proxy and worker share it. A sealed value is one JSON string in place of a value of any
+type: `sealed:1:<key id>:<base64url>`, the bytes of AES-SIV (RFC 5297, 512-bit key) over the value's JSON,
+with the kind of input and the place of the value as associated data. So a token cannot be moved to another
+place, and equal values of one person at one place are equal when sealed: repeats stay repeats.
+
+Whoever destroys the key destroys every copy of the value; digests and signatures are over sealed bytes, and
+stay valid.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from enum import Enum
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+PREFIX = "sealed:1:"
+SECRET_BYTES = 64
+EACH = "*"
+"""In a path: each element of an array, each member of an object."""
+_DOMAIN = b"sluice/sealed/1"
+_BLOCK = 32
+"""A value's JSON is filled up with blanks to a multiple of this, so that its length says little."""
+_TOKEN = re.compile(r"sealed:1:([A-Za-z0-9_-]{1,64}):([A-Za-z0-9_-]{22,})")
+_MAY_HOLD = re.compile(rb"sealed:1:|\\u00")
+"""What the bytes of a document with a token have: the prefix as it is, or a character of it escaped."""
+
+Step = str | int
+InputKind = Literal["action", "outcome", "write", "retrieval"]
+
+
+class Erased(Enum):
+    """Of a key that was there and was destroyed."""
+
+    ERASED = "erased"
+
+
+ERASED = Erased.ERASED
+
+
+class SubjectKey:
+    """A person's key. `id` is random and says nothing of the person; `secret`: 64 random bytes."""
+
+    def __init__(self, key_id: str, secret: bytes) -> None:
+        """Raises ValueError for a secret of another length."""
+        if len(secret) != SECRET_BYTES:
+            raise ValueError(f"a subject's key has {SECRET_BYTES} bytes, not {len(secret)}")
+        self.id = key_id
+        self._secret = secret
+
+    @cached_property
+    def cipher(self) -> AESSIV:
+        """AES-SIV under this key."""
+        return AESSIV(self._secret)
+
+
+class Keyring(Protocol):
+    """The keys that a process can use, by their ids."""
+
+    def find(self, key_id: str) -> SubjectKey | Erased | None:
+        """The key; ERASED where it was destroyed, None where it was never known here."""
+
+
+class Subject(NamedTuple):
+    """Whom a value is about: the text that the bundle's path leads to, or, where it leads nowhere, the
+    session."""
+
+    kind: Literal["subject", "session"]
+    name: str
+
+
+class PersonalField(NamedTuple):
+    """A field that a bundle marks as personal. `path` and `subject`: the steps of JSON pointers from the
+    input's top, `*` for each element or member; `tool`: a glob, for actions of these tools alone."""
+
+    kind: InputKind
+    path: tuple[str, ...]
+    subject: tuple[str, ...] | None = None
+    tool: str = EACH
+
+
+SealCode = Literal["sealed_key_unknown", "sealed_key_erased", "sealed_invalid"]
+
+
+class SealError(Exception):
+    """A sealed value cannot be opened. `steps`: where it is."""
+
+    def __init__(self, code: SealCode, steps: Sequence[Step], message: str) -> None:
+        super().__init__(message)
+        self.code: SealCode = code
+        self.steps = tuple(steps)
+
+
+def split_pointer(pointer: str) -> tuple[str, ...]:
+    """The steps of a JSON pointer (RFC 6901), at least one. Raises ValueError for what is none."""
+    if not pointer.startswith("/") or re.search(r"~(?![01])", pointer):
+        raise ValueError(f"no JSON pointer: {pointer!r}")
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/"))
+
+
+def is_sealed(value: object) -> bool:
+    """Whether a JSON value has the form of a sealed one."""
+    return isinstance(value, str) and value.startswith(PREFIX) and _TOKEN.fullmatch(value) is not None
+
+
+def may_hold_sealed(raw: bytes) -> bool:
+    """Whether the JSON text may have a sealed value; False is certain."""
+    return _MAY_HOLD.search(raw) is not None
+
+
+def seal(key: SubjectKey, value: Any, kind: str, steps: Sequence[Step]) -> str:
+    """A JSON value as a token for this place in an input of this kind."""
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+    written += b" " * (-len(written) % _BLOCK)
+    encrypted = key.cipher.encrypt(written, _make_context(kind, steps))
+    return f"{PREFIX}{key.id}:{urlsafe_b64encode(encrypted).rstrip(b'=').decode()}"
+
+
+def get_key_id(token: str) -> str:
+    """The id of the key under which a token is sealed. Raises ValueError for what is none."""
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise ValueError("no sealed value")
+    return match[1]
+
+
+def open_value(keyring: Keyring, token: str, kind: str, steps: Sequence[Step]) -> tuple[SubjectKey, Any]:
+    """The key of a token, and the JSON value in it. Raises SealError."""
+    match = _TOKEN.fullmatch(token)
+    if match is None:
+        raise SealError("sealed_invalid", steps, "not in the form of a sealed value")
+    key = keyring.find(match[1])
+    if key is None:
+        raise SealError("sealed_key_unknown", steps, f"sealed under the key {match[1]}, which is unknown")
+    if key is ERASED:
+        raise SealError("sealed_key_erased", steps, f"sealed under the key {match[1]}, which was destroyed")
+    encrypted = urlsafe_b64decode(match[2] + "=" * (-len(match[2]) % 4))
+    try:
+        return key, json.loads(key.cipher.decrypt(encrypted, _make_context(kind, steps)))
+    except (InvalidTag, ValueError):
+        text = f"not sealed under the key {match[1]} for this place"
+        raise SealError("sealed_invalid", steps, text) from None
+
+
+def _make_context(kind: str, steps: Sequence[Step]) -> list[bytes]:
+    """The associated data: elements of an array share one place."""
+    return [
+        _DOMAIN,
+        kind.encode(),
+        json.dumps([EACH if isinstance(step, int) else step for step in steps]).encode(),
+    ]
+
+
+# Whole documents
+
+
+class OpenedValue(NamedTuple):
+    """A value of a document that was sealed: where it is, its token, its key and what it is."""
+
+    steps: tuple[Step, ...]
+    token: str
+    key: SubjectKey
+    value: Any
+
+
+def open_document(document: Any, kind: str, keyring: Keyring) -> tuple[Any, list[OpenedValue]]:
+    """The document with every sealed value in it opened, and the values; the argument stays as it is. Raises
+    SealError for the first that cannot be opened."""
+    opened: list[OpenedValue] = []
+    for steps, token in list(_find_tokens(document, ())):
+        key, value = open_value(keyring, token, kind, steps)
+        opened.append(OpenedValue(steps, token, key, value))
+    for each in opened:
+        document = _replace_at(document, each.steps, each.value)
+    return document, opened
+
+
+def seal_document(
+    document: Mapping[str, Any],
+    kind: InputKind,
+    fields: Iterable[PersonalField],
+    choose_key: Callable[[Subject], SubjectKey],
+) -> dict[str, Any]:
+    """The input, by wire names, with every value that a field of `fields` marks replaced by its token; the
+    argument stays as it is, and what is null or sealed already stays too.
+
+    `choose_key` gives a person's key, and makes it where there is none.
+    """
+    tool = _find_tool(document)
+    marked: dict[tuple[Step, ...], Subject] = {}
+    for personal in fields:
+        if personal.kind != kind or (tool is not None and not fnmatchcase(tool, personal.tool)):
+            continue
+        for steps, value in _find_places(document, personal.path, ()):
+            if value is not None and not is_sealed(value):
+                marked.setdefault(steps, find_subject(document, personal, steps))
+    sealed = dict(document)
+    outermost = [at for at in marked if not any(at[:length] in marked for length in range(1, len(at)))]
+    for steps in outermost:
+        token = seal(choose_key(marked[steps]), _get_at(document, steps), kind, steps)
+        sealed = _replace_at(sealed, steps, token)
+    return sealed
+
+
+def find_subject(document: Mapping[str, Any], field: PersonalField, steps: Sequence[Step]) -> Subject:
+    """Whom the value at `steps` is about. Where the subject's path goes through the same `*` as the field's,
+    it is looked for in the same element."""
+    session = Subject("session", str(document.get("session_id", "")))
+    if field.subject is None:
+        return session
+    path: list[str] = []
+    for number, step in enumerate(field.subject):
+        shared = step == EACH and field.path[: number + 1] == field.subject[: number + 1]
+        path.append(str(steps[number]) if shared else step)
+    for _, value in _find_places(document, path, ()):
+        if isinstance(value, str | int) and not isinstance(value, bool) and not is_sealed(value):
+            return Subject("subject", str(value))
+    return session
+
+
+def _find_tool(document: Mapping[str, Any]) -> str | None:
+    tool = document.get("toolName", document.get("tool_name"))
+    seed = document.get("proposed_action")
+    tool = seed.get("action") if tool is None and isinstance(seed, dict) else tool
+    return tool if isinstance(tool, str) else None
+
+
+def _find_tokens(value: Any, steps: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], str]]:
+    if isinstance(value, str):
+        if value.startswith(PREFIX):
+            yield steps, value
+        return
+    for step, member in _list_members(value):
+        if isinstance(member, str | dict | list):
+            yield from _find_tokens(member, (*steps, step))
+
+
+def _find_places(
+    value: Any, path: Sequence[str], steps: tuple[Step, ...]
+) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    """Each place to which a path leads, with its value."""
+    if not path:
+        yield steps, value
+        return
+    first = path[0]
+    for step, member in _list_members(value):
+        if first in (EACH, str(step)):
+            yield from _find_places(member, path[1:], (*steps, step))
+
+
+def _list_members(value: Any) -> Iterable[tuple[Step, Any]]:
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list | tuple) else ()
+
+
+def _get_at(value: Any, steps: Sequence[Step]) -> Any:
+    for step in steps:
+        value = value[step]
+    return value
+
+
+def _replace_at(value: Any, steps: Sequence[Step], member: Any) -> Any:
+    """The value with another one at this place; only what is on the way to it is copied."""
+    if not steps:
+        return member
+    copied: Any = dict(value) if isinstance(value, dict) else list(value)
+    copied[steps[0]] = _replace_at(copied[steps[0]], steps[1:], member)
+    return copied
