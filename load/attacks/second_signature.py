@@ -85,6 +85,7 @@ def _list_changes() -> Iterator[tuple[str, list[Document]]]:
     yield "a tenant is thawed", [_freeze("tenant/globex", active=False)]
     yield "a tenant that is stopped only asks", [_freeze("tenant/globex", stage="ask")]
     yield "a freeze of another takes the place of a tenant's", [_freeze("tenant/globex", subject_id="nobody")]
+    yield "a tenant that is stopped begins in shadow mode", [_entry("org", "globex", 1, enforcement="shadow")]
     yield "an agent leaves a tenant that is stopped", [_agent("stopped", 2, tenant_id="acme")]
 
 

@@ -57,10 +57,19 @@ def object_to_freeze(
 
 def find_tenant_freeze(tenant: str, newest: Mapping[tuple[str, str], Accepted]) -> Accepted | None:
     """An entry in force that freezes this tenant; None: nothing does."""
+    return _find_freeze((TENANT, tenant), newest)
+
+
+def find_wide_freeze(tenant: str, newest: Mapping[tuple[str, str], Accepted]) -> Accepted | None:
+    """An entry in force that freezes this tenant, or everything; None: nothing does."""
+    return find_tenant_freeze(tenant, newest) or _find_freeze((ALL, ALL), newest)
+
+
+def _find_freeze(subject: tuple[str, str], newest: Mapping[tuple[str, str], Accepted]) -> Accepted | None:
     for (kind, _), entry in newest.items():
         if kind == FREEZE:
             spec = FreezeSpec.model_validate(entry.document["spec"])
-            if spec.active and (spec.subject, spec.subject_id) == (TENANT, tenant):
+            if spec.active and (spec.subject, spec.subject_id) == subject:
                 return entry
     return None
 

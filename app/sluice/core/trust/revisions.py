@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.trust.refused import Reason
+from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.approvers import Approver
     from sluice.core.trust.signed_entries import Statement
+
+FURTHEST_STEP = 10**10
+"""By how much a revision may exceed the one before (0 for none): enough for who counts in dates or seconds.
+Whoever takes the last revision that there can be keeps everybody from a next one; by steps of this length
+that takes 900 000 records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,11 @@ class Revisions:
         if newest is not None and newest.statement.revision > statement.revision:
             description = f"revision {newest.statement.revision} is in force"
             return Reason("older_revision", "$.revision", description)
+        furthest = FURTHEST_STEP + (0 if newest is None else newest.statement.revision)
+        if statement.revision > furthest:
+            is_bundle = statement.kind in {BUNDLE, QUALITY_BUNDLE}
+            description = f"revision {furthest} is the furthest that may come next"
+            return Reason("invalid_bundle" if is_bundle else "invalid_entry", "$.revision", description)
         return None
 
     def put(self, accepted: Accepted) -> None:

@@ -10,7 +10,8 @@ controls, so for some changes one allowed signature is not enough.
   whatever they like in it and let an agent name it. The first of an installation counts with one.
 - An agent is led to a laxer bundle by two approvers (bundle_moves.py).
 - Two approvers are needed to move a tenant from enforce into shadow mode, where nothing is withheld. A
-  tenant may begin in shadow mode with one: tenants are introduced like this.
+  tenant may begin in shadow mode with one: tenants are introduced like this. Not so while a freeze stops it,
+  or everything, since a freeze stops nothing in shadow mode.
 - Two approvers are needed to change the quality bundle that judges a tenant, and for the first revision of a
   quality bundle that a tenant already names. Otherwise one approver could publish a relaxed one under a new
   id and let the tenant name it, before or after.
@@ -32,7 +33,7 @@ from sluice.core.registry.agent_keys import DelegateSpec
 from sluice.core.registry.keys import PublicKey, UnusableKeyError
 from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
 from sluice.core.registry.registry_entries import OrgSpec
-from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, object_to_freeze
+from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, find_wide_freeze, object_to_freeze
 from sluice.core.trust.refused import ENOUGH, Reason, demand_second
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE
 
@@ -208,6 +209,9 @@ def _object_to_org(
     after = OrgSpec.model_validate(spec)
     if entry is not None and after.enforcement == SHADOW != before.enforcement:
         return demand_second(approvers, f"tenant {tenant} goes from {before.enforcement} to {SHADOW}")
+    freeze = find_wide_freeze(tenant, newest) if entry is None and after.enforcement == SHADOW else None
+    if freeze is not None:
+        return demand_second(approvers, f"tenant {tenant}, which {freeze.key} stops, begins in {SHADOW}")
     led = (before.quality_bundle_id, after.quality_bundle_id)
     if led[0] == led[1]:
         return None

@@ -27,7 +27,7 @@ def freeze(topics: Topics, subject: FreezeSubject) -> None:
 def two_approvers() -> Topics:
     topics = Topics()
     for name, of in (("alice", ALICE), ("bob", BOB)):
-        topics.entry(approver(name, of, signs=["agent", "freeze"]), ROOT_KEY)
+        topics.entry(approver(name, of, signs=["agent", "freeze", "org"]), ROOT_KEY)
     topics.entry(agent(), ALICE)
     return topics
 
@@ -115,3 +115,34 @@ def test_one_person_may_change_the_reason_of_a_wide_freeze() -> None:
     topics.entry(make_freeze_entry(topics.reduce(), WIDE[0], "incident 8").model_dump(), BOB)
     (found,) = topics.reduce().registry.find_freezes("acme", "reader", "s-1")
     assert (topics.refusals(), found.reason) == ([], "incident 8")
+
+
+@pytest.mark.parametrize("subject", WIDE, ids=str)
+def test_one_person_begins_no_tenant_in_shadow_that_is_frozen(subject: FreezeSubject) -> None:
+    topics = two_approvers()
+    freeze(topics, subject)
+    org = {"kind": "org", "id": "acme", "revision": 1, "spec": {"enforcement": "shadow"}}
+    tried = topics.entry(org, ALICE)
+    assert topics.refusals() == [(tried, "second_approver_missing")]
+    topics.entry({**org, "spec": {"enforcement": "enforce"}}, ALICE)
+    assert topics.reduce().registry.orgs["acme"].enforcement == "enforce"
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_nobody_uses_up_the_revisions_of_a_freeze(active: bool) -> None:
+    topics = two_approvers()
+    entry = make_freeze_entry(topics.reduce(), WIDE[0], "the last one").model_dump()
+    entry["spec"]["active"] = active
+    tried = topics.entry({**entry, "revision": 2**53 - 1}, ALICE)
+    assert topics.refusals() == [(tried, "invalid_entry")]
+    freeze(topics, WIDE[0])
+    topics.entry(make_thaw_entries(topics.reduce(), WIDE[0], "over")[0].model_dump(), ALICE, BOB)
+    freeze(topics, WIDE[0])
+    assert list_stages(topics) == ["stop"]
+
+
+def test_revisions_may_be_dates_and_seconds() -> None:
+    topics = two_approvers()
+    for revision in (20_261_127, 1_795_255_200, 1_795_255_201):
+        topics.entry(agent(revision=revision), ALICE)
+    assert topics.refusals() == []
