@@ -32,6 +32,7 @@ from tests.kafka.installation import (
     wait_for,
     wait_until,
 )
+from tests.kafka.mcp_place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -210,3 +211,25 @@ def test_an_action_that_comes_again_after_a_freeze_is_denied(
     wait_until(is_denied, worker)
     assert verdicts[-1]["duplicate_of"] == first["verdict_id"]
     assert verdicts[-1]["blockReason"] == "frozen_session: incident 7"
+
+
+async def test_the_proxy_cancels_a_call_that_runs(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    """The server was asked, and neither its answer nor another call comes through under the freeze."""
+    place = Place(installation, tmp_path, "proxied")
+    options = tmp_path / "mcp.toml"
+    options.write_text("follow_freezes = true\n")
+    async with place.agent("--config", options) as client:
+        running = asyncio.create_task(client.call_tool("read", {"text": "sleep"}))
+        await asyncio.to_thread(wait_until, lambda: bool(place.calls), worker)
+        await change(installation, "freeze", "session", "proxied")
+        async with asyncio.timeout(60):
+            stopped = await running
+        later = await client.call_tool("read", {"text": "a text"})
+    assert (stopped.is_error, later.is_error) == (True, True)
+    assert "frozen_session: incident 7" in stopped.content[0].text
+    assert later.structured_content["verdict"] == "denied"
+    assert place.calls == [["read", {"text": "sleep"}]]
+    outcomes = await asyncio.to_thread(list_outcomes, installation, "proxied")
+    assert outcomes[0] == (100, "ActionStopped")  # as reserved: nobody knows how far it came
