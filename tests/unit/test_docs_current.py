@@ -19,7 +19,7 @@ from sluice.offline.reference import FOLDER, SPECS, list_gate_shapes, write_docu
 from sluice.settings.groups import Settings
 from sluice.stream.engine.outbox import home_of
 from sluice_topics import records
-from sluice_topics.asyncapi import list_public_topics, make_asyncapi, make_documents, make_schema
+from sluice_topics.asyncapi import SCHEMAS, list_public_topics, make_asyncapi, make_documents, make_schemas
 from sluice_topics.headers import make_input_headers, make_output_headers
 from tests.unit import escalation_records, memory_records, retrieval_records
 from tests.unit.records import HASH, action, ledger_records
@@ -91,8 +91,20 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
 def validator(kind: str) -> Draft202012Validator:
-    return Draft202012Validator(make_schema(getattr(records, kind)))
+    """By the published schema, or the model's own where only workers read the record."""
+    schemas = _make_schemas()
+    if kind in schemas["$defs"]:
+        return Draft202012Validator(schemas | {"$ref": f"#/$defs/{kind}"})
+    return Draft202012Validator(getattr(records, kind).model_json_schema(by_alias=True))
+
+
+@cache
+def _make_schemas() -> dict[str, Any]:
+    schemas = make_schemas()
+    Draft202012Validator.check_schema(schemas)
+    return schemas
 
 
 def references(node: Any) -> list[str]:
@@ -104,14 +116,14 @@ def references(node: Any) -> list[str]:
 
 def resolve(document: dict[str, Any], reference: str) -> Any:
     node: Any = document
-    for step in reference.removeprefix("#/").split("/"):
+    for step in reference.removeprefix("/").split("/"):
         node = node[step]
     return node
 
 
 COMMITTED = [
-    *("asyncapi.json", "fields.md"),
-    *sorted(f"{folder}/{path.name}" for folder in ("schemas", FOLDER) for path in (DOCS / folder).iterdir()),
+    *("asyncapi.json", SCHEMAS, "fields.md"),
+    *sorted(f"{FOLDER}/{path.name}" for path in (DOCS / FOLDER).iterdir()),
 ]
 
 
@@ -193,10 +205,17 @@ def test_the_document_is_asyncapi_3() -> None:
 
 
 def test_every_reference_of_the_document_leads_somewhere() -> None:
-    document = make_asyncapi()
-    found = references(document)
-    assert found
-    assert all(isinstance(resolve(document, reference), dict) for reference in found)
+    document, schemas = make_asyncapi(), make_schemas(list_gate_shapes())
+    within, beside = [], []
+    for reference in references(document):
+        file, _, pointer = reference.rpartition("#")
+        (beside if file else within).append((file, pointer))
+    assert within
+    assert all(isinstance(resolve(document, pointer), dict) for _, pointer in within)
+    assert beside
+    assert {file for file, _ in beside} == {SCHEMAS}
+    own = [(SCHEMAS, reference.removeprefix("#")) for reference in references(schemas)]
+    assert all(isinstance(resolve(schemas, pointer), dict) for _, pointer in [*beside, *own])
 
 
 def test_every_public_topic_is_a_channel_with_an_operation() -> None:
@@ -222,7 +241,6 @@ def test_every_input_names_the_partitioner_and_its_examples_are_where_a_worker_l
 
 @pytest.mark.parametrize("kind", records.__all__)
 def test_the_schema_takes_a_good_record_and_refuses_a_bad_one(kind: str) -> None:
-    Draft202012Validator.check_schema(make_schema(getattr(records, kind)))
     good = EXAMPLES[kind]
     assert list(validator(kind).iter_errors(good)) == []
     assert not validator(kind).is_valid(good | {"unknown": 1})

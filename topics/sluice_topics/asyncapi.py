@@ -1,4 +1,4 @@
-"""The catalog as documents: AsyncAPI 3.0, and a JSON Schema (draft 2020-12) for each record. Pure."""
+"""The catalog as documents: AsyncAPI 3.0, and the JSON Schemas (draft 2020-12) of all records. Pure."""
 
 from __future__ import annotations
 
@@ -95,6 +95,8 @@ UNANSWERED: Json = {
     },
     "required": ["port", "budget_ms", "status"],
 }
+SCHEMAS = "records.schema.json"
+_REFERENCE = "#/$defs/{model}"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _BINDING = "0.5.0"
 _KEYS = (
@@ -136,24 +138,26 @@ def list_public_topics() -> tuple[Topic, ...]:
 
 def make_documents(gates: Shapes = NO_SHAPES) -> dict[str, str]:
     """Every generated file: its path below docs/ and its text."""
-    files = {"asyncapi.json": make_asyncapi(gates)}
-    files |= {f"schemas/{record.__name__}.json": make_schema(record, gates) for record in _list_records()}
+    files = {"asyncapi.json": make_asyncapi(), SCHEMAS: make_schemas(gates)}
     written = {
         path: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for path, content in files.items()
     }
     return written | {"fields.md": make_fields_page()}
 
 
-def make_schema(record: type[Record], gates: Shapes = NO_SHAPES) -> Json:
-    """A record's own JSON Schema, by wire names."""
-    content = record.model_json_schema(by_alias=True)
-    if GATE_RESULT in content.get("$defs", {}):
-        content["$defs"] = _add_gates(content["$defs"], gates, "#/$defs/{model}")
-    return {"$schema": DIALECT, **_describe(record, content)}
+def make_schemas(gates: Shapes = NO_SHAPES) -> Json:
+    """The JSON Schema of each record, by wire names, and of all that records have in common: each once, under
+    its name in `$defs`."""
+    models = [(record, "validation") for record in _list_records()]
+    _, definitions = models_json_schema(models, by_alias=True, ref_template=_REFERENCE)  # type: ignore[arg-type]
+    schemas: Json = definitions["$defs"]
+    described = {record.__name__: _describe(record, schemas[record.__name__]) for record in _list_records()}
+    return {"$schema": DIALECT, "$defs": _add_gates(schemas | described, gates)}
 
 
-def make_asyncapi(gates: Shapes = NO_SHAPES) -> Json:
-    """The AsyncAPI 3.0 document, seen from the worker: it receives inputs and sends outputs."""
+def make_asyncapi() -> Json:
+    """The AsyncAPI 3.0 document, seen from the worker: it receives inputs and sends outputs. The records'
+    schemas lie beside it, in `SCHEMAS`."""
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -167,7 +171,11 @@ def make_asyncapi(gates: Shapes = NO_SHAPES) -> Json:
         "operations": {_make_operation_id(topic): _make_operation(topic) for topic in list_public_topics()},
         "components": {
             "messages": {record.__name__: _make_message(record) for record in _list_records()},
-            "schemas": _add_gates(_make_component_schemas(), gates, "#/components/schemas/{model}"),
+            "schemas": {
+                "InputHeaders": INPUT_HEADERS,
+                "OutputHeaders": OUTPUT_HEADERS,
+                "VerdictHeaders": VERDICT_HEADERS,
+            },
         },
     }
 
@@ -176,16 +184,14 @@ def _list_records() -> list[type[Record]]:
     return [record for topic in list_public_topics() for record in topic.records]
 
 
-def _add_gates(schemas: Json, gates: Shapes, ref_template: str) -> Json:
+def _add_gates(schemas: Json, gates: Shapes) -> Json:
     """The schemas with what each gate's `detail` looks like, and what it remembers."""
     if not gates:
         return schemas
     by_gate = [
         {
             "if": {"properties": {"gate": {"const": gate}}},
-            "then": {
-                "properties": {"detail": {"anyOf": [_make_ref(gate_shapes.detail, ref_template), UNANSWERED]}}
-            },
+            "then": {"properties": {"detail": {"anyOf": [_make_ref(gate_shapes.detail), UNANSWERED]}}},
         }
         for gate, gate_shapes in gates.items()
     ]
@@ -194,17 +200,17 @@ def _add_gates(schemas: Json, gates: Shapes, ref_template: str) -> Json:
     }
     shapes: Json = {}
     for model in (*(gate.detail for gate in gates.values()), *memories.values()):
-        shape = model.model_json_schema(by_alias=True, ref_template=ref_template)
+        shape = model.model_json_schema(by_alias=True, ref_template=_REFERENCE)
         shapes |= {**shape.pop("$defs", {}), model.__name__: shape}
     session = copy.deepcopy(schemas[SESSION_VALUES])
-    references = {name: _make_ref(model, ref_template) for name, model in memories.items()}
+    references = {name: _make_ref(model) for name, model in memories.items()}
     session["properties"]["remembered"]["anyOf"][0]["properties"] = references
     results = schemas[GATE_RESULT] | {"allOf": by_gate}
     return schemas | {GATE_RESULT: results, SESSION_VALUES: session} | shapes
 
 
-def _make_ref(model: type[BaseModel], ref_template: str) -> Json:
-    return {"$ref": ref_template.format(model=model.__name__)}
+def _make_ref(model: type[BaseModel]) -> Json:
+    return {"$ref": _REFERENCE.format(model=model.__name__)}
 
 
 def _describe(record: type[Record], content: Json) -> Json:
@@ -267,19 +273,6 @@ def _make_message(record: type[Record]) -> Json:
         "title": (record.__doc__ or "").split("\n")[0],
         "contentType": "application/json",
         "headers": {"$ref": f"#/components/schemas/{headers}"},
-        "payload": {"$ref": f"#/components/schemas/{name}"},
+        "payload": {"$ref": f"{SCHEMAS}#/$defs/{name}"},
         "bindings": {"kafka": {"key": {"type": "string"}, "bindingVersion": _BINDING}},
     }
-
-
-def _make_component_schemas() -> Json:
-    models = [(record, "validation") for record in _list_records()]
-    _, definitions = models_json_schema(models, by_alias=True, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
-    schemas: Json = definitions["$defs"]
-    described = {record.__name__: _describe(record, schemas[record.__name__]) for record in _list_records()}
-    headers = {
-        "InputHeaders": INPUT_HEADERS,
-        "OutputHeaders": OUTPUT_HEADERS,
-        "VerdictHeaders": VERDICT_HEADERS,
-    }
-    return schemas | described | headers

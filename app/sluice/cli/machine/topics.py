@@ -127,7 +127,7 @@ def check(as_json: AsJson = False, probe: Probe = False) -> None:
 
 @cli.command()
 def export(out: Out = Path("docs")) -> None:
-    """Write asyncapi.json, schemas/<Record>.json, fields.md, and reference/ on bundles. Needs no broker."""
+    """Write asyncapi.json, records.schema.json, fields.md, and reference/ on bundles. Needs no broker."""
     from sluice.observability.metrics_page import write_metrics_page  # noqa: PLC0415 - only to write
     from sluice.offline.reference import list_gate_shapes, write_documents  # noqa: PLC0415 - the models of every bundle
 

@@ -17,8 +17,7 @@ from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundleForm, BundlePart
 from sluice.offline.reference import list_gate_shapes, write_documents
-from sluice_topics.asyncapi import make_asyncapi, make_schema
-from sluice_topics.records import Verdict
+from sluice_topics.asyncapi import make_schemas
 from sluice_topics.relaxations import Relaxation, StricterWhen
 from tests.unit.core.actions import test_destinations as destinations
 from tests.unit.core.actions import test_limits as limits
@@ -152,7 +151,7 @@ def make_broken_sequences() -> Iterator[dict[str, Any]]:
 
 def test_every_detail_has_the_shape_that_its_gate_declares() -> None:
     shapes, seen = list_gate_shapes(), set()
-    validator = Draft202012Validator(make_schema(Verdict, shapes))
+    validator = Draft202012Validator(make_schemas(shapes) | {"$ref": "#/$defs/Verdict"})
     for verdict in verdicts():
         for result in verdict["gateResults"]:
             shape = shapes[result["gate"]].detail
@@ -174,7 +173,7 @@ def test_every_detail_has_the_shape_that_its_gate_declares() -> None:
 
 def test_a_detail_of_another_shape_is_refused_by_the_published_schema() -> None:
     verdict = next(verdicts())
-    validator = Draft202012Validator(make_schema(Verdict, list_gate_shapes()))
+    validator = Draft202012Validator(make_schemas(list_gate_shapes()) | {"$ref": "#/$defs/Verdict"})
     (score,) = [one for one in verdict["gateResults"] if one["gate"] == "consequence"]
     path = ["gateResults", verdict["gateResults"].index(score), "detail"]
     assert path not in [list(one.path) for one in validator.iter_errors(verdict)]
@@ -189,7 +188,7 @@ def test_every_gate_is_described_where_people_look() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     guide = (ROOT / "docs" / "actions.md").read_text(encoding="utf-8")
     page = write_documents()["reference/gates.md"]
-    schemas = make_asyncapi(list_gate_shapes())["components"]["schemas"]
+    schemas = make_schemas(list_gate_shapes())["$defs"]
     for gate in GATES:
         assert f"`{gate.name}`" in readme
         assert f"| `{gate.name}`" in guide
