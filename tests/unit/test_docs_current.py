@@ -206,16 +206,11 @@ def test_the_document_is_asyncapi_3() -> None:
 
 def test_every_reference_of_the_document_leads_somewhere() -> None:
     document, schemas = make_asyncapi(), make_schemas(list_gate_shapes())
-    within, beside = [], []
-    for reference in references(document):
-        file, _, pointer = reference.rpartition("#")
-        (beside if file else within).append((file, pointer))
-    assert within
-    assert all(isinstance(resolve(document, pointer), dict) for _, pointer in within)
-    assert beside
-    assert {file for file, _ in beside} == {SCHEMAS}
-    own = [(SCHEMAS, reference.removeprefix("#")) for reference in references(schemas)]
-    assert all(isinstance(resolve(schemas, pointer), dict) for _, pointer in [*beside, *own])
+    places = {"": document, SCHEMAS: schemas}
+    pointers = [tuple(reference.split("#")) for reference in references(document)]
+    pointers += [(SCHEMAS, reference.removeprefix("#")) for reference in references(schemas)]
+    assert {file for file, _ in pointers} == places.keys()
+    assert all(isinstance(resolve(places[file], pointer), dict) for file, pointer in pointers)
 
 
 def test_every_public_topic_is_a_channel_with_an_operation() -> None:
