@@ -59,6 +59,7 @@ from sluice_topics.catalog import (
     REVIEWS,
     SERVED,
     SESSIONS_CHANGELOG,
+    SUBJECT_KEYS,
     TREE_HEADS,
     VERDICTS,
 )
@@ -268,16 +269,19 @@ INPUTS = {ACTIONS, OUTCOMES, MEMORY_WRITES, RETRIEVALS, MANDATES}
 CONTROL = {BUNDLES, REGISTRY}
 WRITES: dict[str, set[str]] = {
     "agent": INPUTS,
-    "gateway": INPUTS | {REVIEWS, REGISTRY},
+    "gateway": INPUTS | {REVIEWS, REGISTRY, SUBJECT_KEYS},
     "approver": {REVIEWS},
     "policy-owner": CONTROL | {MANDATES},
     "auditor": set(),
     "archiver": set(),
-    "restorer": {one.name for one in CATALOG},
+    "restorer": {one.name for one in CATALOG if one.direction != "keys"},
     "store": {REPORTED},
     "notifier": {NOTIFICATIONS},
     "exporter": set(),
     "head-signer": {TREE_HEADS},
+    "sealer": {SUBJECT_KEYS},
+    "opener": set(),
+    "eraser": {REGISTRY, SUBJECT_KEYS},
     "init": CONTROL | {MANDATES},
     "worker": {one.name for one in CATALOG if one.direction in ("out", "internal")}
     - {NOTIFICATIONS, TREE_HEADS},
@@ -292,6 +296,11 @@ UNREAD: dict[str, set[str]] = {
     "restorer": {VERDICTS, ADMITTED, BUNDLES, REGISTRY, SESSIONS_CHANGELOG, NOTIFICATIONS},
     "exporter": {ACTIONS, MEMORY_WRITES, REVIEWS, ADMITTED, SERVED, BUNDLES, SESSIONS_CHANGELOG},
     "head-signer": {ACTIONS, MEMORY_WRITES, ADMITTED, SERVED, BUNDLES, REGISTRY, SESSIONS_CHANGELOG},
+    "auditor": {SUBJECT_KEYS},
+    "archiver": {SUBJECT_KEYS},
+    "sealer": {ACTIONS, VERDICTS, MEMORY_WRITES, ADMITTED, SESSIONS_CHANGELOG},
+    "opener": {ACTIONS, VERDICTS, BUNDLES, REGISTRY, ADMITTED},
+    "eraser": {ACTIONS, VERDICTS, ADMITTED},
 }
 """Some of what a role may not read."""
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sluice_topics import records
+from sluice_topics.access import ROLES, list_access
+from sluice_topics.asyncapi import list_public_topics
 from sluice_topics.catalog import (
     ADMITTED,
     BY_NAME,
@@ -14,6 +16,7 @@ from sluice_topics.catalog import (
     MAX_INPUT_VALUE_BYTES,
     SERVED,
     SESSIONS_CHANGELOG,
+    SUBJECT_KEYS,
     TREE_HEADS,
     Topic,
     get_wire_schema,
@@ -57,7 +60,7 @@ def test_the_ledger_is_kept_for_ever_and_every_topic_that_is_not_compacted_has_t
 ) -> None:
     config = topic.config()
     assert not topic.ledger or config["retention.ms"] == "-1"
-    assert ("message.timestamp.type" in config) == (topic.cleanup == "delete")
+    assert ("message.timestamp.type" in config) == (topic.cleanup == "delete" or topic.direction == "keys")
 
 
 def test_every_output_but_released_content_and_heads_is_of_the_ledger() -> None:
@@ -66,7 +69,9 @@ def test_every_output_but_released_content_and_heads_is_of_the_ledger() -> None:
 
 
 def test_the_broker_lets_a_full_input_through_with_room_for_key_and_headers() -> None:
-    assert {topic.max_message_bytes > MAX_INPUT_VALUE_BYTES for topic in CATALOG} == {True}
+    assert all(
+        topic.max_message_bytes > MAX_INPUT_VALUE_BYTES for topic in CATALOG if topic.direction != "keys"
+    )
 
 
 def test_the_prefix_names_topics_and_the_app_names_its_changelog() -> None:
@@ -193,3 +198,25 @@ def test_a_shorter_retention_is_refused_with_what_it_would_lose(name: str, why: 
     found = make_wanted()
     found[name] = replace(found[name], config={**found[name].config, "retention.ms": "1000"})
     assert why in only_difference(found).why
+
+
+def test_keys_of_persons_are_compacted_within_a_bound_and_only_who_seals_opens_or_erases_has_them() -> None:
+    """A tombstone destroys nothing before its topic is compacted."""
+    topic = BY_NAME[SUBJECT_KEYS]
+    config = topic.config()
+    assert config["cleanup.policy"] == "compact"
+    assert int(config["segment.ms"]) <= int(config["max.compaction.lag.ms"]) <= 600_000
+    assert topic.single
+    assert topic not in list_public_topics()
+    name = topic.real_name(LAYOUT.prefix, LAYOUT.app_id)
+    allowed = {
+        operation: {
+            role
+            for role in ROLES
+            for right in list_access(role, LAYOUT)
+            if (right.name, right.operation) == (name, operation)
+        }
+        for operation in ("Read", "Write")
+    }
+    assert allowed["Read"] == {"worker", "gateway", "sealer", "opener", "eraser"}
+    assert allowed["Write"] == {"gateway", "sealer", "eraser"}

@@ -46,6 +46,7 @@ WITHOUT_SESSION = {
     "Alarm",
     "ProvenanceWanted",
     "ProvenanceRecord",
+    "WrappedKey",
 }
 EXAMPLES: dict[str, dict[str, Any]] = {
     **ledger_records(),
@@ -78,6 +79,12 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "payload": "e30=",
         "payloadType": "application/vnd.sluice.tree-head+json",
         "signatures": [{"keyid": "0a" * 32, "sig": "c2ln"}],
+    },
+    "WrappedKey": {
+        "key_id": "0a" * 16,
+        "subject": "c2ln",
+        "wrapped": "c2ln",
+        "wrapped_by": "0a" * 8,
     },
     "ReviewDecision": {
         "subject_id": "e-1",

@@ -65,6 +65,7 @@ COMMENTED = {
     "gateway.redis_url",
     "redis.key_file",
     "values.master_key_file",
+    "sealing.master_key_file",
     "values.key_file",
     "verdicts.signing_key",
     "redis.password_file",

@@ -31,6 +31,7 @@ from sluice_topics.catalog import (
     SESSION_EVENTS,
     SESSIONS_CHANGELOG,
     SOURCE_FEEDBACK,
+    SUBJECT_KEYS,
     TREE_HEADS,
     VERDICTS,
 )
@@ -53,6 +54,9 @@ Role = Literal[
     "notifier",
     "exporter",
     "head-signer",
+    "sealer",
+    "opener",
+    "eraser",
     "init",
 ]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -117,15 +121,15 @@ _POLICY = _Needs(
 _NEEDS: dict[Role, _Needs] = {
     "agent": _Needs(_ANSWERED, _PROPOSED),
     "worker": _Needs(
-        _INPUTS | _CONTROL | _WORKERS_OWN | {MEMORY_DECISIONS, QUARANTINE},
+        _INPUTS | _CONTROL | _WORKERS_OWN | {MEMORY_DECISIONS, QUARANTINE, SUBJECT_KEYS},
         _OUTPUTS - {TREE_HEADS} | _WORKERS_OWN,
         groups=("", "-provenance"),
         decides=True,
         compares_topics=True,
     ),
     "gateway": _Needs(
-        _INPUTS | _CONTROL | _OUTPUTS | {SESSIONS_CHANGELOG},
-        _PROPOSED | {REVIEWS, REGISTRY},
+        _INPUTS | _CONTROL | _OUTPUTS | {SESSIONS_CHANGELOG, SUBJECT_KEYS},
+        _PROPOSED | {REVIEWS, REGISTRY, SUBJECT_KEYS},
         publishes_policy=True,
         compares_topics=True,
     ),
@@ -156,6 +160,14 @@ _NEEDS: dict[Role, _Needs] = {
         frozenset({VERDICTS, MEMORY_DECISIONS, QUALITY_DECISIONS}), frozenset(), groups=("-export-*",)
     ),
     "head-signer": _Needs(_LEDGER | {TREE_HEADS}, frozenset({TREE_HEADS}), signs_heads=True),
+    "sealer": _Needs(_CONTROL | {SUBJECT_KEYS}, frozenset({SUBJECT_KEYS})),
+    "opener": _Needs(frozenset({SUBJECT_KEYS}), frozenset()),
+    "eraser": _Needs(
+        _CONTROL | {SUBJECT_KEYS},
+        frozenset({REGISTRY, SUBJECT_KEYS}),
+        publishes_policy=True,
+        compares_topics=True,
+    ),
     "init": _POLICY._replace(creates_topics=True),
 }
 
@@ -181,7 +193,8 @@ def _list_topic_access(needs: _Needs, layout: TopicLayout) -> Iterator[AllowedOp
             "Read": topic.name in needs.read,
             "Write": topic.name in needs.write,
             "Create": needs.creates_topics,
-            "Describe": needs.compares_topics and topic.name not in needs.read | needs.write,
+            "Describe": (needs.compares_topics or needs.creates_topics)
+            and topic.name not in needs.read | needs.write,
             "DescribeConfigs": needs.compares_topics,
             "Delete": needs.restores and topic.cleanup == "delete",
             "AlterConfigs": needs.restores and topic.cleanup == "delete",

@@ -132,8 +132,9 @@ _SEED_FORM = (
 
 
 def list_public_topics() -> tuple[Topic, ...]:
-    """The topics that others publish to or read; a changelog is the worker's own business."""
-    return tuple(topic for topic in CATALOG if topic.direction != "internal")
+    """The topics that others publish to or read; a changelog is the worker's own business, and keys are of
+    those who seal and open."""
+    return tuple(topic for topic in CATALOG if topic.direction not in ("internal", "keys"))
 
 
 def make_documents(gates: Shapes = NO_SHAPES) -> dict[str, str]:

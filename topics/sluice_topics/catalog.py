@@ -46,6 +46,7 @@ from sluice_topics.records import (
     TaskMandate,
     UsualDestination,
     Verdict,
+    WrappedKey,
 )
 from sluice_topics.records.escalation_events import OF_ACTIONS, OF_GRANTS, OF_ITEMS
 
@@ -73,6 +74,7 @@ SESSION_EVENTS = "gate.session.events"
 POLICY_EVENTS = "gate.policy.events"
 DEAD_LETTERS = "gate.dead_letters"
 TREE_HEADS = "gate.tree_heads"
+SUBJECT_KEYS = "gate.subject_keys"
 SESSIONS_CHANGELOG = "sessions-changelog"
 SOURCE_FEEDBACK = "source-feedback"
 SOURCE_HISTORIES = "source-histories"
@@ -82,7 +84,7 @@ PROVENANCE_WANTED = "provenance-wanted"
 PROVENANCE_RECORDS = "provenance-records"
 NOTIFICATIONS = "notifications"
 
-Direction = Literal["in", "out", "control", "internal"]
+Direction = Literal["in", "out", "control", "internal", "keys"]
 Cleanup = Literal["delete", "compact", "compact,delete"]
 
 DEFAULT_PARTITIONS = 8
@@ -96,6 +98,12 @@ MAX_INPUT_MESSAGE_BYTES = MAX_INPUT_VALUE_BYTES + 64 * 1024
 """The broker's bound: the largest readable value with key, headers and the batch's frame."""
 MAX_OUTPUT_MESSAGE_BYTES = 4 * 1024 * 1024
 MAX_CONTROL_MESSAGE_BYTES = 2 * 1024 * 1024
+MAX_KEY_MESSAGE_BYTES = 64 * 1024
+KEY_SEGMENT_MS = 60_000
+"""The broker starts a new segment of a topic of keys with the first record after so long: it compacts none
+that it still writes."""
+KEY_COMPACTION_MS = 300_000
+"""The broker compacts what was written before so long, however little there is of it."""
 
 SESSION_KEY = "session_id, UTF-8: one session's inputs of every kind meet in one partition"
 SOURCE_KEY = "the JSON array [tenant_id, source_id], UTF-8: one owner folds one source's history"
@@ -125,7 +133,8 @@ class Topic:
 
         The broker stamps inputs and outputs (LogAppendTime), so that no producer can backdate an input. It
         unpacks inputs, so that the size bound holds for what a worker has to hold in memory. Age alone
-        deletes evidence, and never size.
+        deletes evidence, and never size. A key that was erased lies there until its topic is compacted, so
+        that is bound in time.
         """
         config = {
             "cleanup.policy": self.cleanup,
@@ -138,6 +147,11 @@ class Topic:
             config["message.timestamp.type"] = "LogAppendTime"
         if self.direction == "in":
             config["compression.type"] = "uncompressed"
+        if self.direction == "keys":
+            config["segment.ms"] = str(KEY_SEGMENT_MS)
+            config["min.compaction.lag.ms"] = "0"
+            config["max.compaction.lag.ms"] = str(KEY_COMPACTION_MS)
+            config["file.delete.delay.ms"] = "1000"
         return config
 
     def real_name(self, prefix: str, app_id: str) -> str:
@@ -263,6 +277,18 @@ CATALOG: tuple[Topic, ...] = (
         ),
         direction="out",
         records=(SignedTreeHead,),
+    ),
+    Topic(
+        name=SUBJECT_KEYS,
+        direction="keys",
+        ledger=False,
+        records=(WrappedKey,),
+        key="the key's id, UTF-8; a tombstone erases it",
+        retention_ms=KEEP,
+        cleanup="compact",
+        max_message_bytes=MAX_KEY_MESSAGE_BYTES,
+        description="Wrapped keys with which personal data is sealed, one for each person.",
+        single=True,
     ),
     _make_released(
         ADMITTED,

@@ -116,6 +116,10 @@ _COSTS = {
     ),
     "retention.bytes": "records are deleted however young they are, as soon as there are many",
     "cleanup.policy": "compaction takes records that readers rely on, and deletion takes state",
+    "segment.ms": "a key that is erased lies on the broker for longer",
+    "min.compaction.lag.ms": "a key that is erased lies on the broker for longer",
+    "max.compaction.lag.ms": "a key that is erased lies on the broker for longer, or for ever",
+    "file.delete.delay.ms": "a key that is erased lies on the broker's disk for longer",
 }
 MIN_REPLICAS = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"

@@ -197,6 +197,24 @@ def seal_document(
 
     `choose_key` gives a person's key, and makes it where there is none.
     """
+    sealed = dict(document)
+    for steps, subject in _find_marked(document, kind, fields).items():
+        token = seal(choose_key(subject), _get_at(document, steps), kind, steps)
+        sealed = _replace_at(sealed, steps, token)
+    return sealed
+
+
+def list_subjects(
+    document: Mapping[str, Any], kind: InputKind, fields: Iterable[PersonalField]
+) -> set[Subject]:
+    """Whose keys `seal_document` asks for."""
+    return set(_find_marked(document, kind, fields).values())
+
+
+def _find_marked(
+    document: Mapping[str, Any], kind: InputKind, fields: Iterable[PersonalField]
+) -> dict[tuple[Step, ...], Subject]:
+    """The places of the values to seal, none within another, and whom each is about."""
     tool = _find_tool(document)
     marked: dict[tuple[Step, ...], Subject] = {}
     for personal in fields:
@@ -205,12 +223,11 @@ def seal_document(
         for steps, value in _find_places(document, personal.path, ()):
             if value is not None and not is_sealed(value):
                 marked.setdefault(steps, find_subject(document, personal, steps))
-    sealed = dict(document)
-    outermost = [at for at in marked if not any(at[:length] in marked for length in range(1, len(at)))]
-    for steps in outermost:
-        token = seal(choose_key(marked[steps]), _get_at(document, steps), kind, steps)
-        sealed = _replace_at(sealed, steps, token)
-    return sealed
+    return {
+        at: subject
+        for at, subject in marked.items()
+        if not any(at[:length] in marked for length in range(1, len(at)))
+    }
 
 
 def find_subject(document: Mapping[str, Any], field: PersonalField, steps: Sequence[Step]) -> Subject:

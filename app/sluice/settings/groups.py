@@ -12,7 +12,14 @@ from sluice.core.foundation.limits import SessionLimits
 from sluice.core.policy.policy import DEFAULT_QUALITY
 from sluice.settings.base import ListenAddress, Positive, Seconds, SettingGroup
 from sluice.settings.kafka import KafkaSettings
-from sluice.settings.keys import PublicKey, RedisSettings, ValuesSettings, VerdictSettings, read_key
+from sluice.settings.keys import (
+    PublicKey,
+    RedisSettings,
+    SealingSettings,
+    ValuesSettings,
+    VerdictSettings,
+    read_key,
+)
 from sluice.settings.models import AnalysisSettings, EmbeddingSettings, GraderSettings
 from sluice.settings.notifications import NotifySettings, SafeUrl, SlackSettings
 from sluice_topics.audience import Audience
@@ -293,6 +300,7 @@ class Settings(SettingGroup):
     redis: RedisSettings = RedisSettings()
     verdicts: VerdictSettings = VerdictSettings()
     values: ValuesSettings = ValuesSettings()
+    sealing: SealingSettings = SealingSettings()
     notify: NotifySettings = NotifySettings()
     slack: SlackSettings = SlackSettings()
     archive: ArchiveSettings = ArchiveSettings()

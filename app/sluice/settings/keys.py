@@ -50,6 +50,13 @@ class ValuesSettings(SettingGroup):
     key_file: Path | None = None
 
 
+class SealingSettings(SettingGroup):
+    """The file of the master keys that wrap the keys of persons (key_wrapping.py): without it nothing is
+    sealed, and nothing sealed is opened."""
+
+    master_key_file: Path | None = None
+
+
 class RedisSettings(SettingGroup):
     """Of every Redis that the settings name: the file of keys with which entries are sealed (redis_seal.py),
     and the file with the password, for URLs that have none."""

@@ -47,6 +47,7 @@ from sluice_topics.records.session_events import (
     SessionFolded,
     UsualDestination,
 )
+from sluice_topics.records.subject_keys import WrappedKey
 from sluice_topics.records.tree_heads import SignedTreeHead
 from sluice_topics.records.verdicts import ResolvedVerdict, Verdict
 
@@ -100,4 +101,5 @@ __all__ = [
     "TaskMandate",
     "UsualDestination",
     "Verdict",
+    "WrappedKey",
 ]

@@ -32,7 +32,7 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError
 
 from sluice.adapters.archive.manifest import ArchiveRefused
 from sluice.adapters.archive.segment import ArchiveDamaged, read_head
@@ -395,6 +395,7 @@ class Restorer:
         return [
             (name, number)
             for name, topic in self._topics.items()
+            if topic.direction != "keys"
             for number in range(self._layout.count_partitions(topic))
         ]
 
@@ -425,7 +426,8 @@ class Restorer:
 
     async def _require_no_topics(self) -> None:
         async with open_admin(self._cluster) as admin:
-            there = sorted(self._topics.keys() & set(await admin.list_topics()))
+            restored = {name for name, topic in self._topics.items() if topic.direction != "keys"}
+            there = sorted(restored & set(await admin.list_topics()))
         if there:
             raise ArchiveRefused(
                 f"{there[0]} and {len(there) - 1} more topics are there already: restore to a cluster "
@@ -445,7 +447,8 @@ class Restorer:
         async with open_admin(self._cluster) as admin:
             response = await admin.create_topics(new_topics)
             for name, code, *rest in response.topic_errors:
-                if code:
+                is_kept = self._topics[name].direction == "keys" and code == TopicAlreadyExistsError.errno
+                if code and not is_kept:
                     raise KafkaTopicError(f"{name} was not created: code {code}, {rest[:1]}")
             await await_topics(admin, set(self._topics))
 

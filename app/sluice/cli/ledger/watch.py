@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import Start, StoredRecord
     from sluice.settings.kafka import KafkaSettings
 
-WATCHABLE = tuple(topic.name for topic in CATALOG if topic.direction != "internal")
+WATCHABLE = tuple(topic.name for topic in CATALOG if topic.direction not in ("internal", "keys"))
 
 
 def register(cli: typer.Typer) -> None:

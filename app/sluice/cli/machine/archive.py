@@ -281,7 +281,7 @@ def build_archiver(settings: Settings, store: ArchiveStore, noted: str | None = 
     topics = {
         name: topic
         for name, topic in build_layout(settings).topics().items()
-        if archive_settings.state or topic.direction != "internal"
+        if topic.direction != "keys" and (archive_settings.state or topic.direction != "internal")
     }
     limits = ArchiveLimits(
         archive_settings.segment_mb * _MB,

@@ -63,6 +63,8 @@ def new(
         stop("a loss follows from what the workers recorded: `sluice registry accept-loss` writes it")
     if kind == "mandate_revocation":
         stop("a revocation names a mandate's digest: `sluice mandate revoke` writes, signs and publishes it")
+    if kind == "erasure":
+        stop("an erasure names a person's keys: `sluice erase` finds, signs, publishes and destroys them")
     if kind not in _SPECS:
         stop(f"{kind} is no kind of entry; there are {', '.join(KINDS)}")
     options = _EntryOptions(name, tenant, None if public_key is None else _read_public_key(public_key))

@@ -64,7 +64,7 @@ _BY_ID = (
     "tasks",
     "mandate_revocations",
 )
-_FIRST_COUNTS = ("provenance", "known_bad")
+_FIRST_COUNTS = ("provenance", "known_bad", "erasures")
 _SORTED = ("freezes", "overrides", "agent_grants", "limits")
 _GATHERED = ("facts", "agents_by_role")
 MERGED = frozenset({*_BY_ID, *_FIRST_COUNTS, *_SORTED, *_GATHERED})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.agent_grants import AgentGrant
     from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.approvers import Approver
+    from sluice.core.registry.erasures import Erasure
     from sluice.core.registry.facts import Fact
     from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.limits import Limit
@@ -38,7 +39,7 @@ MOST_PEERS = 64
 
 class Registry:
     """All entries in force, by kind and id; a source by its tenant and its own id, overrides by tenant and
-    item, grants by tenant, agent and tool, limits by tenant.
+    item, grants by tenant, agent and tool, limits by tenant, erasures by each key's id.
 
     Recorded provenance is kept by tenant and the URI's normal form, known bad entries by tenant, subject and
     value. Of several entries with the same name the first by its key counts, in whatever order they came.
@@ -66,6 +67,7 @@ class Registry:
         self.tasks: dict[str, RegisteredTask] = {}
         self.mandate_revocations: dict[str, MandateRevocation] = {}
         self.limits: dict[str, list[Limit]] = {}
+        self.erasures: dict[str, Erasure] = {}
         self._agent_keys: frozenset[str] | None = None
 
     def find_freezes(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:

@@ -32,7 +32,7 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 PublishedKind = Literal[
     "agent", "tool", "org", "freeze", "enforcement_point", "delegate", "fact", "source", "provenance",
     "known_bad", "quality_override", "agent_grant", "model_proof", "policy_loss", "issuer", "task",
-    "mandate_revocation", "limit",
+    "mandate_revocation", "limit", "erasure",
 ]  # fmt: skip
 """Entries that an approver may sign; only a root key signs approvers' entries."""
 SignedKind = Literal["bundle", "quality_bundle", PublishedKind]

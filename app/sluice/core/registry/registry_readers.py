@@ -16,6 +16,7 @@ from sluice.core.registry.agent_grants import AgentGrant, AgentGrantSpec
 from sluice.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
 from sluice.core.registry.approvers import Approver, ApproverSpec
 from sluice.core.registry.argument_roles import RoleReader
+from sluice.core.registry.erasures import Erasure, ErasureSpec
 from sluice.core.registry.facts import Fact, FactSpec
 from sluice.core.registry.freezes import Freeze, FreezeSpec
 from sluice.core.registry.keys import PublicKey
@@ -144,6 +145,13 @@ def _put_freeze(registry: Registry, base: Base, freeze: FreezeSpec) -> None:
             *base, freeze.subject, freeze.subject_id, freeze.reason, freeze.tenant_id, by, freeze.stage
         )
         insert_sorted(registry.freezes, (freeze.subject, freeze.subject_id), [entry])
+
+
+def _put_erasure(registry: Registry, base: Base, erasure: ErasureSpec) -> None:
+    _check_id(base, erasure.key_ids[0], "erasure")
+    entry = Erasure(*base, tuple(erasure.key_ids), erasure.reason, erasure.stage)
+    for key_id in erasure.key_ids:
+        keep_first(registry.erasures, key_id, entry)
 
 
 def _put_enforcement_point(registry: Registry, base: Base, point: EnforcementPointSpec) -> None:
@@ -324,6 +332,7 @@ KINDS: dict[Kind, EntryKind[Any]] = {
     "task": EntryKind(TaskSpec, _put_task),
     "mandate_revocation": EntryKind(MandateRevocationSpec, _put_mandate_revocation),
     "limit": EntryKind(LimitSpec, _put_limit),
+    "erasure": EntryKind(ErasureSpec, _put_erasure),
     "approver": EntryKind(ApproverSpec, _put_approver),
 }
 """Every kind of entry; the reference pages of kinds are made from it (sluice/offline/reference.py)."""

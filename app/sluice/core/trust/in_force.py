@@ -19,6 +19,7 @@ from sluice.core.trust.change_log import list_entries_in_force
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.delegated_freezes import FREEZE
 from sluice.core.trust.dsse import Envelope, read_envelope
+from sluice.core.trust.erasing import ERASURE
 from sluice.core.trust.policy_contents import MOST_BYTES, NOTHING, collect_contents
 from sluice.core.trust.reduction import ReducedPolicy, reduce_policy
 from sluice.core.trust.refused import Reason, Refused
@@ -125,14 +126,14 @@ def _refuse_too_many(
     reduced: ReducedPolicy, new: Sequence[InputRecord], most_bytes: int
 ) -> tuple[Refused, ...]:
     """The entries that are new, if the policy would outgrow the state of a partition: no worker could write
-    it down. Newer revisions take no more room; freezes and accepted losses must not wait for it."""
+    it down. Newer revisions take no more room; freezes, erasures and accepted losses must not wait for it."""
     contents = collect_contents(list_entries_in_force(reduced, BUNDLES, REGISTRY))
     size = len(contents.encode())
     if size <= most_bytes:
         return ()
     description = (
         f"{len(contents.editions)} entries would be in force, {size} bytes in the state of each partition, "
-        f"and {most_bytes} fit: only newer revisions, freezes and accepted losses have room"
+        f"and {most_bytes} fit: only newer revisions, freezes, erasures and accepted losses have room"
     )
     asked = {record.decision_id for record in new}
     often = Counter((entry.kind, entry.statement.id) for entry in reduced.entries.values())
@@ -144,7 +145,7 @@ def _refuse_too_many(
             frozenset(entry.approvers),
         )
         for entry in reduced.entries.values()
-        if entry.input_record.decision_id in asked and entry.kind not in (FREEZE, POLICY_LOSS)
+        if entry.input_record.decision_id in asked and entry.kind not in (FREEZE, POLICY_LOSS, ERASURE)
         if entry.kind == FACT or often[(entry.kind, entry.statement.id)] == 1
     )
 

@@ -34,6 +34,7 @@ from sluice.core.registry.keys import PublicKey, UnusableKeyError
 from sluice.core.registry.quality_entries import LONGEST_OVERRIDE_MS, QualityOverrideSpec
 from sluice.core.registry.registry_entries import OrgSpec
 from sluice.core.trust.delegated_freezes import DECIDES, DELEGATE, FREEZE, find_wide_freeze, object_to_freeze
+from sluice.core.trust.erasing import ERASURE, object_to_erasure
 from sluice.core.trust.refused import ENOUGH, Reason, demand_second
 from sluice.core.trust.signed_entries import APPROVER, BUNDLE
 
@@ -193,7 +194,8 @@ def object_to_entry(
         return object_to_freeze(entry, newest, approvers)
     if entry.kind == DELEGATE:
         return _object_to_delegate(spec, entry.statement.id, newest, approvers)
-    return _object_to_loss(entry, approvers) if entry.kind == POLICY_LOSS else None
+    objection = object_to_erasure(entry, newest) if entry.kind == ERASURE else None
+    return _object_to_loss(entry, approvers) if entry.kind == POLICY_LOSS else objection
 
 
 def _object_to_org(

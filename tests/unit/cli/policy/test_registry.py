@@ -20,6 +20,7 @@ OF_OTHER_VERBS = {
     "model_proof": "grader prove",
     "policy_loss": "registry accept-loss",
     "mandate_revocation": "mandate revoke",
+    "erasure": "erase",
 }
 """Kinds of entries that are one person's word or that are measured, with the verb that writes them."""
 

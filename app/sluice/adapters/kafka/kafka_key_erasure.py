@@ -1,0 +1,164 @@
+"""Destroying keys on the broker: tombstones, and a read-back that waits until they have worked.
+
+A tombstone destroys nothing: the record before it lies there until the broker compacts its segment, and that
+begins only when a later segment has begun. So records that say nothing are written until the old segment is
+closed, and the topic is read, as it lies, until no record of these keys has a value. A consumer is answered
+by the partition's leader alone. Its followers compact by themselves, within the bound that the topic's
+configuration sets; where there are some, that time is waited for too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from base64 import b64decode
+from typing import TYPE_CHECKING, NamedTuple
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
+
+from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
+from sluice.adapters.kafka.kafka_topics import open_admin
+from sluice.client.kafka_connection import build_client_arguments
+from sluice.client.subject_keys import ROLL, read_wrapped_key
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+
+    from sluice.client.kafka_connection import KafkaCluster
+
+_POLL_MS = 200
+_LOOK_S = 2.0
+"""Between two looks at the topic while the broker has not compacted it."""
+_CLEANER_S = 30.0
+"""By which a broker may be later than the bound of the topic: its cleaner sleeps 15 s between two rounds."""
+
+
+class KeyBounds(NamedTuple):
+    """What the topic's configuration on the broker says: the bounds in s, and how many brokers have it."""
+
+    segment_s: float
+    compaction_s: float
+    delete_s: float
+    replicas: int
+
+    @property
+    def longest_s(self) -> float:
+        """Until every broker that works has compacted a record, counted from its tombstone."""
+        return self.segment_s + self.compaction_s + self.delete_s + _CLEANER_S
+
+
+class KeyRemains(NamedTuple):
+    """What is left of some keys. `stored`: ids with a record on the broker that holds the wrapped key;
+    `left_s`: how long followers may still have one, 0 where there are none, or not any more."""
+
+    stored: frozenset[str]
+    left_s: float
+
+    @property
+    def is_destroyed(self) -> bool:
+        """Whether nothing is left."""
+        return not self.stored and self.left_s <= 0
+
+
+class KeyTopic:
+    """The topic of keys, as whoever erases sees it. Each method raises UnknownTopics and KafkaUnreachable."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
+        """`topic`: its real name."""
+        self._cluster = cluster
+        self._topic = topic
+        self._part = TopicPartition(topic, 0)
+
+    async def read(self) -> AsyncIterator[tuple[str, bytes | None]]:
+        """The message key and value of each record that lies there, in their order."""
+        await list_partitions(self._cluster, [self._topic])
+        try:
+            async with make_consumer(self._cluster, "read_uncommitted") as consumer:
+                consumer.assign([self._part])
+                await consumer.seek_to_beginning(self._part)
+                ends = await consumer.end_offsets([self._part])
+                while await is_behind(consumer, ends):
+                    batches = await consumer.getmany(self._part, timeout_ms=_POLL_MS)
+                    for message in batches.get(self._part, ()):
+                        value = None if message.value is None else bytes(message.value)
+                        yield (message.key or b"").decode("utf-8", "replace"), value
+        except KafkaError as error:
+            raise make_unreachable(self._cluster, error) from error
+
+    async def find(self, names: Collection[bytes]) -> list[str]:
+        """The ids of all keys of a person that lie there, erased ones that are not compacted yet too.
+        `names`: what stands for the person (`KeyWrapper.index`)."""
+        key_ids = dict[str, None]()
+        async for key_id, value in self.read():
+            key = None if value is None else read_wrapped_key(key_id, value)
+            if key is not None and b64decode(key.subject) in names:
+                key_ids[key_id] = None
+        return list(key_ids)
+
+    async def list_stored(self, key_ids: Collection[str]) -> frozenset[str]:
+        """Those of which a record with a value lies there."""
+        return frozenset(
+            [key_id async for key_id, value in self.read() if value is not None and key_id in key_ids]
+        )
+
+    async def erase(self, key_ids: Sequence[str]) -> float:
+        """Write the tombstones; when that was done, in s since the epoch."""
+        await self._write([key_id.encode() for key_id in key_ids])
+        return time.time()
+
+    async def read_bounds(self) -> KeyBounds:
+        """How soon the broker compacts."""
+        async with open_admin(self._cluster) as admin:
+            (described,) = await admin.describe_topics([self._topic])
+            (answer, *_) = await admin.describe_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, self._topic)]
+            )
+        config: Mapping[str, str] = {
+            key: value or "0" for *_, entries in answer.resources for key, value, *_ in entries
+        }
+        return KeyBounds(
+            segment_s=int(config["segment.ms"]) / 1000,
+            compaction_s=int(config["max.compaction.lag.ms"]) / 1000,
+            delete_s=int(config["file.delete.delay.ms"]) / 1000,
+            replicas=len(described["partitions"][0]["replicas"]),
+        )
+
+    async def await_destruction(
+        self,
+        key_ids: Collection[str],
+        erased_s: float,
+        wait_s: float,
+        report: Callable[[KeyRemains], None] = lambda _: None,
+    ) -> KeyRemains:
+        """Wait until nothing is left of these keys, `wait_s` at most, and say what is. `erased_s`: when their
+        tombstones were written; `report` gets each look."""
+        bounds, ends_s = await self.read_bounds(), time.monotonic() + wait_s
+        pause_s = min(_LOOK_S, max(bounds.segment_s / 2, _POLL_MS / 1000))
+        while True:
+            stored = await self.list_stored(key_ids)
+            left_s = erased_s + bounds.longest_s - time.time() if bounds.replicas > 1 else 0.0
+            remains = KeyRemains(stored, max(0.0, left_s))
+            report(remains)
+            if remains.is_destroyed:
+                await asyncio.sleep(bounds.delete_s)  # until the file that was replaced is deleted
+                return remains
+            if time.monotonic() >= ends_s:
+                return remains
+            await self._write([ROLL])
+            await asyncio.sleep(pause_s)
+
+    async def _write(self, keys: Sequence[bytes]) -> None:
+        """Tombstones of these keys."""
+        await list_partitions(self._cluster, [self._topic])
+        producer = AIOKafkaProducer(
+            **build_client_arguments(self._cluster), enable_idempotence=True, acks="all"
+        )
+        try:
+            async with producer:
+                for key in keys:
+                    await producer.send_and_wait(self._topic, None, key, partition=0)
+        except KafkaError as error:
+            raise make_unreachable(self._cluster, error) from error

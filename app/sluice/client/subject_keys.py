@@ -1,0 +1,256 @@
+"""The keys of persons on their topic: one for each, key by whoever has the master key.
+
+The topic has one partition, so its records have one order. The first key of a subject there that is not
+erased is its key: of two processes that make one at once, both read on and take the first. A tombstone erases
+a key; then the subject's next input makes another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from base64 import b64decode, b64encode
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+from pydantic import ValidationError
+
+from sluice.client.kafka_connection import build_client_arguments
+from sluice.secrets.key_wrapping import KeyNotOpened, Wrapped
+from sluice_topics.records.subject_keys import WrappedKey
+from sluice_topics.sealing import ERASED, SECRET_BYTES, SubjectKey
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from sluice.client.kafka_connection import KafkaCluster
+    from sluice.secrets.key_wrapping import KeyWrapper
+    from sluice_topics.sealing import Erased, Subject
+
+log = logging.getLogger(__name__)
+
+ID_BYTES = 16
+POLL_MS = 200
+RETRY_S = 1.0
+MOST_OPENED = 65_536
+"""Opened keys that a process holds; the others are opened again when they are asked for."""
+ROLL: Final = b"roll"
+"""The key of a record that says nothing: with it the broker begins a new segment, and can compact the old
+one."""
+
+
+class KeyUnavailable(Exception):
+    """A subject's key could not be made or read; the message says why."""
+
+
+class SubjectKeys:
+    """The keys of one installation, followed. On one event loop."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, wrapper: KeyWrapper) -> None:
+        """`topic`: the real name of `gate.subject_keys`."""
+        self._arguments = build_client_arguments(cluster)
+        self._part = TopicPartition(topic, 0)
+        self._wrapper = wrapper
+        self._wrapped: dict[str, Wrapped] = {}
+        self._subjects: dict[bytes, list[str]] = {}
+        self._names: dict[str, bytes] = {}
+        self._erased: set[str] = set()
+        self._opened: OrderedDict[str, SubjectKey] = OrderedDict()
+        self._consumer: AIOKafkaConsumer | None = None
+        self._asking: AIOKafkaConsumer | None = None
+        self._producer: AIOKafkaProducer | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._reading, self._making = asyncio.Lock(), asyncio.Lock()
+        self._reads = 0
+
+    async def start(self) -> None:
+        """Read the topic to its end, and follow it. Raises KafkaError."""
+        self._consumer, self._asking = await self._connect(), await self._connect()
+        self._asking.pause(self._part)
+        await self._read_to_end()
+        self._following = asyncio.create_task(self._follow())
+
+    async def close(self) -> None:
+        """Give up the connections."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        for client in (self._consumer, self._asking, self._producer):
+            if client is not None:
+                await client.stop()
+        self._consumer = self._asking = self._producer = self._following = None
+
+    def find(self, key_id: str) -> SubjectKey | Erased | None:
+        """An opened key, at once; None: `fetch` did not open it."""
+        if key_id in self._erased:
+            return ERASED
+        key = self._opened.get(key_id)
+        if key is not None:
+            self._opened.move_to_end(key_id)
+        return key
+
+    async def fetch(self, key_ids: Collection[str]) -> None:
+        """Open these keys, so that `find` has them. One that is not there yet is looked for at the topic's
+        end, once: who sealed with a key had read it there. Raises KafkaError, and OSError of the wrapper."""
+        wanted = [key_id for key_id in key_ids if self.find(key_id) is None]
+        if any(key_id not in self._wrapped for key_id in wanted):
+            await self._read_to_end()
+        for key_id in wanted:
+            if key_id in self._wrapped:
+                await self._open(key_id)
+
+    async def choose(self, tenant: str, subject: Subject) -> SubjectKey:
+        """The subject's key; if it has none, one is made. Raises KeyUnavailable, KafkaError, and OSError of
+        the wrapper."""
+        names = await self._wrapper.index(name_person(tenant, subject))
+        key = await self._find_first(names)
+        if key is None:
+            async with self._making:
+                await self._read_to_end()
+                key = await self._find_first(names)
+                if key is None:
+                    await self._make(names[0])
+                    key = await self._find_first(names)
+        if key is None:
+            raise KeyUnavailable("the key that was made cannot be read back, or was erased at once")
+        return key
+
+    async def _find_first(self, names: Sequence[bytes]) -> SubjectKey | None:
+        """The first key of a subject that is not erased and opens: what does not is nobody's key."""
+        for name in names:
+            for key_id in list(self._subjects.get(name, ())):
+                await self._open(key_id)
+                key = self._opened.get(key_id)
+                if key is not None:
+                    return key
+        return None
+
+    async def _open(self, key_id: str) -> None:
+        if key_id in self._opened:
+            return
+        try:
+            key = await self._wrapper.unwrap(key_id, self._wrapped[key_id])
+        except KeyNotOpened as error:
+            log.warning("%s", error)
+            return
+        if key_id not in self._wrapped:  # erased meanwhile
+            return
+        self._opened[key_id] = SubjectKey(key_id, key)
+        if len(self._opened) > MOST_OPENED:
+            self._opened.popitem(last=False)
+
+    async def _make(self, name: bytes) -> None:
+        key_id = secrets.token_hex(ID_BYTES)
+        wrapped = await self._wrapper.wrap(key_id, secrets.token_bytes(SECRET_BYTES))
+        record = WrappedKey(
+            key_id=key_id,
+            subject=b64encode(name).decode(),
+            wrapped=b64encode(wrapped.text).decode(),
+            wrapped_by=wrapped.by,
+        )
+        if self._producer is None:
+            producer = AIOKafkaProducer(**self._arguments, enable_idempotence=True, acks="all")
+            try:
+                await producer.start()
+            except BaseException:
+                await producer.stop()
+                raise
+            self._producer = producer
+        value = record.model_dump_json(by_alias=True).encode()
+        await self._producer.send_and_wait(self._part.topic, value, key_id.encode(), partition=0)
+        await self._read_to_end()
+
+    async def _connect(self) -> AIOKafkaConsumer:
+        """One reads, and one asks for ends: a broker answers no question behind a fetch that waits."""
+        consumer = AIOKafkaConsumer(
+            **self._arguments,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=POLL_MS,
+        )
+        try:
+            await consumer.start()
+            consumer.assign([self._part])
+            await consumer.seek_to_beginning(self._part)
+        except BaseException:
+            await consumer.stop()
+            raise
+        return consumer
+
+    async def _read_to_end(self) -> None:
+        """Read what lies there now. Who comes while another one reads waits for the next reading, and shares
+        it with all who wait."""
+        begun = self._reads
+        async with self._reading:
+            if self._reads >= begun + 2:
+                return
+            if self._consumer is None or self._asking is None:
+                raise KeyUnavailable("the keys are not followed")
+            self._reads += 1
+            end = (await self._asking.end_offsets([self._part]))[self._part]
+            while await self._consumer.position(self._part) < end:
+                self._take(await self._consumer.getmany(self._part, timeout_ms=POLL_MS))
+            self._reads += 1
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                async with self._reading:
+                    if self._consumer is not None:
+                        self._take(await self._consumer.getmany(self._part, timeout_ms=0))
+                await asyncio.sleep(POLL_MS / 1000)
+            except KafkaError as error:
+                log.warning("the keys of personal data cannot be read now: %s", error)
+                await asyncio.sleep(RETRY_S)
+
+    def _take(self, batches: dict[TopicPartition, list[Any]]) -> None:
+        for record in (record for batch in batches.values() for record in batch):
+            key_id = (record.key or b"").decode("utf-8", "replace")
+            if record.value is None:
+                self._erase(key_id)
+            else:
+                self._add(key_id, bytes(record.value))
+
+    def _erase(self, key_id: str) -> None:
+        if key_id == ROLL.decode():
+            return
+        self._erased.add(key_id)
+        self._opened.pop(key_id, None)
+        self._wrapped.pop(key_id, None)
+        name = self._names.pop(key_id, None)
+        if name is not None:
+            self._subjects[name].remove(key_id)
+            if not self._subjects[name]:
+                del self._subjects[name]
+
+    def _add(self, key_id: str, value: bytes) -> None:
+        """What is written again after its erasure stays erased."""
+        key = read_wrapped_key(key_id, value)
+        if key is None or key_id in self._erased or key_id in self._wrapped:
+            return
+        name = b64decode(key.subject)
+        self._wrapped[key_id] = Wrapped(b64decode(key.wrapped), key.wrapped_by)
+        self._names[key_id] = name
+        self._subjects.setdefault(name, []).append(key_id)
+
+
+def name_person(tenant: str, subject: Subject) -> bytes:
+    """What a wrapper takes: other bytes for each subject of each tenant."""
+    written = json.dumps([tenant, subject.kind, subject.name], ensure_ascii=False)
+    return written.encode("utf-8", "surrogatepass")
+
+
+def read_wrapped_key(key_id: str, value: bytes) -> WrappedKey | None:
+    """The record under this message key; None, and a line in the log, for what is none."""
+    try:
+        key = WrappedKey.model_validate_json(value)
+        if key.key_id == key_id:
+            return key
+    except ValidationError:
+        pass
+    log.warning("a record of the topic of keys is no key, and is passed over")
+    return None
