@@ -37,6 +37,9 @@ Code = Literal[
     "invalid_value",
     "key_mismatch",
     "wrong_partition",
+    "sealed_key_unknown",
+    "sealed_key_erased",
+    "sealed_invalid",
 ]
 
 Step = str | int

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 PREFIX = "sealed:1:"
+MARK, ESCAPED = PREFIX.encode(), b"\\u00"
+"""What a JSON text with a sealed value has: the prefix as it is, or a character of it escaped."""
 SECRET_BYTES = 64
 EACH = "*"
 """In a path: each element of an array, each member of an object."""
@@ -33,8 +35,6 @@ _DOMAIN = b"sluice/sealed/1"
 _BLOCK = 32
 """A value's JSON is filled up with blanks to a multiple of this, so that its length says little."""
 _TOKEN = re.compile(r"sealed:1:([A-Za-z0-9_-]{1,64}):([A-Za-z0-9_-]{22,})")
-_MAY_HOLD = re.compile(rb"sealed:1:|\\u00")
-"""What the bytes of a document with a token have: the prefix as it is, or a character of it escaped."""
 
 Step = str | int
 InputKind = Literal["action", "outcome", "write", "retrieval"]
@@ -116,7 +116,7 @@ def is_sealed(value: object) -> bool:
 
 def may_hold_sealed(raw: bytes) -> bool:
     """Whether the JSON text may have a sealed value; False is certain."""
-    return _MAY_HOLD.search(raw) is not None
+    return MARK in raw or ESCAPED in raw
 
 
 def seal(key: SubjectKey, value: Any, kind: str, steps: Sequence[Step]) -> str:
@@ -178,7 +178,7 @@ def open_document(document: Any, kind: str, keyring: Keyring) -> tuple[Any, list
     """The document with every sealed value in it opened, and the values; the argument stays as it is. Raises
     SealError for the first that cannot be opened."""
     opened: list[OpenedValue] = []
-    for steps, token in list(_find_tokens(document, ())):
+    for steps, token in list(find_tokens(document)):
         key, value = open_value(keyring, token, kind, steps)
         opened.append(OpenedValue(steps, token, key, value))
     for each in opened:
@@ -253,14 +253,15 @@ def _find_tool(document: Mapping[str, Any]) -> str | None:
     return tool if isinstance(tool, str) else None
 
 
-def _find_tokens(value: Any, steps: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], str]]:
+def find_tokens(value: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], str]]:
+    """Each text that begins like a sealed value, with its place; `steps`: that of `value` itself."""
     if isinstance(value, str):
         if value.startswith(PREFIX):
             yield steps, value
         return
     for step, member in _list_members(value):
         if isinstance(member, str | dict | list):
-            yield from _find_tokens(member, (*steps, step))
+            yield from find_tokens(member, (*steps, step))
 
 
 def _find_places(

@@ -186,7 +186,7 @@ class RerunResponse(BaseModel):
 
     verdict_id: str
     identical: bool
-    status: Literal["identical", "different", "other_version", "evidence_gone"]
+    status: Literal["identical", "different", "other_version", "evidence_gone", "erased"]
     differences: list[RerunDifference]
     missing: list[str]
     decided_by: str | None

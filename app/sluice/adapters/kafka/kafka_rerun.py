@@ -155,7 +155,7 @@ def _replay_policy(
     for record in records:
         evidence.add(record.topic, record.value)
     then = None if of.roots is None else PolicyThen(records, of.roots, of)
-    return Rerunner(evidence, partial(_find_stage, of), of.version, then, of.audience), then
+    return Rerunner(evidence, partial(_find_stage, of), of.version, then, of.audience, of.keyring), then
 
 
 def _find_stage(of: DecisionSettings, name: str) -> Stage:

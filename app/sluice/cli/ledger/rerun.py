@@ -50,6 +50,7 @@ _COLOURS = {
     "different": "bold red",
     "other_version": "red",
     "evidence_gone": "yellow",
+    "erased": "dim",
 }
 UNNAMED = "a release that named none"
 

@@ -13,6 +13,7 @@ approvals or the approvers' own keys, those approvals count that fulfil this, an
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.actions.approver_rights import (
@@ -37,7 +38,6 @@ from sluice.core.actions.resolution import (
 from sluice.core.actions.standing_grants import grant_of, make_given_record
 from sluice.core.foundation.clock import DAY_MS, rfc3339
 from sluice.core.foundation.refusals import Objection, refuse_review
-from sluice.core.foundation.requests import ask_for_input
 from sluice.core.registry.review_signing import find_answer_delegate, make_signer_fields
 from sluice.core.state.book import EscalationKept, GrantKept
 from sluice.core.state.decision import Decision
@@ -156,15 +156,15 @@ def _judge_again(
 
     Returns the escalation with what the policy of now demands where the approvals do not complete that.
     """
-    answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
-    action = read_escalated_action(answer, escalation)
-    if action is None:
+    escalated = yield from read_escalated_action(escalation)
+    if escalated is None:
         return Objection("content_unavailable", "the escalated action could not be read again")
     registry = parts.policy.registry
     votes = _votes(registry, input_record, review, escalation)
     until_ms = input_record.timestamp_ms + review.remember_days * DAY_MS if review.remember_days else 0
     approval = Approval(escalation, votes, review.parameters, until_ms)
-    resolved = yield from resolve(parts, input_record, action, approval, read_seen)
+    judged = input_record if escalated.opened is None else replace(input_record, opened=escalated.opened)
+    resolved = yield from resolve(parts, judged, escalated.action, approval, read_seen)
     demanding = resolved.demanding
     against = object_to_last(registry, input_record, review, demanding, votes[-1])
     if against is not None:

@@ -301,7 +301,9 @@ def make_escalation(input_record: InputRecord, context: ActionContext) -> Escala
             context.plan.tier, action.tool_name, context.plan.tenant
         ),
         own_key=context.plan.bundle.approvals.demands_own_key(context.plan.tier),
-        parameters=parameters_digest(action.parameters),
+        parameters=parameters_digest(
+            action.parameters if input_record.opened is None else input_record.opened.sealed_parameters
+        ),
     )
 
 

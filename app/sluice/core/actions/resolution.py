@@ -32,7 +32,8 @@ from sluice.core.actions.verdict import (
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.input_record import make_resolved_id
-from sluice.core.foundation.requests import take_input
+from sluice.core.foundation.requests import ask_for_input, take_input
+from sluice.core.foundation.sealed_input import ask_for_keys, list_key_ids, open_sealed, read_sealed
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
 from sluice.core.state.reservations import count, expect_results
 from sluice_topics.record_reading import Unreadable, read
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.foundation.sealed_input import OpenedInput
     from sluice.core.policy.policy import PointParts
     from sluice.core.state.decision import Shared
     from sluice.core.state.limit_usage import LimitsCharged
@@ -58,6 +60,10 @@ SCHEMA = "sluice/resolved_verdict/v1"
 FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
 NARROWED = VerdictForm(FORM.kind, (*FORM.hashed, "narrowed"))
 """The forms of a resolved verdict; NARROWED is that of an action whose parameters an approver narrowed."""
+
+
+ESCALATED_KIND = "action"
+"""The kind of input that waits, as its values are sealed."""
 
 
 class SeenAtApproval(NamedTuple):
@@ -156,16 +162,34 @@ def read_recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
     )
 
 
-def read_escalated_action(answer: Answer, escalation: Escalation) -> ProposedAction | None:
-    """The action that waits, from the bytes at its coordinates; None if they have changed."""
+class EscalatedAction(NamedTuple):
+    """An action that waits, and its sealed values, opened; None where it has none."""
+
+    action: ProposedAction
+    opened: OpenedInput | None
+
+
+def read_escalated_action(
+    escalation: Escalation,
+) -> Generator[Request, Answer, EscalatedAction | None]:
+    """The action that waits, from the bytes at its coordinates; None if they have changed, or cannot be
+    opened."""
+    answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
     value = take_input(answer, escalation.digest)
+    opened: OpenedInput | None = None
+    if (sealed := read_sealed(value)) is not None:
+        keys = yield from ask_for_keys(list_key_ids(sealed))
+        unsealed = open_sealed(sealed, ESCALATED_KIND, keys)
+        if isinstance(unsealed, Unreadable):
+            return None
+        opened, value = unsealed, unsealed.raw
     ids = {
         "action_id": escalation.subject_id,
         "agent_id": escalation.agent_id,
         "session_id": escalation.session_id,
     }
     action = None if value is None else read(ProposedAction, value, ids)
-    return None if isinstance(action, Unreadable) else action
+    return None if action is None or isinstance(action, Unreadable) else EscalatedAction(action, opened)
 
 
 class Approval(NamedTuple):

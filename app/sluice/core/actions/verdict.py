@@ -18,6 +18,7 @@ from sluice.core.foundation.canonical import MAX_SAFE_INTEGER, digest_alike, ext
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.input_record import verdict_id
+from sluice.core.foundation.sealed_input import seal_outputs
 from sluice.core.registry.registry_entries import ToolReturns, collect_hashes
 from sluice.core.state.acknowledgement import advisory, read_flags
 from sluice.core.state.limit_usage import LimitSeen
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sluice.core.actions.pipeline import Evaluation
     from sluice.core.actions.stage import ActionContext, ActionPlan
     from sluice.core.foundation.input_record import InputRecord
+    from sluice.core.foundation.sealed_input import OpenedInput
     from sluice.core.state.acknowledgement import Acknowledgement
     from sluice_topics.records import ProposedAction
 
@@ -238,6 +240,8 @@ def make_verdict_record(
     advisories = body["advisories"]
     for number, item in enumerate(advisories):
         advisories[number] = {"id": f"advisory:{decision_id}:{number}", **item}
+    if input_record.opened is not None:
+        seal_verdict(body, evaluation, input_record.opened)
     values = (_VALUES if "waited_ms" in body else _VALUES_WITHOUT_DEADLINE)(body)
     if input_record.signature is not None and (signature := input_record.signature.make_fields()) is not None:
         body["signature"] = signature
@@ -250,6 +254,34 @@ def make_verdict_record(
         # Whole ones are integers: RFC 8785 writes 1, not 1.0.
         gate["durationMs"] = us / _MILLISECOND_US if us % _MILLISECOND_US else us // _MILLISECOND_US
     return OutRecord(VERDICTS, form.kind, body, subject, alike=alike)
+
+
+PLAIN_SOURCES = frozenset({NOT_RUN["source"], "sluice.core", "sluice.mode", "sluice.session"})
+"""Of advisories that quote nothing of an action's parameters."""
+
+
+def seal_verdict(body: dict[str, Any], evaluation: Evaluation, opened: OpenedInput) -> None:
+    """Seal what the gates made of an action with opened values, in the evaluation too: whoever goes on with
+    it writes it somewhere else."""
+    body["blockReason"] = evaluation.reason = opened.seal_reason(evaluation.reason, "blockReason")
+    for number, gate in enumerate(evaluation.gates):
+        location = "gateResults", number
+        gate["failureReason"] = opened.seal_reason(gate["failureReason"], *location, "failureReason")
+        gate["detail"] = opened.seal_object(gate["detail"], *location, "detail")
+    for number, rule in enumerate(evaluation.rules):
+        if rule["passed"] is None:
+            reason = opened.seal_reason(rule.get("reason"), "rule_results", number, "reason")
+            evaluation.rules[number] = {**rule, "reason": reason}
+    seal_outputs(evaluation.model_outputs, opened)
+    for number, item in enumerate(body["advisories"]):
+        if item["source"] not in PLAIN_SOURCES:
+            item["text"] = opened.seal(item["text"], "advisories", number, "text")
+    values = body["session"].get("values")
+    if values is not None:
+        for table in {"values", "uses"} & values.keys():
+            values[table] = {
+                opened.seal(path, "session", "values", table): of for path, of in values[table].items()
+            }
 
 
 def _add_checkpoints(body: dict[str, Any], evaluation: Evaluation, ruling: Ruling) -> None:

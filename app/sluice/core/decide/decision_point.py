@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.plan import plans, sort_stages
-from sluice.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS
+from sluice.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS, read_input_message
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.refusals import (
     INTERNAL_ERROR,
@@ -23,6 +23,13 @@ from sluice.core.foundation.refusals import (
     ids_in,
     make_dead_letter,
     refuse,
+)
+from sluice.core.foundation.sealed_input import (
+    ask_for_keys,
+    list_key_ids,
+    open_record,
+    open_sealed,
+    read_sealed,
 )
 from sluice.core.memory import reviews
 from sluice.core.memory.plan import plan_writes
@@ -35,6 +42,9 @@ from sluice.core.state.decision import Decision, Shared
 from sluice.core.state.nonces import find_novelty
 from sluice.core.state.session import who
 from sluice.core.state.session_view import SessionView
+from sluice_topics.catalog import REVIEWS
+from sluice_topics.json_text import Unreadable, write_json_path
+from sluice_topics.sealing import ESCAPED, MARK, SealError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -44,11 +54,11 @@ if TYPE_CHECKING:
     from sluice.core.foundation.input_record import InputRecord, InputSignature
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.foundation.requests import Answer, Request
+    from sluice.core.foundation.sealed_input import Keys
     from sluice.core.policy.policy import Policy
     from sluice.core.registry.registry_entries import Agent
     from sluice.core.state.book import Book
     from sluice.core.state.session import SessionState
-    from sluice_topics.record_reading import Unreadable
 
 
 NOTHING_SHARED = Shared()
@@ -108,6 +118,9 @@ class DecisionPoint:
             if agent is not None and agent.keys is not None:
                 input_record = attach_signature(self._parts, input_record, agent.id, state)
         parts = self._pausing if pauses else self._parts
+        value = input_record.value or b""
+        if (MARK in value or ESCAPED in value) and (sealed := read_sealed(value)) is not None:
+            return _evaluate_sealed(parts, input_record, sealed, state, shared)
         step = kind.evaluate(parts, input_record, message, state, shared)
         return _run_unasked(step) if isinstance(step, Decision) else step
 
@@ -153,6 +166,13 @@ class DecisionPoint:
     ) -> Generator[Request, Answer, list[OutRecord]]:
         """A recorded decision again, from what it says that was seen of state."""
         input_record = check_again(self._parts, input_record, message, recorded)
+        sealed = read_sealed(input_record.value)
+        if sealed is not None or input_record.topic == REVIEWS:
+            keys = yield from ask_for_keys(list_key_ids(sealed, recorded))
+            opened = _open_again(input_record, message, recorded, sealed, keys)
+            if isinstance(opened, Unreadable):
+                return unreadable(input_record, opened).records
+            input_record, message, recorded = opened
         step = DECISIONS[recorded["schema"]].judge_again(self._parts, input_record, message, recorded)
         return [step if isinstance(step, OutRecord) else (yield from step)]
 
@@ -166,6 +186,45 @@ class DecisionPoint:
     def alarms(self, book: Book, now_ms: int) -> Decision | None:
         """The alarms of the installation that are due at `now_ms`; None for none."""
         return alarms.raise_alarms(self._parts.policy.quality.values(), book, now_ms)
+
+
+def _evaluate_sealed(
+    parts: PointParts, input_record: InputRecord, sealed: Any, state: SessionState, shared: Shared
+) -> Generator[Request, Answer, Decision]:
+    """Decide on an input with sealed values: its keys are asked for, then it is read once more, opened. One
+    that cannot be opened is denied unread; no session changes."""
+    keys = yield from ask_for_keys(list_key_ids(sealed))
+    opened = _open_input(input_record, sealed, keys)
+    if isinstance(opened, Unreadable):
+        return unreadable(input_record, opened)
+    message = read_input_message(opened)
+    if isinstance(message, Unreadable):
+        return unreadable(input_record, message)
+    step = BY_MODEL[type(message)].evaluate(parts, opened, message, state, shared)
+    return step if isinstance(step, Decision) else (yield from step)
+
+
+def _open_input(input_record: InputRecord, sealed: Any, keys: Keys) -> InputRecord | Unreadable:
+    opened = open_sealed(sealed, BY_TOPIC[input_record.topic].name, keys)
+    return opened if isinstance(opened, Unreadable) else replace(input_record, opened=opened)
+
+
+def _open_again(
+    input_record: InputRecord, message: Message, recorded: Mapping[str, Any], sealed: Any, keys: Keys
+) -> tuple[InputRecord, Message, Mapping[str, Any]] | Unreadable:
+    """An input, what is read in it and a decision on it, with all of their values opened."""
+    if sealed is not None:
+        opened = _open_input(input_record, sealed, keys)
+        if isinstance(opened, Unreadable):
+            return opened
+        input_record, read = opened, read_input_message(opened)
+        if isinstance(read, Unreadable):
+            return read
+        message = read
+    try:
+        return input_record, message, open_record(recorded, keys)
+    except SealError as error:
+        return Unreadable(error.code, write_json_path(error.steps), str(error))
 
 
 def attach_signature(

@@ -82,9 +82,10 @@ def read_input_message(input_record: InputRecord) -> Message | Unreadable:
     header X-Mnemom-Agent, the same for every delivery and rerun.
     """
     kind = BY_TOPIC[input_record.topic]
-    message: Message | Unreadable = read(kind.model, input_record.value)
+    value = input_record.value if input_record.opened is None else input_record.opened.raw
+    message: Message | Unreadable = read(kind.model, value)
     if kind is ACTION and isinstance(message, Unreadable) and message.code == "missing_field":
-        message = read(kind.model, input_record.value, _ids_around(input_record))
+        message = read(kind.model, value, _ids_around(input_record))
     if not isinstance(message, Unreadable) and kind.key(message).encode() != input_record.key:
         return KEY_MISMATCH
     return message

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sluice_topics.catalog import MEMORY_WRITES
+
+if TYPE_CHECKING:
+    from sluice.core.foundation.sealed_input import OpenedInput
 
 _DECISION_PARTS = 3
 
@@ -171,6 +174,7 @@ class InputRecord:
     `signature_header`: that of sluice_topics/agent_signature.py as it came; `signature`: what its check came
     to, None until it was checked and for an agent that does not sign.
     `agent_header`: the agent's id in X-Mnemom-Agent, for an action in seed 000's form that names none.
+    `opened`: its sealed values, opened; None where it has none. For a review: those of what it is about.
     """
 
     topic: str
@@ -184,6 +188,7 @@ class InputRecord:
     signature_header: bytes | None = None
     signature: InputSignature | None = None
     agent_header: str | None = None
+    opened: OpenedInput | None = field(default=None, repr=False, compare=False)
     _digest: str = field(init=False, default="", repr=False, compare=False)
 
     def replace_signature(self, signature: InputSignature) -> InputRecord:
@@ -200,6 +205,7 @@ class InputRecord:
             self.signature_header,
             signature,
             self.agent_header,
+            self.opened,
         )
 
     @property

@@ -9,6 +9,7 @@ from sluice.core.foundation.canonical import digest_alike, extract_hex
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.input_record import memory_id
+from sluice.core.foundation.sealed_input import seal_outputs
 from sluice.core.memory.plan import NOTHING_SEEN, Parent, RememberedWrite, WriteSeen
 from sluice.core.state.history import History
 from sluice.detection.text_inspection import make_finding_fields
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sluice.core.foundation.input_record import InputRecord
+    from sluice.core.foundation.sealed_input import OpenedInput
     from sluice.core.memory.gate import WriteJudgement
     from sluice.core.memory.plan import WriteContext
     from sluice_topics.records import ProposedMemoryWrite
@@ -147,8 +149,21 @@ def record_decision(
     signature = None if input_record.signature is None else input_record.signature.make_fields()
     if signature is not None:
         body[SIGNATURE] = signature
+    if input_record.opened is not None:
+        _seal_decision(body, input_record.opened)
     alike = put_rerun_hash(body)
     return OutRecord(MEMORY_DECISIONS, "MemoryDecision", body, write.session_id, alike=alike)
+
+
+def _seal_decision(body: dict[str, Any], opened: OpenedInput) -> None:
+    """Seal what the gate made of a write with opened values. Findings name patterns and places alone."""
+    body["reason"] = opened.seal_reason(body["reason"], "reason")
+    for number, fault in enumerate(body["quality_faults"]):
+        fault["problem"] = opened.seal(fault["problem"], "quality_faults", number, "problem")
+    if len(body["analysis"]) > 1:
+        status = body["analysis"]["status"]
+        body["analysis"] = {"status": status, "said": opened.seal(body["analysis"], "analysis", "said")}
+    seal_outputs(body["model_outputs"], opened)
 
 
 def record_unread(input_record: InputRecord, bundle_hash: str, reason: str, subject: str) -> OutRecord:

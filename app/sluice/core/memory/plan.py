@@ -186,7 +186,7 @@ def assess(
     observed: WriteSeen,
 ) -> WriteContext:
     """The context of a write, on what was seen of the session and the partition."""
-    registered = None if plan.source is None else plan.source.type
+    registered, opened = None if plan.source is None else plan.source.type, input_record.opened
     return WriteContext(
         plan,
         input_record,
@@ -196,7 +196,7 @@ def assess(
         SourceName(plan.tenant, write.source.id),
         registered or observed.history.type or observed.session_type or write.source.type,
         memory_id(input_record.decision_id),
-        digest_content(write.content),
+        digest_content(write.content if opened is None else opened.sealed["content"]),
         input_record.timestamp_ms,
     )
 

@@ -171,7 +171,10 @@ def _release(context: WriteContext, judged: WriteJudgement, record: OutRecord) -
         record.body["input"],
         context.make_released_quality(),
     )
-    return release_memory(context.write, memory, context.now_ms)
+    write, opened = context.write, context.input_record.opened
+    if opened is not None:
+        write = write.model_copy(update={"content": opened.sealed["content"]})
+    return release_memory(write, memory, context.now_ms)
 
 
 def _remember(

@@ -10,6 +10,7 @@ from sluice.core.foundation.strict import LONGEST_WAIT_MS, MAX_CASES, Installati
 from sluice.core.policy.approval_policy import TIERS, ApprovalPolicy
 from sluice.core.policy.bundle_cases import Case, expects_stricter
 from sluice.core.policy.memory_policy import MemoryPolicy
+from sluice.core.policy.personal_fields import MAX_PERSONAL, PersonalMark
 from sluice.detection.call_inspection import PatternSets
 from sluice.text.name_words import words_of
 from sluice_topics.records.base import Tier  # noqa: TC001 - pydantic reads the annotations
@@ -177,6 +178,11 @@ class BundleFrame(StrictModel):
         StricterWhen("lower", "an escalation can be answered for {new} ms, not for {old} ms"),
     ]
     approvals: ApprovalPolicy = ApprovalPolicy()
+    personal: Annotated[
+        list[PersonalMark],
+        Field(max_length=MAX_PERSONAL),
+        Members("more", "no longer sealed as personal: {member}"),
+    ] = Field(default_factory=list)
     cases: Annotated[list[Case], Field(max_length=MAX_CASES), compare_cases(expects_stricter)] = Field(
         default_factory=list
     )

@@ -66,6 +66,7 @@ class Bundle:
         self.memory = file.memory
         self.outcomes = file.outcomes
         self.inspector = _compile_inspector(file.memory.content.model_dump_json())
+        self.personal = tuple(mark.make_field() for mark in file.personal)
         self.cases = file.cases
         self.classified = lru_cache(maxsize=REMEMBERED_TOOL_NAMES)(build_classifier(file.action_types))
         """A tool's action type by the words of its name (`build_classifier`)."""

@@ -22,6 +22,7 @@ from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import UnknownStageError
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.foundation.sealed_input import NO_KEYS, SUBJECT_KEYS, open_record
 from sluice.core.memory.memory_record import SCHEMA as MEMORY
 from sluice.core.memory.memory_record import read_history, read_parent_trust
 from sluice.core.policy.policy import Policy
@@ -42,6 +43,7 @@ from sluice.core.trust.signed_entries import BUNDLE, QUALITY_BUNDLE, Statement, 
 from sluice_topics.catalog import MEMORY_WRITES, RETRIEVALS
 from sluice_topics.json_text import Unreadable
 from sluice_topics.records import ProposedMemoryWrite
+from sluice_topics.sealing import ERASED, is_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice_topics.audience import Audience
+    from sluice_topics.sealing import Keyring
 
 
 class PolicyEvidence:
@@ -112,6 +115,14 @@ class Gone(Exception):
     def __init__(self, *missing: str) -> None:
         super().__init__(", ".join(missing))
         self.missing = missing
+
+
+class KeysErased(Exception):
+    """A decision rests on values of persons whose keys were destroyed; names the keys' ids."""
+
+    def __init__(self, *key_ids: str) -> None:
+        super().__init__(", ".join(key_ids))
+        self.key_ids = tuple(dict.fromkeys(key_ids))
 
 
 class Points(Protocol):
@@ -183,26 +194,45 @@ class PointsOfThen:
 
 class RecordedAnswers:
     """In their order; what was asked `beyond` them is kept by its port. An earlier input is read again where
-    it lies; where it does not any more, `gone` names it."""
+    it lies; where it does not any more, `gone` names it. `keyring`: of persons' keys, which opens sealed
+    values; keys that were destroyed are `erased`."""
 
     def __init__(
         self,
         outputs: list[dict[str, Any]],
         inputs: Mapping[tuple[str, int, int], InputRecord],
+        keyring: Keyring = NO_KEYS,
     ) -> None:
-        self._left = [Answer(output["status"], output["payload"], output["detail"]) for output in outputs]
+        self._left = outputs[::-1]
         self._inputs = inputs
+        self._keyring = keyring
         self.beyond: list[str] = []
         self.gone: list[str] = []
+        self.erased: list[str] = []
 
     def next(self, request: Request) -> Answer:
         """The answer to the next request."""
         if request.port == HELD_INPUT:
             return self._read_held_input(request)
+        if request.port == SUBJECT_KEYS:
+            return self._find_keys(request)
         if self._left:
-            return self._left.pop(0)
+            output = self._left.pop()
+            payload, detail = (self._open(name, output[name]) for name in ("payload", "detail"))
+            return Answer(output["status"], payload, detail)
         self.beyond.append(request.port)
         return Answer("unavailable", detail="no answer is recorded")
+
+    def _open(self, name: str, value: Any) -> Any:
+        """What a model answered; opened where it is sealed."""
+        return open_record(value, self._keyring, ("model_outputs", 0, name)) if is_sealed(value) else value
+
+    def _find_keys(self, request: Request) -> Answer:
+        key_ids: Any = request.payload
+        by_id = {key_id: self._keyring.find(key_id) for key_id in key_ids}
+        self.erased += [key_id for key_id, key in by_id.items() if key is ERASED]
+        self.gone += [f"key {key_id}" for key_id, key in by_id.items() if key is None]
+        return Answer("answered", {key_id: key for key_id, key in by_id.items() if key is not None})
 
     def _read_held_input(self, request: Request) -> Answer:
         coordinates: Any = request.payload

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sluice.core.cases.cases import run_cases
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.foundation.errors import RegistryError
+from sluice.core.foundation.sealed_input import NO_KEYS
 from sluice.core.policy.policy import Policy
 from sluice.core.registry.loading import FACT
 from sluice.core.trust.compile_cache import CompileCache
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from sluice.core.registry.keys import Roots
     from sluice.core.trust.revisions import Accepted
     from sluice.core.trust.signed_entries import Statement
+    from sluice_topics.sealing import Keyring
 
 REMEMBERED = 256
 """Policies, each with its decision point."""
@@ -55,7 +57,8 @@ class DecisionSettings:
     and what was in force is not checked), the default bundles, the environment, the sessions' bounds, and by
     how much a worker may lag behind the control topics. `group`: the
     workers' consumer group. `version`: of the code that executes decisions
-    again. `audience`: what signatures must have been made for. `values_key`: as of PointParts."""
+    again. `audience`: what signatures must have been made for. `values_key`: as of PointParts. `keyring`:
+    of persons' keys, which opens sealed values."""
 
     stages: Sequence[Stage]
     roots: Roots | None
@@ -68,6 +71,7 @@ class DecisionSettings:
     group: str = ""
     audience: Audience = UNNAMED
     values_key: bytes | None = field(default=None, repr=False)
+    keyring: Keyring = field(default=NO_KEYS, repr=False)
 
 
 @dataclass(frozen=True)

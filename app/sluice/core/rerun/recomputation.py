@@ -21,6 +21,7 @@ from sluice.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.refusals import INPUT_REFUSED as REFUSED
+from sluice.core.foundation.sealed_input import list_key_ids, read_sealed
 from sluice.core.memory.memory_record import SCHEMA as MEMORY
 from sluice.core.memory.write import is_held
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
@@ -42,6 +43,7 @@ from sluice.core.state.session import (
     who,
 )
 from sluice.core.state.session_view import SessionView
+from sluice_topics.sealing import SubjectKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,6 +61,7 @@ CLOCKS_APART_MS = 60_000
 GONE = "the session's state before: an input of the session is no longer there"
 NO_POLICY = "the session's state before: the policy of an input cannot be told"
 FOLDS = "the session's state before: it was idle long enough to fold, and the ledger has no such record"
+ERASED_OF_SESSION = "the session's state: a person's key was destroyed, or is not known here"
 NO_KEY = "the session's values: the master key of values is not set here"
 UNTOUCHED = frozenset({"unknown_subject", UNSIGNED_AGENT})
 """Refusals that leave the session as it was."""
@@ -134,6 +137,9 @@ class Recomputation:
 
     def _compare(self, answered: _Group, key: bytes) -> list[Recomputed]:
         state, group = self._sessions.setdefault(key, SessionState(key)), answered.records
+        if self._lacks_keys(answered):
+            self._lose(key, ERASED_OF_SESSION)
+            return [Recomputed((), (ERASED_OF_SESSION,)) for _ in group]
         believe_time(state, [record.fields for record in group], answered.input_record.timestamp_ms)
         decision = self._decide_as_recorded(answered, state)
         if decision is not None and _believe_ended(state, group, decision):
@@ -154,6 +160,17 @@ class Recomputation:
         for entered_record, before in zip(group, states_before, strict=True):
             _believe(state, entered_record.fields, before)
         return compared
+
+    def _lacks_keys(self, answered: _Group) -> bool:
+        """Whether a value that the records rest on is sealed under a key that is not there any more."""
+        keyring = self.then.decision_settings.keyring
+        actions = (record.fields.get("action") for record in answered.records)
+        places = [(of["topic"], of["partition"], of["offset"]) for of in actions if isinstance(of, dict)]
+        approved = (
+            answered.inputs[coordinates].value for coordinates in places if coordinates in answered.inputs
+        )
+        sealed = [*map(read_sealed, (answered.input_record.value, *approved))]
+        return any(not isinstance(keyring.find(key_id), SubjectKey) for key_id in list_key_ids(sealed))
 
     def _decide_as_recorded(self, answered: _Group, state: SessionState) -> Decision | None:
         """Under the policy that gives what was recorded, of those that are possible; else the latest."""
@@ -186,7 +203,8 @@ class Recomputation:
             (record.fields for record in group if record.fields["schema"] in DECISIONS), group[0].fields
         )
         point = points.get_point(recorded)
-        answers = RecordedAnswers(recorded.get("model_outputs", []), answered.inputs)
+        keyring = self.then.decision_settings.keyring
+        answers = RecordedAnswers(recorded.get("model_outputs", []), answered.inputs, keyring)
         beside = restore_shared([record.fields for record in group], input_record)
         return decide(point, input_record, state, answers.next, beside)
 

@@ -15,7 +15,7 @@ from sluice.core.foundation.chain import PLACE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-Status = Literal["identical", "different", "other_version", "evidence_gone"]
+Status = Literal["identical", "different", "other_version", "evidence_gone", "erased"]
 EVENT = "event"
 """Any other record than a decision, of which only what is wrong is told."""
 WORDS = (*(kind.word for kind in DECISIONS.values()), EVENT)
@@ -37,8 +37,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """One decision executed again; `kind` is one of WORDS. `missing` names what is gone, and then nothing was
-    executed.
+    """One decision executed again; `kind` is one of WORDS. `missing` names what is gone, `erased` the ids of
+    the persons' keys that were destroyed, and then nothing was executed.
 
     `whatever_version`: among the differences are some that no other version of the code explains.
 
@@ -54,11 +54,14 @@ class Rerun:
     executed_by: str | None = None
     not_checked: tuple[str, ...] = ()
     whatever_version: bool = False
+    erased: tuple[str, ...] = ()
 
     @property
     def status(self) -> Status:
         """In one word."""
         if not self.differences:
+            if self.erased:
+                return "erased"
             return "evidence_gone" if self.missing else "identical"
         same = self.decided_by == self.executed_by
         return "different" if same or self.whatever_version else "other_version"
@@ -128,8 +131,8 @@ class RerunTally:
 
     @property
     def all_identical(self) -> bool:
-        """Whether there was a rerun, and every one came out the same."""
-        return self.total == self.counts["identical"] > 0
+        """Whether there was a rerun, and every one came out the same, or what it rested on was erased."""
+        return self.total == self.counts["identical"] + self.counts["erased"] > 0
 
     def take(self, reruns: Iterable[Rerun]) -> None:
         """Count some more."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from sluice.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS, read_input_message
 from sluice.core.decide.replay import drive
 from sluice.core.foundation.errors import BundleError, RegistryError, run_guarded
-from sluice.core.rerun.evidence import Gone, PointsOfThen, RecordedAnswers
+from sluice.core.foundation.sealed_input import NO_KEYS
+from sluice.core.rerun.evidence import Gone, KeysErased, PointsOfThen, RecordedAnswers
 from sluice.core.rerun.rerun_result import Difference, Rerun, compare_records
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.record_reading import Unreadable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.rerun.evidence import Points, PolicyEvidence
     from sluice.core.rerun.policy_then import PolicyThen
+    from sluice_topics.sealing import Keyring
 
 NO_INPUTS: Mapping[tuple[str, int, int], InputRecord] = {}
 REMEMBERED_INPUTS = 8
@@ -43,7 +45,7 @@ class Rerunner:
     """Executes decisions again over one body of evidence. `stage_of` gives a stage by its name, or raises
     UnknownStageError: an installation's own stages are its own to bring. `version`: this code's own. `then`:
     what was in force when; None: nobody can tell, and what a record names is believed. `audience`: the
-    installation."""
+    installation. `keyring`: persons' keys, for what was sealed."""
 
     def __init__(
         self,
@@ -52,7 +54,9 @@ class Rerunner:
         version: str | None = None,
         then: PolicyThen | None = None,
         audience: Audience = UNNAMED,
+        keyring: Keyring = NO_KEYS,
     ) -> None:
+        self.keyring = keyring
         self._points = PointsOfThen(evidence, stage_of, audience)
         self._version = version
         self._then = then
@@ -79,6 +83,8 @@ class Rerunner:
             )
         except Gone as gone:
             return Rerun(word, named, missing=gone.missing)
+        except KeysErased as erased:
+            return Rerun(word, named, erased=erased.key_ids)
         never = any(difference.rerun == NOT_IN_FORCE for difference in differences)
         return Rerun(word, named, differences, (), *versions, not_checked, never)
 
@@ -107,7 +113,7 @@ class Rerunner:
         return () if explained else tried[-1], ()
 
     def _execute(self, recorded: dict[str, Any], evidence: _InputEvidence, points: Points) -> Differences:
-        answers = RecordedAnswers(recorded.get("model_outputs", []), evidence.inputs)
+        answers = RecordedAnswers(recorded.get("model_outputs", []), evidence.inputs, self.keyring)
         try:
             again = _decide_again(points.get_point(recorded), recorded, evidence.input_record, answers)
         except BundleError as error:
@@ -174,6 +180,8 @@ def _compare(
     recorded: dict[str, Any], again: Sequence[OutRecord], answers: RecordedAnswers
 ) -> tuple[Difference, ...]:
     answer, decision = ANSWERS[recorded["schema"]], DECISIONS[recorded["schema"]]
+    if answers.erased:
+        raise KeysErased(*answers.erased)
     if answers.gone:
         raise Gone(*answers.gone)
     if answers.beyond:

@@ -168,6 +168,10 @@ class Case:
         self._take(ACTIONS, action(**fields))
         return self.verdicts[-1]
 
+    def take_record(self, topic: str, record: dict[str, Any]) -> Decision:
+        """An input as it stands."""
+        return self._take(topic, record)
+
     def report(self, **fields: Any) -> Decision:
         """An unsigned outcome."""
         return self._take(OUTCOMES, outcome(**fields))

@@ -1,0 +1,173 @@
+"""Inputs with sealed values: opened before they are judged, and sealed again in what is written of them.
+
+The core asks for the keys as it asks for everything from outside, by a request; whoever drives it answers
+from what is at hand. Digests and signatures are those of the sealed bytes. What gates make of opened values
+(details, reasons, models' answers) is sealed whole, under the keys of all persons in the input: so nobody
+has to know what a gate quotes, and in which disguise. docs/decisions/0029-erasure.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sluice.core.foundation.requests import Request
+from sluice_topics.json_text import Unreadable, parse, write_json_path
+from sluice_topics.record_reading import find_call
+from sluice_topics.sealing import (
+    OpenedValue,
+    SealError,
+    SubjectKey,
+    find_tokens,
+    get_key_id,
+    is_sealed,
+    may_hold_sealed,
+    open_document,
+    open_value,
+    seal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping, Sequence
+
+    from sluice.core.foundation.requests import Answer
+    from sluice_topics.sealing import Erased, Keyring, Step
+
+SUBJECT_KEYS = "subject_keys"
+"""The port that gives persons' keys: asked for a tuple of key ids, it answers with a mapping from those that
+it knows to a SubjectKey or ERASED."""
+RECORD = "record"
+"""The kind under which values of records are sealed."""
+SEALED = "sealed"
+"""The only member of an object that is sealed whole."""
+_KEYS_MS = 10_000
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,63}(?=: |\Z)")
+"""How a reason begins that names its code."""
+
+
+class Keys:
+    """The keys that a request was answered with."""
+
+    def __init__(self, by_id: Mapping[str, SubjectKey | Erased]) -> None:
+        self._by_id = by_id
+
+    def find(self, key_id: str) -> SubjectKey | Erased | None:
+        """The key of this id."""
+        return self._by_id.get(key_id)
+
+
+NO_KEYS = Keys({})
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedInput:
+    """`raw`: the input's JSON with its values opened; `sealed`: its document as it was sent. `keys`: of all
+    persons in it, in the order of their ids."""
+
+    raw: bytes = field(repr=False)
+    sealed: dict[str, Any]
+    keys: tuple[SubjectKey, ...]
+
+    @property
+    def sealed_parameters(self) -> dict[str, Any]:
+        """The parameters of an action as they were sent."""
+        call = find_call(self.sealed)
+        return call[1] if call is not None and isinstance(call[1], dict) else {}
+
+    def seal(self, value: Any, *steps: Step) -> str:
+        """A value of a record as a token for this place in it, under every key: without one of them nobody
+        can open it."""
+        for key in self.keys:
+            value = seal(key, value, RECORD, steps)
+        return str(value)
+
+    def seal_object(self, value: Mapping[str, Any], *steps: Step) -> Mapping[str, Any]:
+        """An object of a record, sealed whole; an empty one stays."""
+        return {SEALED: self.seal(dict(value), *steps, SEALED)} if value else value
+
+    def seal_reason(self, reason: str | None, *steps: Step) -> str | None:
+        """A reason: its code stays, what it names is sealed."""
+        code = _CODE.match(reason or "")
+        if not reason or (code is not None and code[0] == reason):
+            return reason
+        if code is None:
+            return self.seal(reason, *steps)
+        return f"{code[0]}: {self.seal(reason[code.end() + 2 :], *steps)}"
+
+
+def seal_outputs(outputs: Iterable[dict[str, Any]], opened: OpenedInput) -> None:
+    """Seal what models answered to questions about opened values (`model_outputs` of a decision)."""
+    for number, output in enumerate(outputs):
+        for name in ("payload", "detail"):
+            if output[name]:
+                output[name] = opened.seal(output[name], "model_outputs", number, name)
+
+
+def list_key_ids(*documents: Any) -> tuple[str, ...]:
+    """The ids of the keys of every sealed value in these JSON values, each once."""
+    tokens = (token for document in documents for _, token in find_tokens(document))
+    return tuple(dict.fromkeys(get_key_id(token) for token in tokens if is_sealed(token)))
+
+
+def read_sealed(value: bytes | None) -> Any:
+    """The document in an input's bytes if it has a sealed value, else None."""
+    if not value or not may_hold_sealed(value):
+        return None
+    document = parse(value)
+    if isinstance(document, Unreadable) or next(find_tokens(document), None) is None:
+        return None
+    return document
+
+
+def ask_for_keys(key_ids: Sequence[str]) -> Generator[Request, Answer, Keys]:
+    """Ask for keys; those that nobody gives are not among them."""
+    if not key_ids:
+        return NO_KEYS
+    answer = yield Request(SUBJECT_KEYS, tuple(key_ids), _KEYS_MS, apart=True)
+    by_id = answer.payload if answer.status == "answered" and isinstance(answer.payload, dict) else {}
+    return Keys(by_id)
+
+
+def open_sealed(document: Any, kind: str, keys: Keys) -> OpenedInput | Unreadable:
+    """An input of this kind with its values opened, or why it cannot be: then it is denied unread."""
+    try:
+        plain, opened = open_document(document, kind, keys)
+    except SealError as error:
+        return Unreadable(error.code, write_json_path(error.steps), str(error))
+    return OpenedInput(json.dumps(plain, ensure_ascii=False).encode(), document, _sort_keys(opened))
+
+
+def _sort_keys(opened: Iterable[OpenedValue]) -> tuple[SubjectKey, ...]:
+    by_id = {each.key.id: each.key for each in opened}
+    return tuple(by_id[key_id] for key_id in sorted(by_id))
+
+
+# The way back, for reruns and people who may read
+
+
+def open_record(value: Any, keys: Keyring, steps: tuple[Step, ...] = ()) -> Any:
+    """A record, or a part of it at `steps`, with all opened that its maker sealed. Raises SealError."""
+    if isinstance(value, str):
+        return _open_text(value, keys, steps)
+    if isinstance(value, dict):
+        if value.keys() == {SEALED}:
+            return open_record(value[SEALED], keys, (*steps, SEALED))
+        return {
+            _open_text(name, keys, steps): open_record(member, keys, (*steps, name))
+            for name, member in value.items()
+        }
+    if isinstance(value, list):
+        return [open_record(member, keys, (*steps, index)) for index, member in enumerate(value)]
+    return value
+
+
+def _open_text(text: str, keys: Keyring, steps: tuple[Step, ...]) -> Any:
+    code, colon, token = text.rpartition(": ")
+    if not is_sealed(token):
+        return text
+    value: Any = token
+    while is_sealed(value):
+        value = open_value(keys, value, RECORD, steps)[1]
+    return f"{code}{colon}{value}" if colon else value
