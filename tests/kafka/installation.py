@@ -16,13 +16,7 @@ from load.installations import neutral_policy
 from load.installations.installation import INPUTS, TestInstallation, prepare
 from load.installations.worker_process import WorkerProcess
 from load.scene import count_behind, read_committed
-from sluice.adapters.kafka.kafka_consumers import make_consumer
-from sluice.adapters.kafka.kafka_read import (
-    StoredRecord,
-    fetch_ends,
-    list_partitions,
-    open_reader,
-)
+from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
 from sluice.client.kafka_connection import build_client_arguments
 from sluice_topics.catalog import ACTIONS
 
@@ -30,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from load.scene import Ends
     from sluice.client.kafka_connection import KafkaCluster
 
 DEADLINE_S = 90.0
@@ -107,20 +100,14 @@ def wait_until(holds: Callable[[], bool], worker: WorkerProcess) -> None:
 def wait_until_decided(installation: TestInstallation, worker: WorkerProcess) -> None:
     """Return once all inputs that lie on the broker now are decided, with all that was written for them: a
     count of one kind of record says nothing of the others."""
-    ends = asyncio.run(_fetch_input_ends(installation))
+    inputs = [record for base in INPUTS for record in read_stored(installation, base)]
+    ends = {(record.topic, record.partition): record.offset + 1 for record in inputs}
 
     def holds() -> bool:
         positions = asyncio.run(read_committed(installation))
         return positions is not None and not count_behind(positions, ends)
 
     wait_until(holds, worker)
-
-
-async def _fetch_input_ends(installation: TestInstallation) -> Ends:
-    async with make_consumer(installation.cluster, "read_uncommitted") as consumer:
-        parts = await list_partitions(installation.cluster, [installation.real(base) for base in INPUTS])
-        ends = await fetch_ends(consumer, parts)
-    return {(part.topic, part.partition): end for part, end in ends.items()}
 
 
 def action(session: str, action_id: str, **more: Any) -> dict[str, Any]:
