@@ -65,6 +65,11 @@ VERBS = {
         "sluice.cli.policy.freeze",
         "End every freeze of an agent, a session, a tenant, or of everything.",
     ),
+    "erase": Verb(
+        _POLICY,
+        "sluice.cli.policy.erase",
+        "Destroy the keys of persons, and with them all that is sealed with these.",
+    ),
     "keys": Verb(_POLICY, "sluice.cli.policy.key_files", "Make Ed25519 keys."),
     "bundle": Verb(
         _POLICY,

@@ -1,0 +1,132 @@
+"""`sluice erase`: a signed entry orders it; "erased" is said when no wrapped key is left on the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from typer.testing import CliRunner
+
+from load.installations.installation import prepare
+from sluice.adapters.kafka.kafka_key_erasure import KeyTopic
+from sluice.adapters.kafka.kafka_topics import open_admin
+from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
+from sluice.cli.main import cli
+from sluice.client.subject_keys import SubjectKeys
+from sluice.secrets.key_wrapping import FileKeyWrapper
+from sluice.secrets.redis_seal import SealKeys, make_seal_key, write_seal_keys
+from sluice_topics.catalog import BY_NAME, SUBJECT_KEYS
+from sluice_topics.sealing import Subject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from load.installations.installation import TestInstallation
+
+pytestmark = pytest.mark.kafka
+ALICE, BOB = Subject("subject", "alice"), Subject("subject", "bob")
+DESTROYED_WITHIN_S = 120
+
+
+@pytest.fixture(scope="module")
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
+    folder = tmp_path_factory.mktemp("erasures")
+    write_seal_keys(folder / "master.keys", (make_seal_key(),))
+
+    async def make() -> TestInstallation:
+        made = await prepare(kafka, folder, module_prefix.rstrip("."))
+        await shorten_compaction(made)
+        return made
+
+    made = asyncio.run(make())
+    made.settings["SLUICE_SEALING__MASTER_KEY_FILE"] = str(folder / "master.keys")
+    made.trust.write(made.folder)
+    return made
+
+
+async def shorten_compaction(installation: TestInstallation) -> None:
+    config = BY_NAME[SUBJECT_KEYS].config() | {"segment.ms": "500", "max.compaction.lag.ms": "1000"}
+    name = installation.real(SUBJECT_KEYS)
+    async with open_admin(installation.cluster) as admin:
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, config)])
+
+
+def make_keys(installation: TestInstallation, *subjects: Subject, tenant: str = "acme") -> list[str]:
+    """The ids of their keys, by a process that seals."""
+
+    async def choose() -> list[str]:
+        wrapper = FileKeyWrapper(SealKeys(installation.folder / "master.keys"))
+        keys = SubjectKeys(installation.cluster, installation.real(SUBJECT_KEYS), wrapper)
+        await keys.start()
+        try:
+            return [(await keys.choose(tenant, subject)).id for subject in subjects]
+        finally:
+            await keys.close()
+
+    return asyncio.run(choose())
+
+
+def list_stored(installation: TestInstallation, *key_ids: str) -> frozenset[str]:
+    topic = KeyTopic(installation.cluster, installation.real(SUBJECT_KEYS))
+    return asyncio.run(topic.list_stored(key_ids))
+
+
+def erase(installation: TestInstallation, *words: str, by: str = OWNER) -> tuple[int, dict[str, Any]]:
+    key = str(installation.folder / f"{by}.pem")
+    ran = CliRunner().invoke(cli, ["erase", *words, "--key", key, "--json"], env=installation.settings)
+    return ran.exit_code, json.loads(ran.stdout) if ran.exit_code < 2 else {"said": ran.output}
+
+
+def test_a_person_is_erased_by_a_signed_entry_and_a_read_back_and_another_one_stays(
+    installation: TestInstallation,
+) -> None:
+    alice, bob, elsewhere = (
+        *make_keys(installation, ALICE, BOB),
+        *make_keys(installation, ALICE, tenant="other"),
+    )
+    code, said = erase(installation, "alice", "--tenant", "acme", "--wait", str(DESTROYED_WITHIN_S))
+    assert (code, said["erased"], said["key_ids"]) == (0, True, [alice])
+    assert said["written"] == [f"erasure/{alice}@1", f"erasure/{alice}@2"]
+    assert list_stored(installation, alice, bob, elsewhere) == {bob, elsewhere}
+    shown = CliRunner().invoke(cli, ["registry", "show", f"erasure/{alice}"], env=installation.settings)
+    assert (shown.exit_code, "destroyed" in shown.output) == (0, True), shown.output
+
+    code, said = erase(installation, "alice", "--tenant", "acme")
+    assert (code, said["erased"], said["without_key"]) == (0, True, ["alice"]), "the same again does nothing"
+    assert make_keys(installation, ALICE) != [alice], "what comes later is sealed with another key"
+
+
+def test_before_the_broker_has_compacted_nobody_says_erased_and_a_later_run_goes_on(
+    installation: TestInstallation,
+) -> None:
+    carol = Subject("session", "s-carol")
+    (key_id,) = make_keys(installation, carol)
+    code, said = erase(installation, "s-carol", "--session", "--tenant", "acme", "--wait", "0")
+    assert (code, said["erased"], said["still_stored"]) == (1, False, [key_id])
+    assert said["written"] == [f"erasure/{key_id}@1"]
+    code, said = erase(installation, "--wait", str(DESTROYED_WITHIN_S))
+    assert (code, said["erased"], said["written"]) == (0, True, [f"erasure/{key_id}@2"])
+    assert list_stored(installation, key_id) == frozenset()
+
+
+def test_who_may_not_sign_an_erasure_destroys_nothing(installation: TestInstallation) -> None:
+    (key_id,) = make_keys(installation, BOB)
+    code, said = erase(installation, "bob", "--tenant", "acme", by=REVIEWER)
+    assert (code, said["erased"]) == (1, False)
+    assert "key_not_allowed" in said["refused"][0]
+    assert list_stored(installation, key_id) == {key_id}
+
+
+def test_without_master_key_or_tenant_the_command_says_what_is_missing(
+    installation: TestInstallation, tmp_path: Path
+) -> None:
+    assert erase(installation, "bob")[1]["said"].startswith("sluice: --tenant is missing")
+    key = str(installation.folder / f"{OWNER}.pem")
+    settings = installation.settings | {"SLUICE_SEALING__MASTER_KEY_FILE": str(tmp_path / "none")}
+    ran = CliRunner().invoke(cli, ["erase", "bob", "--tenant", "acme", "--key", key], env=settings)
+    assert (ran.exit_code, "sealing.master_key_file" in ran.output) == (2, True)
