@@ -39,6 +39,7 @@ from load.attacks.attempt import Attack
 
 _OF_GATES = known_ways.ROOT / "tests" / "unit" / "core" / "actions"
 _OF_HOOKS = known_ways.ROOT / "tests" / "unit" / "gateway"
+_OF_VERIFIER = known_ways.ROOT / "tests" / "unit" / "verifier"
 _OF_PROXY = known_ways.ROOT / "tests" / "adapters"
 ATTACKS: tuple[Attack, ...] = (
     Attack(
@@ -130,6 +131,12 @@ ATTACKS: tuple[Attack, ...] = (
         "past_mcp",
         "a request or a tool of an MCP server that passes unjudged, or holds up the proxy and its clients",
         partial(known_ways.run_tests, _OF_PROXY / "test_mcp_attacked.py"),
+    ),
+    Attack.run_test_file(
+        40,
+        "past_packages",
+        "an audit package that says less than the ledger, or something else to another reader, or ends a check",
+        partial(known_ways.run_tests, _OF_VERIFIER / "test_packages_attacked.py"),
     ),
     Attack(
         8,

@@ -21,6 +21,7 @@ from sluice.adapters.archive.package_writer import PackageOrigin, write_package
 from sluice.adapters.kafka.kafka_read import StoredRecord
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
@@ -116,7 +117,7 @@ class MadeLedger:
             f"{word}_id": f"{word}:{ACTIONS}:{read.partition}:{read.offset}",
             "session_id": session,
             "agent_id": f"agent-{self.rng.randrange(3)}",
-            "decided_at": "2026-01-01T00:00:00.000Z",
+            "decided_at": rfc3339(read.timestamp_ms),
             "note": self.rng.choice(["plain", "schön €", 'a "quoted"\n\ttext']),
             "input": source | stated,
             **(self.used if kind == "verdict" else {}),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from sluice.adapters.archive.package_plan import Selection
 from sluice.adapters.archive.package_writer import write_zip
 from sluice.adapters.archive.segment import SegmentBuilder, read_record
 from sluice.core.foundation.canonical import canonical
@@ -74,16 +75,8 @@ class UnpackedPackage:
             if part[0] in ledger and part[1] == number
             for record in listed
         ]
-        name = f"{selection['by']}_id"
-        selected = [
-            record
-            for record in records
-            if (
-                record.timestamp_ms >= selection["value"]
-                if selection["by"] == "since"
-                else read_fields(record).get(name) == selection["value"]
-            )
-        ]
+        chosen = Selection(selection["by"], selection["value"])
+        selected = [each for each in records if chosen.has_record(read_fields(each), each.timestamp_ms)]
         digest = sha256(self.hashes[number]).hexdigest() if number in self.hashes else None
         return stated | {"records": len(records), "selected": len(selected), "hashes_sha256": digest}
 

@@ -23,7 +23,7 @@ from sluice.adapters.head_copies import HeadTimestamps
 from sluice.core.trust.tree_heads import HeadRefused, digest_head, open_head
 from sluice.verifier.head_stamp_check import check_stamps
 from sluice.verifier.proof_check import UnusableKey
-from tests.unit.verifier.test_head_check import HEADS
+from tests.unit.verifier.test_head_check import HEADS, RECORDS_WRITTEN, sign_heads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,6 +215,23 @@ async def test_a_stamped_head_shows_that_the_topic_lost_heads(authority: Authori
         await stamp(url, path, 3)
         with pytest.raises(HeadRefused, match=r"the topic ends with head 2, and head 3 .* was stamped"):
             HeadTimestamps(url, path, 30).require_no_later(2)
+
+
+async def test_two_heads_of_one_number_do_not_hold_whoever_stamped_both(
+    authority: Authority, tmp_path: Path
+) -> None:
+    path = tmp_path / "stamped.jsonl"
+    forked = sign_heads(RECORDS_WRITTEN[:-1], (len(RECORDS_WRITTEN) - 1,))[0].value or b""
+    with Service(authority).serve() as url:
+        await stamp(url, path, 1)
+        stamps = HeadTimestamps(url, tmp_path / "other.jsonl", 30)
+        stamps.take(1, "", forked)
+        await stamps.deliver()
+        await stamps.close()
+    one, other = path.read_bytes(), (tmp_path / "other.jsonl").read_bytes()
+    assert check_stamps(other, None, [authority.root]).holds
+    result = check_stamps(one + other, None, [authority.root])
+    assert (result.holds, "two heads 1" in result.lines[-1]) == (False, True)
 
 
 async def test_a_false_stamp_does_not_hold(authority: Authority, tmp_path: Path) -> None:

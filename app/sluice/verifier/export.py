@@ -123,9 +123,20 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[Located]:
     export."""
     for number, line in enumerate(lines, start=1):
         try:
-            yield _read_located(json.loads(line))
+            yield _read_located(_STRICT.decode(line.decode("utf-8")))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise NotAnExport(f"line {number} is not a line of a ledger export: {error!r}") from None
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object that names no field twice: two readers could take one each."""
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("an object names a field twice")
+    return fields
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_read_object)
 
 
 def _write_value(value: bytes | None) -> dict[str, str | None]:
@@ -145,7 +156,7 @@ def _read_located(fields: dict[str, Any]) -> Located:
     timestamp_ms = fields["timestamp"]
     if type(timestamp_ms) is not int:
         raise TypeError("timestamp has the wrong type")
-    decoded = None if key is None else base64.b64decode(key)
+    decoded = None if key is None else base64.b64decode(key, validate=True)
     proof = base64.b64decode(fields["proof_base64"]) if "proof_base64" in fields else _find_proof(fields)
     return Located(topic, partition, offset, decoded, _decode_value(fields), timestamp_ms, proof)
 
@@ -159,7 +170,9 @@ def _find_proof(fields: dict[str, Any]) -> bytes | None:
 
 
 def _decode_value(fields: dict[str, Any]) -> bytes | None:
-    if "value_base64" in fields:
-        return base64.b64decode(fields["value_base64"])
     value = fields["value"]
+    if "value_base64" in fields:
+        if value is not None:
+            raise ValueError("value and value_base64 are both there")
+        return base64.b64decode(fields["value_base64"], validate=True)
     return None if value is None else value.encode("utf-8")

@@ -123,6 +123,10 @@ class HeadCheck:
         Raises UnusableKey, and ImportError without the package `cryptography`.
         """
         self._witnesses = witnesses
+        signing = set() if signers is None else {key.partition("@")[0] for key in signers.keys}
+        for key in () if witnesses is None else witnesses.keys:
+            if key.partition("@")[0] in signing:
+                raise UnusableKey(f"{key!r} is a head signer's key: a witness has one of its own")
         self._rings = [] if witnesses is None else [KeyRing([key]) for key in dict.fromkeys(witnesses.keys)]
         self._cosigners: dict[int, set[int]] = {}
         self._keys = None if signers is None else KeyRing(signers.keys)
@@ -421,8 +425,7 @@ class KeyRing:
         for text in texts:
             key, _, until = text.partition("@")
             try:
-                raw = base64.b64decode(key, validate=True)
-                public = Ed25519PublicKey.from_public_bytes(raw)
+                public = Ed25519PublicKey.from_public_bytes(_decode_key(key))
                 self._keys.append((public, read_time(until) if until else None))
             except ValueError:
                 raise UnusableKey(
@@ -438,6 +441,14 @@ class KeyRing:
                     return None
                 late = True
         return "the key that signed it was replaced before" if late else "no key that was given signed it"
+
+
+def _decode_key(text: str) -> bytes:
+    """A key's bytes. Raises ValueError, also for another spelling of them: one key would count as two."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError("not the one way to write these bytes")
+    return raw
 
 
 def is_valid_signature(key: Any, signature: bytes, message: bytes) -> bool:

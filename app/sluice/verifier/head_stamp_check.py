@@ -38,11 +38,12 @@ def check_stamps(raw: bytes, signers: HeadSigners | None, authorities: Sequence[
     verifier = _build_verifier(authorities)
     heads = HeadCheck(signers)
     lines: list[str] = []
+    digests: dict[int, str] = {}
     if not raw.strip():
         return ProofResult(holds=False, lines=("the file holds no head",))
     try:
         for number, line in enumerate(raw.splitlines(), start=1):
-            lines.append(_check_line(line, number, heads, verifier))
+            lines.append(_check_line(line, number, heads, verifier, digests))
     except _FalseStamp as error:
         return ProofResult(holds=False, lines=(*lines, str(error)))
     if signers is None:
@@ -63,11 +64,17 @@ def _build_verifier(authorities: Sequence[bytes]) -> Verifier:
     return builder.build()
 
 
-def _check_line(line: bytes, number: int, heads: HeadCheck, verifier: Verifier) -> str:
-    """What one line shows. Raises _FalseStamp."""
+def _check_line(
+    line: bytes, number: int, heads: HeadCheck, verifier: Verifier, digests: dict[int, str]
+) -> str:
+    """What one line shows. `digests`: of the heads before, by number. Raises _FalseStamp."""
     head = heads.read_alone(Located(TREE_HEADS, 0, number - 1, None, line))
     if head is None:
         raise _FalseStamp(f"line {number}: {heads.findings[-1].message}")
+    if digests.setdefault(head.number, head.digest) != head.digest:
+        raise _FalseStamp(
+            f"line {number}: there are two heads {head.number}: the signer signed two histories"
+        )
     stamped_at = _check_stamp(line, head, verifier)
     stamped_ms = round(stamped_at.timestamp() * 1000)
     if read_time(head.signed_at) > stamped_ms + _CLOCKS_APART_MS:

@@ -16,6 +16,7 @@ MOST_RAW_BYTES = 128 * 1024 * 1024
 """Lines of a segment: 8 MiB, and the last one."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
 _LARGEST = 2**63 - 1
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999, ms since 1970."""
@@ -111,13 +112,19 @@ def _read_fields(fields: dict[str, Any], digest: str) -> PackageManifest:
         by=by,
         value=value,
         only_selected=bool(selection["only_selected"]),
-        head=None if head is None else dict(head),
+        head=None if head is None else _read_head(head),
         partitions=tuple(_read_partition(part) for part in fields["partitions"]),
         segments=tuple(_read_segment(each) for each in fields["segments"]),
         decided=_read_offsets(fields["decided"]),
         gone=_read_offsets(fields["gone"]),
         digest=digest,
     )
+
+
+def _read_head(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        _refuse("its head")
+    return dict(value)
 
 
 def _read_partition(fields: dict[str, Any]) -> PackedPartition:
@@ -152,7 +159,7 @@ def _read_segment(fields: dict[str, Any]) -> PackedSegment:
 
 def _read_offsets(fields: dict[str, Any]) -> dict[tuple[str, int], int]:
     return {
-        (topic, int(number)): _read_count(offset)
+        (topic, _read_number(number)): _read_count(offset)
         for topic, offsets in fields.items()
         for number, offset in offsets.items()
     }
@@ -162,6 +169,12 @@ def _read_count(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= _LARGEST:
         _refuse("a number")
     return int(value)
+
+
+def _read_number(name: str) -> int:
+    if not _NUMBER.fullmatch(name):
+        _refuse("a partition's number")
+    return int(name)
 
 
 def _read_text(value: Any) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .control_check import BUNDLES, REGISTRY, NamedPolicy, list_uses
-from .head_check import TREE_HEADS
+from .head_check import TREE_HEADS, read_time
 from .ledger_findings import LedgerFinding, Summary
-from .ledger_record import ChainEntry
+from .ledger_record import ChainEntry, NotStrict
 from .package_file import MemberDamaged
 from .placement import ACTIONS, KINDS, RETRIEVALS, WRITES
 from .verify import Verifier
@@ -70,6 +70,8 @@ class _PartitionCheck:
     records: int = 0
     selected: int = 0
     first_selected: int | None = None
+    decided_before: Any = None
+    """When the record before `complete_from` was decided, as its hash covers it."""
 
     def run(self) -> PartitionResult:
         manifest = self.file.manifest
@@ -114,6 +116,8 @@ class _PartitionCheck:
             self.first_selected = min(sequence, self.first_selected or sequence)
         if sequence < self.part.complete_from:
             self.early.add(sequence)
+        if sequence == self.part.complete_from - 1:
+            self.decided_before = fields.get("decided_at")
         for used in list_uses(fields):
             self.uses.setdefault(used, use)
         self._name_input(opened, located, use)
@@ -122,7 +126,8 @@ class _PartitionCheck:
         source = opened.input
         if source is None:
             return
-        key = None if opened.fields["schema"] in _UNKEYED else located.key
+        schema = opened.fields["schema"]
+        key = None if isinstance(schema, str) and schema in _UNKEYED else located.key
         named = _NamedInput(opened.fields["input"].get("digest"), source.timestamp, key, use)
         before = self.inputs.setdefault((source.topic, source.offset), named)
         if before.key is None:
@@ -208,6 +213,9 @@ class _PartitionCheck:
                     f"it is complete from record {part.complete_from}, which is not the first since then"
                 )
                 self._report("incomplete", "", message)
+            elif _read_decided(self.decided_before) is None:
+                message = f"record {part.complete_from - 1} has no time: {self.decided_before!r}"
+                self._report("incomplete", "", message)
 
     def _report(self, code: Code, topic: str, message: str) -> None:
         self.findings.append(LedgerFinding(code, self.part.partition, None, topic, None, message))
@@ -235,7 +243,17 @@ def is_selected(manifest: PackageManifest, fields: dict[str, Any], located: Loca
     """Whether a ledger record is one of the selection."""
     by, value = manifest.by, manifest.value
     if by == "since":
-        return (located.timestamp_ms or 0) >= int(value)
+        since = int(value)
+        return (located.timestamp_ms or 0) >= since or (_read_decided(fields.get("decided_at")) or 0) >= since
     if by == "decision":
         return any(name.endswith("_id") and other == value for name, other in fields.items())
     return bool(fields.get(f"{by}_id") == value)
+
+
+def _read_decided(value: Any) -> int | None:
+    """When a record was decided, ms since 1970; None for no time. Other than the broker's time of a record,
+    which who writes a package can state as he likes, it is in the record's hash."""
+    try:
+        return read_time(value) if isinstance(value, str) else None
+    except NotStrict:
+        return None

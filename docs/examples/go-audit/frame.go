@@ -214,6 +214,9 @@ func readRecord(line []byte) (record, error) {
 		}
 	}
 	if encoded, ok := fields["value_base64"].(string); ok {
+		if fields["value"] != nil {
+			return record{}, errors.New("value and value_base64 are both there")
+		}
 		read.hasValue = true
 		read.value, err = base64.StdEncoding.DecodeString(encoded)
 	} else if value, ok := fields["value"].(string); ok {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 )
 
 // named is an input as a ledger record states it.
@@ -32,6 +33,7 @@ type ledger struct {
 	count  int64
 	chosen int64
 	first  int64
+	timed  bool // the record before those of the selection has a time that its hash covers
 }
 
 var answered = map[string]bool{
@@ -41,7 +43,7 @@ var shared = map[string]bool{"gate.registry": true, "gate.bundles": true, "gate.
 
 // checkPartition checks a partition's chain, trees and inputs, and notes in `used` what its records name of policy.
 func (p *pack) checkPartition(of part, heads []head, inputTopics map[string]bool, used map[string]string) ledger {
-	l := ledger{p, of, map[int64]link{}, map[place]named{}, used, 0, 0, 0}
+	l := ledger{p, of, map[int64]link{}, map[place]named{}, used, 0, 0, 0, false}
 	later := []segment{}
 	for _, each := range p.manifest.segments {
 		base := strings.TrimPrefix(each.topic, p.manifest.prefix)
@@ -111,7 +113,11 @@ func (l *ledger) noteSelected(fields object, read record, sequence int64) {
 	switch l.pack.manifest.by {
 	case "since":
 		since, _ := whole(l.pack.manifest.value)
-		chosen = read.timestamp >= since
+		decided, good := moment(fields["decided_at"])
+		chosen = read.timestamp >= since || good && decided >= since
+		if sequence == l.part.completeFrom-1 {
+			l.timed = good
+		}
 	case "decision":
 		for name, value := range fields {
 			chosen = chosen || strings.HasSuffix(name, "_id") && value == l.pack.manifest.value
@@ -125,6 +131,12 @@ func (l *ledger) noteSelected(fields object, read record, sequence int64) {
 			l.first = sequence
 		}
 	}
+}
+
+// moment reads a time of the ledger, ms since 1970.
+func moment(value any) (int64, bool) {
+	at, err := time.Parse(time.RFC3339, text(value))
+	return at.UnixMilli(), err == nil
 }
 
 func (l *ledger) noteUsed(fields object, where string) {
@@ -255,8 +267,8 @@ func (l *ledger) finish(takesGone bool) {
 		if l.first > 0 {
 			due = l.first
 		}
-		if _, there := l.chain[of.completeFrom-1]; !there {
-			l.pack.report("incomplete", "partition %d: record %d is not there", of.number, of.completeFrom-1)
+		if _, there := l.chain[of.completeFrom-1]; !there || !l.timed {
+			l.pack.report("incomplete", "partition %d: record %d is not there, or has no time", of.number, of.completeFrom-1)
 		}
 	}
 	if of.completeFrom != due {

@@ -50,6 +50,9 @@ func readManifest(raw []byte) (*manifest, error) {
 		onlySelected: only,
 		digest:       "sha256:" + hashHex(raw),
 	}
+	if _, numbered := whole(stated.value); numbered != (stated.by == "since") || !numbered && text(stated.value) == "" {
+		return nil, errors.New("its selection is none")
+	}
 	good := true
 	number := func(value any) int64 {
 		read, ok := whole(value)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import orjson
 
 from sluice.core.decide.kinds import KINDS
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.rerun.walk import DECIDED
 from sluice_topics.catalog import BUNDLES, CATALOG, REGISTRY, TREE_HEADS
 
@@ -32,7 +33,8 @@ _NO_HASH = bytes(32)
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which records: of a session, of an agent, of a decision (by any of its ids), or since a time (ms since
-    1970, the broker's). `only_selected`: of other sessions the hashes alone."""
+    1970): those that the broker took, or that were decided, then or later. `only_selected`: of other sessions
+    the hashes alone."""
 
     by: By
     value: str | int
@@ -41,7 +43,8 @@ class Selection:
     def has_record(self, fields: Mapping[str, Any], written_ms: int) -> bool:
         """Whether a ledger record is one of it."""
         if self.by == "since":
-            return written_ms >= int(self.value)
+            since = int(self.value)
+            return written_ms >= since or _read_decided(fields.get("decided_at")) >= since
         if self.by == "decision":
             return any(name.endswith("_id") and other == self.value for name, other in fields.items())
         return bool(fields.get(f"{self.by}_id") == self.value)
@@ -190,6 +193,14 @@ def _read_row(record: StoredRecord, selection: Selection) -> _Row | None:
         _read_hash(digest),
         None if named is None else (str(named.get("topic")), named["offset"]),
     )
+
+
+def _read_decided(value: Any) -> int:
+    """When a record was decided, which its hash covers and not only the broker says; 0 for no time."""
+    try:
+        return read_milliseconds(value)
+    except (ValueError, TypeError, AttributeError):
+        return 0
 
 
 def _read_hash(digest: str) -> bytes:

@@ -218,6 +218,8 @@ _FIELDS = frozenset({"topic", "partition", "offset", "timestamp", "key", "value"
 def _read_value(fields: dict[str, Any]) -> bytes | None:
     text = fields["value"]
     if "value_base64" in fields:
+        if text is not None:
+            raise TypeError("value and value_base64 are both there")
         return _decode(fields["value_base64"])
     if text is not None and not isinstance(text, str):
         raise TypeError("value is no text")

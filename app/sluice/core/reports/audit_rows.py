@@ -24,7 +24,7 @@ single record of the ledger."""
 WHO = ("agent_id", "session_id", "tenant_id")
 LONGEST = 2000
 """Characters of a cell; the record has all."""
-_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _IDS = (
     "reminder_id", "reroute_id", "approval_id", "use_id", "outcome_id", "refusal_id", "dead_letter_id",
     "policy_event_id", "mandate_event_id", "report_event_id", "ledger_event_id", "alarm_id", "grant_id",

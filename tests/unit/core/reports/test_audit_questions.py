@@ -20,7 +20,7 @@ from sluice.core.reports.audit_overrides import Overrides
 from sluice.core.reports.audit_people import AgentActivity, PersonAnswers
 from sluice.core.reports.audit_policy import PolicyChanges
 from sluice.core.reports.audit_questions import QUESTIONS
-from sluice.core.reports.audit_rows import LONGEST, PLACE, AuditRecord, AuditScope
+from sluice.core.reports.audit_rows import LONGEST, PLACE, AuditRecord, AuditScope, guard_cell
 from sluice.core.trust.change_log import list_entries_in_force
 from sluice.core.trust.policy_contents import collect_contents, make_policy_record
 from sluice_topics.catalog import ACTIONS, BUNDLES, BY_NAME, POLICY_EVENTS, REGISTRY
@@ -309,3 +309,11 @@ def test_a_cell_is_bounded_whatever_a_stranger_wrote() -> None:
     ledger.lay(session.propose(toolName="x" * 200, agent_id="y" * 200))
     (row,) = ledger.ask(Undecided)
     assert all(len(str(cell)) <= LONGEST + 1 for cell in row.values())
+
+
+@pytest.mark.parametrize(
+    "begin", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
+)
+def test_no_cell_is_a_formula_of_a_spreadsheet(begin: str) -> None:
+    assert guard_cell(f"{begin}cmd|' /C calc'!A0") == f"'{begin}cmd|' /C calc'!A0"
+    assert (guard_cell(f"a{begin}b"), guard_cell(-1), guard_cell(None)) == (f"a{begin}b", -1, None)
