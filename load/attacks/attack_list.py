@@ -135,7 +135,7 @@ ATTACKS: tuple[Attack, ...] = (
     Attack.run_test_file(
         40,
         "past_packages",
-        "an audit package that says less than the ledger, or something else to another reader, or ends a check",
+        "an audit package that says less than the ledger, another thing to another reader, or ends a check",
         partial(known_ways.run_tests, _OF_VERIFIER / "test_packages_attacked.py"),
     ),
     Attack(

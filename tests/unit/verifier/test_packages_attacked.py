@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from load.packages.unpacked import UnpackedPackage
 
 SINCE = START_MS + 60
-ODD = (None, True, [], {}, ["x"], {"a": 1}, -1, 1.5, 2**50, "", "\0", [[[]]])
+ODD: tuple[Any, ...] = (None, True, [], {}, ["x"], {"a": 1}, -1, 1.5, 2**50, "", "\0", [[[]]])
 BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
