@@ -138,6 +138,12 @@ ATTACKS: tuple[Attack, ...] = (
         "an audit package that says less than the ledger, another thing to another reader, or ends a check",
         partial(known_ways.run_tests, _OF_VERIFIER / "test_packages_attacked.py"),
     ),
+    Attack.run_test_file(
+        40,
+        "past_heads",
+        "two histories that one witness co-signs, or a proof that holds and must not",
+        partial(known_ways.run_tests, _OF_VERIFIER / "test_heads_attacked.py"),
+    ),
     Attack(
         8,
         "idle_partition",

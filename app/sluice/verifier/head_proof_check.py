@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .export import Located
 from .head_check import HASH, TREE_HEADS, HeadCheck, hash_bytes
-from .ledger_record import NotStrict, open_record, read_object
+from .ledger_record import NotStrict, encode_text, open_record, read_object
 
 if TYPE_CHECKING:
     from .head_check import HeadSigners, StatedHead
@@ -86,13 +86,16 @@ def _check_inclusion(document: dict[str, Any], heads: HeadCheck) -> list[str]:
 def _check_record(proof: Any, head: StatedHead) -> str:
     if not isinstance(proof, dict) or not isinstance(proof.get("record"), str):
         raise _DoesNotHold("a proof has no record")
-    opened = open_record(Located(str(proof.get("topic")), 0, 0, None, proof["record"].encode()))
+    opened = open_record(Located(str(proof.get("topic")), 0, 0, None, encode_text(proof["record"])))
     partition, sequence = opened.fields.get("partition"), opened.entry.sequence
     name = f"record {sequence} of partition {partition}"
     if opened.entry.hash != opened.computed_hash:
         raise _DoesNotHold(f"{name} was altered: its event_hash is not its own")
     if type(partition) is not int or not 0 <= partition < len(head.partitions):
         raise _DoesNotHold(f"{name}: head {head.number} does not state this partition")
+    for field, value in (("partition", partition), ("sequence", sequence)):
+        if field in proof and (type(proof[field]), proof[field]) != (int, value):
+            raise _DoesNotHold(f"{name}: its proof says {field} {proof[field]!r}")
     stated = head.partitions[partition]
     leaf = hash_bytes(b"\0" + bytes.fromhex(opened.entry.hash[7:]))
     if _lead_up(leaf, sequence - 1, stated.size, _read_path(proof.get("path"))) != stated.root:

@@ -118,6 +118,14 @@ def _read_strictly(raw: bytes) -> tuple[dict[str, Any], bool]:
     return value, _reader.plain
 
 
+def encode_text(text: str) -> bytes:
+    """UTF-8. Raises NotStrict for a lone surrogate, which JSON can name and no bytes have."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise NotStrict(f"not Unicode: {error}") from None
+
+
 def canonicalize(value: dict[str, Any], *, plain: bool) -> bytes:
     """The RFC 8785 form. Raises NotStrict for what has none (a lone surrogate, an infinite number)."""
     try:

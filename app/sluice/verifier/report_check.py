@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .export import Located
 from .head_check import KeyRing, decode_base64, encode_for_signing
 from .head_proof_check import check_proof
-from .ledger_record import NotStrict, open_record, read_object
+from .ledger_record import NotStrict, encode_text, open_record, read_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,7 +186,7 @@ def _check_proofs(
 
 def _open(proof: Any) -> dict[str, Any] | None:
     try:
-        return open_record(Located("", 0, 0, None, str(proof["record"]).encode())).fields
+        return open_record(Located("", 0, 0, None, encode_text(str(proof["record"])))).fields
     except (NotStrict, KeyError, TypeError):
         return None
 

@@ -36,7 +36,7 @@ from sluice.verifier.package_check import check_package
 from sluice.verifier.package_file import PackageFile
 from sluice.verifier.package_manifest import NotAPackage
 from sluice.verifier.proof_check import UnusableKey
-from sluice_topics.catalog import ACTIONS, VERDICTS
+from sluice_topics.catalog import ACTIONS, BUNDLES, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -279,3 +279,17 @@ def test_the_head_signer_counted_as_a_witness_of_itself() -> None:
 def test_two_witnesses_with_keys_of_their_own() -> None:
     keys = [make_key(name).public.text for name in ("witness", "another")]
     assert HeadCheck(HeadSigners([HEADS.public.text]), witnesses=Witnesses(keys, 2)).findings == []
+
+
+@pytest.mark.parametrize("name", ["payload", "payloadType", "signatures"])
+def test_a_control_record_with_a_member_of_any_type_ends_no_check(file: Path, name: str) -> None:
+    package = unpack(write(file))
+    records = package.records[f"{PREFIX}{BUNDLES}", 0]
+    envelope = json.loads(records[0].value or b"")
+    signature = envelope["signatures"][0]
+    of_signatures = [[{**signature, field: odd}] for field in signature for odd in (*ODD, "\ud800")]
+    for odd in (*ODD, "\ud800", "é", *(of_signatures if name == "signatures" else ())):
+        value = json.dumps(envelope | {name: odd}).encode()
+        package.records[f"{PREFIX}{BUNDLES}", 0] = [replace(records[0], value=value)]
+        codes = list_codes(file, package.pack())
+        assert codes or odd in of_signatures

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -13,7 +14,7 @@ from sluice.cli.output import WRONG, clean, errors, require_settings, stop
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.foundation.errors import EnvelopeError
 from sluice.core.trust.signing import cosign
-from sluice.verifier.head_check import HeadSigners, HeadsUnreadable, read_cosigned
+from sluice.verifier.head_check import HeadsUnreadable, read_cosigned, read_time
 from sluice.verifier.head_proof_check import find_growth
 from sluice.verifier.proof_check import UnusableKey
 
@@ -59,30 +60,43 @@ def witness_command(
     (signing,) = require_private_keys([key])
     try:
         growth = find_growth(proof.read_bytes(), signers)
-        last = _find_last(seen, signers)
     except OSError as error:
         stop(f"cannot read {proof}: {error.strerror}")
-    except (UnusableKey, HeadsUnreadable) as error:
+    except UnusableKey as error:
         stop(str(error))
-    objection = _find_objection(growth, last)
-    if objection is not None or growth.second is None:
-        stop(f"not co-signed: {clean(objection or growth.why)}", WRONG)
-    try:
-        envelope = cosign(growth.envelope, [signing])
-    except EnvelopeError as error:
-        stop(f"not co-signed: {error}", WRONG)
-    _append(seen, envelope.encode())
+    with _open_alone(seen) as memory:
+        try:
+            last = [None, *read_cosigned(seen, signers)][-1]
+        except HeadsUnreadable as error:
+            stop(str(error))
+        objection = _find_objection(growth, last)
+        if objection is not None or growth.second is None:
+            stop(f"not co-signed: {clean(objection or growth.why)}", WRONG)
+        try:
+            envelope = cosign(growth.envelope, [signing])
+        except EnvelopeError as error:
+            stop(f"not co-signed: {error}", WRONG)
+        _append(memory, envelope.encode())
     errors.print(f"head {growth.second.number} co-signed by {signing.public.text}", soft_wrap=True)
 
 
-def _find_last(cosigned: Path, signers: HeadSigners) -> StatedHead | None:
-    return None if not cosigned.exists() else [None, *read_cosigned(cosigned, signers)][-1]
+def _open_alone(cosigned: Path) -> BinaryIO:
+    """The file of a witness, held until it is closed: of two commands at one time that were shown two
+    histories, the later one reads what the earlier one co-signed."""
+    try:
+        memory = cosigned.open("ab+")
+        fcntl.flock(memory, fcntl.LOCK_EX)
+    except OSError as error:
+        stop(f"cannot write {cosigned}: {error.strerror}")
+    return memory
 
 
 def _find_objection(growth: Growth, last: StatedHead | None) -> str | None:
     """Why the second head of a proof is not to be signed."""
     if growth.first is None or growth.second is None:
         return growth.why
+    if growth.second.digest != growth.first.digest and not _is_later(growth.second, growth.first):
+        return f"head {growth.second.number} does not come after head {growth.first.number}"
     if last is None or growth.first.digest == last.digest:
         return None
     if growth.first.number == last.number:
@@ -92,11 +106,19 @@ def _find_objection(growth: Growth, last: StatedHead | None) -> str | None:
     )
 
 
-def _append(cosigned: Path, value: bytes) -> None:
+def _is_later(head: StatedHead, before: StatedHead) -> bool:
+    """Whether its number and its time are those of a later head: a signer has one head of each number."""
+    return head.number > before.number and read_time(head.signed_at) >= read_time(before.signed_at)
+
+
+def _append(memory: BinaryIO, value: bytes) -> None:
+    """Add a line, in the place of a last one that a kill cut off."""
+    memory.seek(0)
+    whole = memory.read().rfind(b"\n") + 1
     try:
-        with cosigned.open("ab") as file:
-            file.write(value + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        memory.truncate(whole)
+        memory.write(value + b"\n")
+        memory.flush()
+        os.fsync(memory.fileno())
     except OSError as error:
-        stop(f"cannot write {cosigned}: {error.strerror}")
+        stop(f"cannot write {memory.name}: {error.strerror}")
