@@ -19,9 +19,9 @@ class ApproverSpec(StrictModel):
     """A person or a process whose signature counts, as long as it is `active` and before `valid_until`.
 
     `signs`: the kinds of entries, and "bundle" and "quality_bundle", that it may publish. `roles`: what it
-    may decide on. It may review memories, answer escalations and override quality only in these `tenants`,
-    and approve actions only with these `tools` (null: every one). `groups`: a bundle's routes name these
-    (docs/approvals.md).
+    may decide on. It may review memories, answer escalations, override quality and thaw what is frozen only
+    in these `tenants`, and approve actions only with these `tools` (null: every one). `groups`: a
+    bundle's routes name these (docs/approvals.md).
     `public_key`: the 32 raw bytes of an Ed25519 key, base64. Only a root key signs an approver's entry.
     """
 

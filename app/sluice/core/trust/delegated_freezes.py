@@ -2,7 +2,8 @@
 
 Whoever may sign freezes stops a tenant, or everything, alone. To let it go on takes two of them: to thaw it,
 to go down to the stage "ask", and to name another subject in its place. So does taking an agent out of a
-tenant that is frozen (bundle_moves.py).
+tenant that is frozen (bundle_moves.py). An approver who decides for some tenants alone stops what he likes,
+and lets go on what is theirs.
 
 A freeze is fail-safe: it denies, and lets nothing through. So a registered delegate may sign one for a person
 who may answer escalations of the tenant. A thaw lets through what was stopped: it needs the own key of an
@@ -21,7 +22,7 @@ from sluice.core.trust.signed_entries import APPROVER
 from sluice_topics.records.base import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.approvers import Approver
@@ -37,7 +38,7 @@ DECIDES: frozenset[str] = frozenset(get_args(Role))
 
 
 def object_to_freeze(
-    entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
+    entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Mapping[str, Approver]
 ) -> Reason | None:
     """Why a freeze that these approvers signed, or a delegate alone if there are none, does not count;
     `newest` entries by kind and id. An approver signs for nobody else: `by` would name the wrong person."""
@@ -48,7 +49,7 @@ def object_to_freeze(
             return Reason("invalid_entry", "$.spec.by", description)
         return _object_to_release(entry, spec, newest, approvers)
     tenant = _find_tenant(spec, newest)
-    if not spec.active or spec.by is None or tenant is None:
+    if not spec.active or spec.by is None or tenant is None or spec.subject in WIDE:
         description = "a delegate freezes an agent, or a session of a tenant, for a person; it thaws nothing"
         return Reason("key_not_allowed", "$.signatures", description)
     objection = _object_to_delegate(entry, spec.by, tenant, newest) or _object_to_place(entry, newest)
@@ -75,19 +76,39 @@ def _find_freeze(subject: tuple[str, str], newest: Mapping[tuple[str, str], Acce
 
 
 def _object_to_release(
-    entry: Accepted, spec: FreezeSpec, newest: Mapping[tuple[str, str], Accepted], approvers: Collection[str]
+    entry: Accepted,
+    spec: FreezeSpec,
+    newest: Mapping[tuple[str, str], Accepted],
+    approvers: Mapping[str, Approver],
 ) -> Reason | None:
-    """Why one approver may not let go on what a freeze of a tenant, or of everything, stops."""
+    """Why these approvers may not let go on what a freeze stops: none decides for its tenant, or one alone
+    would let a tenant, or everything, go on."""
     previous = newest.get((FREEZE, entry.statement.id))
-    if previous is None or len(approvers) >= ENOUGH:
+    if previous is None:
         return None
     before = FreezeSpec.model_validate(previous.document["spec"])
-    if not before.active or before.subject not in WIDE:
+    if not before.active or (spec.active and _covers(spec, before)):
         return None
-    if spec.active and _is_same_subject(spec, before) and not _is_weaker(spec, before):
+    tenant = _find_tenant(before, newest)
+    deciding = [
+        name for name, approver in approvers.items() if approver.tenants is None or tenant in approver.tenants
+    ]
+    if not deciding:
+        where = "all tenants" if tenant is None else tenant
+        description = (
+            f"{' and '.join(sorted(approvers))} may not let go on what {previous.key} stops in {where}"
+        )
+        return Reason("key_not_allowed", "$.signatures", description)
+    if before.subject not in WIDE or len(deciding) >= ENOUGH:
         return None
     what = "everything" if before.subject == ALL else f"tenant {before.subject_id}"
-    return demand_second(approvers, f"it lets {what} go on, which {previous.key} stops")
+    return demand_second(deciding, f"it lets {what} go on, which {previous.key} stops")
+
+
+def _covers(spec: FreezeSpec, before: FreezeSpec) -> bool:
+    """Whether a freeze stops all that the one before did."""
+    is_as_wide = spec.tenant_id in {None, before.tenant_id}
+    return _is_same_subject(spec, before) and is_as_wide and not _is_weaker(spec, before)
 
 
 def _is_same_subject(spec: FreezeSpec, before: FreezeSpec) -> bool:
@@ -99,9 +120,11 @@ def _is_weaker(spec: FreezeSpec, before: FreezeSpec) -> bool:
 
 
 def _find_tenant(spec: FreezeSpec, newest: Mapping[tuple[str, str], Accepted]) -> str | None:
-    """Whose agent or session it freezes; None for what no delegate freezes."""
+    """Whose agent or session it freezes, or which tenant; None: not of one tenant."""
     if spec.subject == SESSION:
         return spec.tenant_id
+    if spec.subject == TENANT:
+        return spec.subject_id
     agent = newest.get((AGENT, spec.subject_id)) if spec.subject == AGENT else None
     return None if agent is None else str(agent.document["spec"]["tenant_id"])
 

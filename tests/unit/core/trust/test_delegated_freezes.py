@@ -151,7 +151,7 @@ def test_a_session_of_any_name_is_frozen_for_a_tenant_and_no_other_freeze_takes_
     for name in (f"{session[:200]} of acme", delegated.id[-64:]):
         other = FreezeSubject("session", name)
         topics.entry(make_freeze_entry(topics.reduce(), other, "another").model_dump(), ALICE)
-        topics.entry(make_thaw_entries(topics.reduce(), other, "over")[0].model_dump(), ALICE)
+        topics.entry(make_thaw_entries(topics.reduce(), other, "over")[0].model_dump(), BOB)
     assert topics.refusals() == []
     assert [one.by for one in topics.reduce().registry.find_freezes("acme", "x", session)] == ["alice"]
     assert read_subject(delegated.id) is None

@@ -146,3 +146,57 @@ def test_revisions_may_be_dates_and_seconds() -> None:
     for revision in (20_261_127, 1_795_255_200, 1_795_255_201):
         topics.entry(agent(revision=revision), ALICE)
     assert topics.refusals() == []
+
+
+OF_GLOBEX, OF_GLOBEX_TOO = key("globex"), key("globex too")
+
+
+def with_approvers_of_globex() -> Topics:
+    """Two more approvers, who decide for another tenant alone."""
+    topics = two_approvers()
+    for name, of in (("gina", OF_GLOBEX), ("gus", OF_GLOBEX_TOO)):
+        topics.entry(approver(name, of, signs=["freeze"], tenants=["globex"]), ROOT_KEY)
+    return topics
+
+
+@pytest.mark.parametrize("subject", [*WIDE, *NARROW], ids=str)
+@pytest.mark.parametrize("make", [make_thaw_entries, make_asking_entries])
+def test_approvers_of_another_tenant_let_nothing_go_on(subject: FreezeSubject, make: Any) -> None:
+    topics = with_approvers_of_globex()
+    freeze(topics, subject)
+    (entry,) = make(topics.reduce(), subject, "over")
+    tried = topics.entry(entry.model_dump(), OF_GLOBEX, OF_GLOBEX_TOO)
+    assert topics.refusals() == [(tried, "key_not_allowed")]
+    assert list_stages(topics) == ["stop"]
+
+
+def test_an_approver_of_another_tenant_counts_as_no_second_person() -> None:
+    topics = with_approvers_of_globex()
+    freeze(topics, WIDE[1])
+    (thaw,) = make_thaw_entries(topics.reduce(), WIDE[1], "over")
+    tried = topics.entry(thaw.model_dump(), ALICE, OF_GLOBEX)
+    assert topics.refusals() == [(tried, "second_approver_missing")]
+    topics.entry(thaw.model_dump(), ALICE, BOB, OF_GLOBEX)
+    assert list_stages(topics) == []
+
+
+def test_an_approver_of_another_tenant_puts_no_other_freeze_in_its_place() -> None:
+    topics = with_approvers_of_globex()
+    freeze(topics, NARROW[1])
+    entry = make_freeze_entry(topics.reduce(), NARROW[1], "of ours").model_dump()
+    for more in ({"tenant_id": "globex"}, {"subject": "agent", "subject_id": "other"}):
+        topics.entry({**entry, "spec": {**entry["spec"], **more}}, OF_GLOBEX)
+    assert [code for _, code in topics.refusals()] == ["key_not_allowed"] * 2
+    assert list_stages(topics) == ["stop"]
+
+
+def test_an_approver_of_a_tenant_stops_anything_and_lets_its_own_go_on() -> None:
+    topics = with_approvers_of_globex()
+    topics.entry(agent("theirs", tenant_id="globex"), ALICE)
+    for subject in (FreezeSubject("agent", "theirs"), FreezeSubject("tenant", "globex")):
+        topics.entry(make_freeze_entry(topics.reduce(), subject, "why").model_dump(), OF_GLOBEX)
+        (thaw,) = make_thaw_entries(topics.reduce(), subject, "over")
+        topics.entry(thaw.model_dump(), OF_GLOBEX, OF_GLOBEX_TOO)
+    assert (topics.refusals(), dict(topics.reduce().registry.freezes)) == ([], {})
+    topics.entry(make_freeze_entry(topics.reduce(), WIDE[0], "why").model_dump(), OF_GLOBEX)
+    assert list_stages(topics) == ["stop"]
