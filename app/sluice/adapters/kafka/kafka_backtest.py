@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.adapters.kafka.kafka_rerun import group_entries
+from sluice.adapters.kafka.kafka_rerun import fetch_keys, group_entries
 from sluice.core.backtest.backtest_tally import BacktestTally
 from sluice.core.backtest.partition_backtest import BacktestPeriod, PartitionBacktest
 from sluice.core.rerun.policy_then import PolicyThen
@@ -106,6 +106,7 @@ async def _take_groups(
 ) -> None:
     wanted = [entry for group in groups for entry in group if walk.period.has_input(entry.fields["input"])]
     inputs = await reader.fetch_inputs(list_places(wanted))
+    await fetch_keys(walk.then.decision_settings.keyring, inputs)
     for group in groups:
         coordinates = group[0].coordinates
         walk.take(group, None if coordinates is None else inputs.get(coordinates), inputs)

@@ -10,9 +10,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from sluice.adapters.kafka.kafka_evidence import INPUTS, name_decision
+from sluice.adapters.subject_key_port import FetchedKeyring
 from sluice.core.actions.plan import sort_stages
 from sluice.core.decide.kinds import DECIDING, DECISIONS
 from sluice.core.foundation.input_record import read_coordinates
+from sluice.core.foundation.sealed_input import list_key_ids, read_sealed
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.policy_then import PolicyThen
 from sluice.core.rerun.recomputation import Recomputation
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
         RecordFetcher,
         WrittenRecord,
     )
+    from sluice_topics.sealing import Keyring
 
 _OF_ITEMS = "quality:"
 CLOCKS_APART_MS = 60_000
@@ -61,6 +64,7 @@ async def rerun_ids(source: LedgerSource, of: DecisionSettings, ids: Sequence[st
             await _fetch_decisions(reader, *placed_id, inputs.get(placed_id[0])) for placed_id in placed_ids
         ]
         inputs |= await _fetch_approved(reader, [record for these in records for record in these])
+        await fetch_keys(of.keyring, inputs)
         rerunner = _make_rerunner(await source.read_policy(), of)
     pairs = zip(placed_ids, records, strict=True)
     return [rerun for sought, these in pairs for rerun in _execute(rerunner, *sought, these, inputs)]
@@ -103,6 +107,7 @@ class _Walks:
 
 async def _walk(walk: PartitionWalk, reader: RecordFetcher, groups: list[list[LedgerEntry]]) -> list[Rerun]:
     inputs = await reader.fetch_inputs(list_places(entry for group in groups for entry in group))
+    await fetch_keys(walk.rerunner.keyring, inputs)
     input_records = [
         None if group[0].coordinates is None else inputs.get(group[0].coordinates) for group in groups
     ]
@@ -142,6 +147,14 @@ async def rerun_sample(source: LedgerSource, of: DecisionSettings, size: int, se
         return await _rerun_batch(
             _make_rerunner(await source.read_policy(), of), reader, [record for _, record in drawn]
         )
+
+
+async def fetch_keys(keyring: Keyring, inputs: Inputs) -> None:
+    """Have a keyring that is fetched on demand hold the keys of these inputs."""
+    if isinstance(keyring, FetchedKeyring):
+        key_ids = list_key_ids(*(read_sealed(record.value) for record in inputs.values()))
+        if key_ids:
+            await keyring.fetch(key_ids)
 
 
 def _make_rerunner(records: Sequence[InputRecord], of: DecisionSettings) -> Rerunner:
@@ -217,6 +230,7 @@ async def _rerun_batch(
     entries = [read_entry(record) for record in records]
     places = [None if entry is None else entry.coordinates for entry in entries]
     inputs = await _fetch_approved(reader, records)
+    await fetch_keys(rerunner.keyring, inputs)
     return [
         _check(rerunner, record, None if location is None else inputs.get(location), inputs)
         for record, location in zip(records, places, strict=True)

@@ -17,6 +17,7 @@ from sluice.core.decide.kinds import DECISIONS, read_input_message
 from sluice.core.decide.replay import drive
 from sluice.core.foundation.errors import run_guarded
 from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.foundation.sealed_input import NO_KEYS, SUBJECT_KEYS, find_keys
 from sluice.core.rerun.evidence import RecordedAnswers
 from sluice_topics.record_reading import Unreadable
 
@@ -27,19 +28,23 @@ if TYPE_CHECKING:
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.foundation.requests import Request
+    from sluice_topics.sealing import Keyring
 
     Question = tuple[str, bytes]
 
 
 class AskedAnswers:
     """Answers by question; the same question asked twice gets its answers in their order. `unanswered`: the
-    ports of the questions that nobody had asked. `inputs`: earlier ones, by their places."""
+    ports of the questions that nobody had asked. `inputs`: earlier ones, by their places; `keyring`: of
+    persons' keys."""
 
     def __init__(
         self,
         by_question: Mapping[Question, Sequence[Answer]],
         inputs: Sequence[Mapping[tuple[str, int, int], InputRecord]],
+        keyring: Keyring = NO_KEYS,
     ) -> None:
+        self._keyring = keyring
         self._left = {question: deque(answers) for question, answers in by_question.items()}
         self._inputs = inputs
         self.unanswered: list[str] = []
@@ -52,6 +57,8 @@ class AskedAnswers:
             for inputs in self._inputs:
                 if location in inputs:
                     return Answer("answered", inputs[location].value or b"")
+        if request.port == SUBJECT_KEYS:
+            return find_keys(self._keyring, request)
         answers = self._left.get(_name_question(request))
         if not answers:
             self.unanswered.append(request.port)
@@ -64,6 +71,7 @@ def collect_answers(
     input_record: InputRecord,
     recorded: Iterable[Mapping[str, Any]],
     inputs: Mapping[tuple[str, int, int], InputRecord],
+    keyring: Keyring = NO_KEYS,
 ) -> dict[Question, list[Answer]]:
     """The answers that decisions on one input recorded. `point`: under what was in force then."""
     by_question: defaultdict[Question, list[Answer]] = defaultdict(list)
@@ -74,7 +82,7 @@ def collect_answers(
         message = message or read_input_message(input_record)
         if isinstance(message, Unreadable):
             break
-        answers = RecordedAnswers(record["model_outputs"], inputs)
+        answers = RecordedAnswers(record["model_outputs"], inputs, keyring)
 
         def listen(request: Request, answers: RecordedAnswers = answers) -> Answer:
             answer = answers.next(request)

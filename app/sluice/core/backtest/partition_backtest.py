@@ -20,6 +20,7 @@ from sluice.core.backtest.decision_outcomes import has_changed
 from sluice.core.decide.kinds import DECISIONS, read_input_message
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.errors import CoreError
+from sluice.core.foundation.sealed_input import lacks_keys
 from sluice.core.rerun.recomputation import believe_time
 from sluice.core.state.session import KEY_PREFIX
 from sluice_topics.catalog import OUTCOMES
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from sluice.core.state.session import SessionState
 
 INPUT_GONE = "the input is no longer there"
+KEY_GONE = "the key of a person in it was destroyed, or is not known here"
 NO_POLICY = "which policy was in force cannot be told"
 NOT_READ = "a worker denied it without reading it"
 MALFORMED = "its records are malformed; `sluice ledger verify` says how"
@@ -90,6 +92,7 @@ class PartitionBacktest:
 
     def __post_init__(self) -> None:
         """Begin with no session."""
+        self._keyring = self.then.decision_settings.keyring
         self._state = CandidateState(self.period.read_ms)
 
     def take(self, group: Sequence[LedgerEntry], input_record: InputRecord | None, inputs: Inputs) -> None:
@@ -114,6 +117,8 @@ class PartitionBacktest:
         if not self.period.has_input(fields[0]["input"]):
             return
         why = _find_obstacle(fields, input_record)
+        if why is None and input_record is not None and lacks_keys(self._keyring, input_record.value):
+            why = KEY_GONE
         if why is not None or input_record is None:
             if fields[0]["input"]["timestamp"] >= self.period.since_ms:
                 self._tally.skip(fields, why or INPUT_GONE)
@@ -169,9 +174,10 @@ class PartitionBacktest:
         asked = any(record.get("model_outputs") for record in fields)
         points = _list_points(self.then, answered) if asked else []
         if not points:
-            return AskedAnswers({}, places)
+            return AskedAnswers({}, places, self._keyring)
         inputs = {**answered.inputs, **self._state.asking}
-        return AskedAnswers(collect_answers(points[which], answered.input_record, fields, inputs), places)
+        by_question = collect_answers(points[which], answered.input_record, fields, inputs, self._keyring)
+        return AskedAnswers(by_question, places, self._keyring)
 
     def _compare(self, answered: _AnsweredInput, state: SessionState, judged: _Judged) -> None:
         """Count what the candidate says otherwise, and why: by itself, or by what its earlier decisions left

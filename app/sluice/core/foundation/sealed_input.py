@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sluice.core.foundation.requests import Request
+from sluice.core.foundation.requests import Answer, Request
 from sluice_topics.json_text import Unreadable, parse, write_json_path
 from sluice_topics.record_reading import find_call
 from sluice_topics.sealing import (
@@ -32,7 +32,6 @@ from sluice_topics.sealing import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
-    from sluice.core.foundation.requests import Answer
     from sluice_topics.sealing import Erased, Keyring, Step
 
 SUBJECT_KEYS = "subject_keys"
@@ -121,6 +120,12 @@ def read_sealed(value: bytes | None) -> Any:
     return document
 
 
+def lacks_keys(keyring: Keyring, *values: bytes | None) -> bool:
+    """Whether inputs with these bytes have a sealed value that cannot be opened."""
+    key_ids = list_key_ids(*map(read_sealed, values))
+    return any(not isinstance(keyring.find(key_id), SubjectKey) for key_id in key_ids)
+
+
 def ask_for_keys(key_ids: Sequence[str]) -> Generator[Request, Answer, Keys]:
     """Ask for keys; those that nobody gives are not among them."""
     if not key_ids:
@@ -128,6 +133,13 @@ def ask_for_keys(key_ids: Sequence[str]) -> Generator[Request, Answer, Keys]:
     answer = yield Request(SUBJECT_KEYS, tuple(key_ids), _KEYS_MS, apart=True)
     by_id = answer.payload if answer.status == "answered" and isinstance(answer.payload, dict) else {}
     return Keys(by_id)
+
+
+def find_keys(keyring: Keyring, request: Request) -> Answer:
+    """The answer to that question out of a keyring."""
+    key_ids: Any = request.payload
+    by_id = {key_id: keyring.find(key_id) for key_id in key_ids}
+    return Answer("answered", {key_id: key for key_id, key in by_id.items() if key is not None})
 
 
 def open_sealed(document: Any, kind: str, keys: Keys) -> OpenedInput | Unreadable:

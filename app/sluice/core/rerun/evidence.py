@@ -22,7 +22,7 @@ from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.errors import UnknownStageError
 from sluice.core.foundation.limits import ROOM_FOR_ONE
 from sluice.core.foundation.requests import HELD_INPUT, Answer
-from sluice.core.foundation.sealed_input import NO_KEYS, SUBJECT_KEYS, open_record
+from sluice.core.foundation.sealed_input import NO_KEYS, SUBJECT_KEYS, find_keys, open_record
 from sluice.core.memory.memory_record import SCHEMA as MEMORY
 from sluice.core.memory.memory_record import read_history, read_parent_trust
 from sluice.core.policy.policy import Policy
@@ -229,10 +229,9 @@ class RecordedAnswers:
 
     def _find_keys(self, request: Request) -> Answer:
         key_ids: Any = request.payload
-        by_id = {key_id: self._keyring.find(key_id) for key_id in key_ids}
-        self.erased += [key_id for key_id, key in by_id.items() if key is ERASED]
-        self.gone += [f"key {key_id}" for key_id, key in by_id.items() if key is None]
-        return Answer("answered", {key_id: key for key_id, key in by_id.items() if key is not None})
+        self.erased += [key_id for key_id in key_ids if self._keyring.find(key_id) is ERASED]
+        self.gone += [f"key {key_id}" for key_id in key_ids if self._keyring.find(key_id) is None]
+        return find_keys(self._keyring, request)
 
     def _read_held_input(self, request: Request) -> Answer:
         coordinates: Any = request.payload

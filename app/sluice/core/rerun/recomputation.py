@@ -21,7 +21,7 @@ from sluice.core.decide.kinds import ANSWERS, BY_TOPIC, DECISIONS
 from sluice.core.decide.replay import decide
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.refusals import INPUT_REFUSED as REFUSED
-from sluice.core.foundation.sealed_input import list_key_ids, read_sealed
+from sluice.core.foundation.sealed_input import lacks_keys
 from sluice.core.memory.memory_record import SCHEMA as MEMORY
 from sluice.core.memory.write import is_held
 from sluice.core.registry.agent_keys import UNSIGNED_AGENT
@@ -43,7 +43,6 @@ from sluice.core.state.session import (
     who,
 )
 from sluice.core.state.session_view import SessionView
-from sluice_topics.sealing import SubjectKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -169,8 +168,7 @@ class Recomputation:
         approved = (
             answered.inputs[coordinates].value for coordinates in places if coordinates in answered.inputs
         )
-        sealed = [*map(read_sealed, (answered.input_record.value, *approved))]
-        return any(not isinstance(keyring.find(key_id), SubjectKey) for key_id in list_key_ids(sealed))
+        return lacks_keys(keyring, answered.input_record.value, *approved)
 
     def _decide_as_recorded(self, answered: _Group, state: SessionState) -> Decision | None:
         """Under the policy that gives what was recorded, of those that are possible; else the latest."""
