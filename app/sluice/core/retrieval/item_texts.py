@@ -12,12 +12,14 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.foundation.canonical import canonical, is_odd_float, wire_safe
+from sluice.core.foundation.sealed_input import list_key_ids
 from sluice.core.metadata.provenance import MAX_URI_CHARACTERS
 from sluice.detection.text_inspection import NOTHING, Read
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
+    from sluice.core.foundation.sealed_input import OpenedInput
     from sluice.detection.text_inspection import Finding, Name, Names
     from sluice_topics.records import ProposedRetrieval
     from sluice_topics.records.retrieval_inputs import RetrievedItem
@@ -31,14 +33,16 @@ MAX_ODD_NUMBERS = 4096
 
 class Body:
     """A text stands for itself; of other JSON the keys and texts are read, a line each, and the digest is
-    over its RFC 8785 form. `value` is what may be served; `problem`: why it is neither read nor served."""
+    over its RFC 8785 form. `value` is what may be served; `problem`: why it is neither read nor served;
+    `sealed`: the body as it was sent where it has sealed values, which is served in its place."""
 
-    __slots__ = ("_digest", "_written", "is_given", "problem", "text", "value")
+    __slots__ = ("_digest", "_written", "is_given", "problem", "sealed", "text", "value")
 
     def __init__(self, value: Any, problem: str | None = None) -> None:
         """Raises CanonicalError for what no ledger could carry."""
         self.is_given = value is not None
         self.problem = problem
+        self.sealed: Body | None = None
         self._digest: str | None = None
         self._written = b""
         if isinstance(value, str):
@@ -60,13 +64,19 @@ class Body:
         return self._digest
 
     @property
+    def served(self) -> Body:
+        """As it is served, and named in records: with its sealed values."""
+        return self.sealed or self
+
+    @property
     def written_bytes(self) -> int:
         """Of the RFC 8785 form; 0 for a text, which takes no more room in an output than in its input."""
         return len(self._written)
 
 
-def read_bodies(items: Iterable[RetrievedItem]) -> list[Body]:
-    """The bodies of a request's items, in their order; those with which it passes a bound have a problem."""
+def read_bodies(items: Iterable[RetrievedItem], opened: OpenedInput | None = None) -> list[Body]:
+    """The bodies of a request's items, in their order; those with which it passes a bound have a problem.
+    `opened`: the request's sealed values."""
     numbers, written = MAX_ODD_NUMBERS, MAX_WRITTEN_BYTES
     bodies = []
     for item in items:
@@ -75,6 +85,10 @@ def read_bodies(items: Iterable[RetrievedItem]) -> list[Body]:
             numbers -= _count_odd_numbers(item.body, numbers)
             written -= body.written_bytes
         bodies.append(body)
+    if opened is not None:
+        for body, item in zip(bodies, opened.sealed["items"], strict=True):
+            if body.is_given and list_key_ids(item.get("body")):
+                body.sealed = Body(item["body"])
     return bodies
 
 

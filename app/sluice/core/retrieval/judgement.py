@@ -230,7 +230,7 @@ def _find_override(
     for entry in context.plan.registry.overrides.get((context.plan.tenant, item.item_id), ()):
         of_agent = entry.agent_id in (None, context.retrieval.agent_id)
         of_session = entry.session_id in (None, context.retrieval.session_id)
-        of_body = entry.body_digest in (None, judged.body.digest)
+        of_body = entry.body_digest in (None, judged.body.served.digest)
         if of_agent and of_session and of_body and context.now_ms < entry.expires_ms:
             return entry
     return context.approval

@@ -307,7 +307,7 @@ def assess(
         input_record,
         retrieval,
         freezes,
-        read_bodies(retrieval.items),
+        read_bodies(retrieval.items, input_record.opened),
         read_names(reader, retrieval, plan.classes, known_agent=is_known),
         recorded,
         input_record.timestamp_ms,

@@ -15,6 +15,7 @@ from sluice.core.foundation.canonical import canonical, digest, encode_ordered, 
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.input_record import quality_id
+from sluice.core.foundation.sealed_input import seal_outputs
 from sluice.core.metadata.provenance import Resolution
 from sluice.core.registry.registry_entries import UNREGISTERED
 from sluice.core.retrieval.dimensions import NUMBERS
@@ -27,6 +28,7 @@ from sluice_topics.records import QualityDecision
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sluice.core.foundation.sealed_input import OpenedInput
     from sluice.core.registry.quality_entries import QualityOverrideEntry
     from sluice.core.retrieval.judgement import Judged
     from sluice.core.retrieval.plan import ItemApproval, RetrievalContext
@@ -79,11 +81,13 @@ _BLANK = dict.fromkeys(
 
 class Common(NamedTuple):
     """Of a request: its decision id, the fields that its items' decisions share, with null for all others in
-    their places, and the hash over those of them that a rerun must get again, to be gone on with."""
+    their places, and the hash over those of them that a rerun must get again, to be gone on with; `opened`:
+    the request's sealed values."""
 
     decision_id: str
     fields: dict[str, Any]
     begun: Any
+    opened: OpenedInput | None = None
 
     def hash_with(self, body: dict[str, Any], *, ordered: bool) -> str:
         """The `rerun_hash` of an item's record: over the RFC 8785 form of the list of its RERUN_FIELDS."""
@@ -133,7 +137,7 @@ def share_fields(context: RetrievalContext) -> Common:
     signature = None if input_record.signature is None else input_record.signature.make_fields()
     if signature is not None:
         fields = dict(sorted({**fields, SIGNATURE: signature}.items()))
-    return Common(decision_id, fields, sha256(begun[:-1]))
+    return Common(decision_id, fields, sha256(begun[:-1]), input_record.opened)
 
 
 def record_decision(
@@ -171,7 +175,7 @@ def record_decision(
         else [],
         "override": None if judged.override is None else _record_override(judged.override),
         "escalation_id": escalation if escalation is not None and judged.denied_for_quality else None,
-        "body_digest": judged.body.digest if judged.body.is_given else None,
+        "body_digest": judged.body.served.digest if judged.body.is_given else None,
         "body_released": judged.body.is_given and judged.released,
         "seen": None if check is None or check.resolution is None else record_resolution(check.resolution),
     }
@@ -182,7 +186,9 @@ def record_decision(
                 every[entry.key] = entry.hash
         body["registry_hashes"] = dict(sorted(every.items()))
     if judged.model_outputs:
-        body[OUTPUTS], ordered = list(judged.model_outputs), False
+        body[OUTPUTS], ordered = [dict(output) for output in judged.model_outputs], False
+        if common.opened is not None:
+            seal_outputs(body[OUTPUTS], common.opened)
     body["rerun_hash"] = common.hash_with(body, ordered=ordered)
     return OutRecord(QUALITY_DECISIONS, "QualityDecision", body, fields["session_id"], ordered)
 

@@ -137,7 +137,7 @@ def _item(record: dict[str, Any], judged: Judged, unsafe: frozenset[str]) -> dic
         "freshness_age_seconds": record["freshness_age_seconds"],
         "confidence_score": record["confidence_score"],
         "provenance_uri": record["provenance_uri"],
-        "body": judged.body.value if record["body_released"] else None,
+        "body": judged.body.served.value if record["body_released"] else None,
     }
     if judged.unjudged is not None:
         item["unjudged"] = judged.unjudged
