@@ -75,7 +75,7 @@ class SubjectKeyPort:
 class KeysOnDemand:
     """Connects only where a key is asked for that it has not, and only for as long."""
 
-    def __init__(self, connect: Callable[[], FollowedKeys]) -> None:
+    def __init__(self, connect: Callable[[], FollowedKeys | None]) -> None:
         self._connect = connect
         self._by_id: dict[str, SubjectKey | Erased | None] = {}
 
@@ -89,6 +89,8 @@ class KeysOnDemand:
         if not wanted:
             return
         keys = self._connect()
+        if keys is None:
+            return
         try:
             await keys.start()
             await keys.fetch(wanted)

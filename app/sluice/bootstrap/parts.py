@@ -19,9 +19,9 @@ from sluice.adapters.kafka.kafka_lineage import KafkaLineage
 from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
 from sluice.adapters.subject_key_port import KeysOnDemand, SubjectKeyPort
 from sluice.bootstrap.model_ports import build_analysis_ports, build_encoder_ports, build_grader_ports
+from sluice.bootstrap.sealing import build_key_wrapper, build_subject_keys
 from sluice.client.answers import ClientError
 from sluice.client.record_proofs import RecordProofs
-from sluice.client.subject_keys import SubjectKeys
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.kinds import BY_TOPIC
@@ -33,8 +33,6 @@ from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.rerun.policy_then import DecisionSettings
 from sluice.core.trust.in_force import PolicyError, PolicyReducer
 from sluice.decider_version import compute_decider_version
-from sluice.secrets.key_wrapping import FileKeyWrapper
-from sluice.secrets.redis_seal import SealKeysError, load_seal_keys
 from sluice.secrets.value_keys import ValueKeyError, read_value_key
 from sluice.settings.reader import describe_missing_trust, list_real_names
 from sluice.stream.application import ApplicationSettings, build_application
@@ -59,7 +57,6 @@ from sluice_topics.catalog import (
     SOURCE_HISTORIES,
     USUAL_DESTINATIONS,
 )
-from sluice_topics.catalog import SUBJECT_KEYS as SUBJECT_KEYS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +65,6 @@ if TYPE_CHECKING:
     from sluice.core.foundation.input_record import InputRecord
     from sluice.core.policy.policy import Policy
     from sluice.ports import Port
-    from sluice.secrets.key_wrapping import KeyWrapper
     from sluice.settings.reader import Settings
     from sluice.stream.application import SluiceApp
     from sluice.stream.engine.observer import EngineObserver
@@ -189,7 +185,7 @@ def build_decision_settings(settings: Settings, stages: Mapping[str, Stage]) -> 
         settings.worker.app_id,
         settings.build_audience(),
         _read_values_key(settings),
-        build_keyring(settings),
+        _build_keyring(settings),
     )
 
 
@@ -204,38 +200,23 @@ def build_ports(settings: Settings, policy: Policy | None = None) -> dict[str, P
         lineage.PORT: KafkaLineage(
             settings.kafka.connection, names, partitions, proofs=_build_proofs(settings)
         ),
-        **_build_subject_keys(settings),
+        **_build_key_ports(settings),
         **build_analysis_ports(settings),
         **build_grader_ports(settings),
         **build_encoder_ports(settings, policy),
     }
 
 
-def _build_subject_keys(settings: Settings) -> dict[str, Port]:
-    wrapper = read_key_wrapper(settings)
-    if wrapper is None:
-        return {}
-    topic = list_real_names(settings)[SUBJECT_KEYS_TOPIC]
-    return {SUBJECT_KEYS: SubjectKeyPort(SubjectKeys(settings.kafka.connection, topic, wrapper))}
+def _build_key_ports(settings: Settings) -> dict[str, Port]:
+    keys = build_subject_keys(settings)
+    return {} if keys is None else {SUBJECT_KEYS: SubjectKeyPort(keys)}
 
 
-def build_keyring(settings: Settings) -> Keyring:
-    """Persons' keys for reruns, fetched as they are needed; without a master key there are none. Raises
-    PolicyError."""
-    wrapper = read_key_wrapper(settings)
-    if wrapper is None:
+def _build_keyring(settings: Settings) -> Keyring:
+    """Persons' keys for reruns, fetched as they are needed; none without a master key. Raises PolicyError."""
+    if build_key_wrapper(settings) is None:
         return NO_KEYS
-    topic = list_real_names(settings)[SUBJECT_KEYS_TOPIC]
-    return KeysOnDemand(lambda: SubjectKeys(settings.kafka.connection, topic, wrapper))
-
-
-def read_key_wrapper(settings: Settings) -> KeyWrapper | None:
-    """What opens persons' keys; None: the settings name no master key. Raises PolicyError."""
-    file = settings.sealing.master_key_file
-    try:
-        return None if file is None else FileKeyWrapper(load_seal_keys(file))
-    except SealKeysError as error:
-        raise PolicyError(f"sealing.master_key_file: {error}") from error
+    return KeysOnDemand(partial(build_subject_keys, settings))
 
 
 def _build_provenance(settings: Settings) -> ProvenanceFeed:
