@@ -205,19 +205,26 @@ def test_bounds_and_an_empty_period_have_exit_codes(installation: TestInstallati
     assert (late["decisions"]["decided"], late["decisions"]["unchanged"]) == (13, 13)
 
 
-def test_a_package_gives_the_same_report_without_a_broker(
-    installation: TestInstallation, tmp_path: Path
+@pytest.mark.parametrize(
+    ("made_by", "name"),
+    [
+        (("audit", "export", "--since", "1d", "--out"), "period.zip"),
+        (("archive", "run", "--once", "--to"), "archive"),
+    ],
+    ids=["package", "archive"],
+)
+def test_an_archive_and_a_package_give_the_same_report_without_a_broker(
+    installation: TestInstallation, tmp_path: Path, made_by: tuple[str, ...], name: str
 ) -> None:
-    package, file = tmp_path / "period.zip", write_file(tmp_path, make_bundle(3, purge_limit=400))
-    words = ["audit", "export", "--since", "1d", "--out", str(package)]
-    exported = CliRunner().invoke(cli, words, env=installation.settings)
-    assert exported.exit_code == 0, exported.output
+    place, file = tmp_path / name, write_file(tmp_path, make_bundle(3, purge_limit=400))
+    made = CliRunner().invoke(cli, [*made_by, str(place)], env=installation.settings)
+    assert made.exit_code == 0, made.output
     topics = report(installation, "--bundle", file)
     offline = {**installation.settings, "SLUICE_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
-    words = ["backtest", "--bundle", str(file), "--from", str(package), "--json"]
+    words = ["backtest", "--bundle", str(file), "--from", str(place), "--processes", "2", "--json"]
     result = CliRunner().invoke(cli, words, env=offline)
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout) == {**topics, "source": str(package)}
+    assert json.loads(result.stdout) == {**topics, "source": str(place)}
 
 
 def test_what_cannot_be_tested_is_refused(installation: TestInstallation, tmp_path: Path) -> None:

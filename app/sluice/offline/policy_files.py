@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluice.core.cases.cases import load_any_bundle, run_cases
-from sluice.core.foundation.canonical import digest
+from sluice.core.foundation.canonical import canonical, digest
 from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.strict import json_object
 from sluice.core.policy.bundles import Bundle
@@ -180,9 +180,10 @@ def read_unsigned_bundle(path: Path) -> Bundle:
 
 
 def read_any_unsigned_bundle(path: Path) -> Bundle | QualityBundle:
-    """The bundle of either kind in a source file, with what it includes. Raises PolicyFileError."""
+    """The bundle of either kind in a source file, with what it includes, read in the form in which it would
+    be published: so that what is compiled of it is what was compiled of it there. Raises PolicyFileError."""
     try:
-        return load_any_bundle(read_whole_bundle(path))
+        return load_any_bundle(canonical(json_object(read_whole_bundle(path))))
     except CoreError as error:
         raise PolicyFileError(f"{path}: {error}") from error
     except OSError as error:

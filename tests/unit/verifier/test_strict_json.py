@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.verifier.ledger_record import canonicalize, read_canonical, read_object
+from sluice.verifier.export import Located
+from sluice.verifier.ledger_record import NotStrict, canonicalize, open_record, read_canonical, read_object
 
 TEXTS = st.text(max_size=20)
 """Of any characters: what a spelling may get wrong is in one of them or between two, not in their number."""
@@ -89,3 +91,35 @@ def test_what_the_reference_writes_otherwise_does_not_take_the_short_way(raw: by
 def test_a_record_of_human_words_takes_the_short_way() -> None:
     raw = '{"a":"Überweisung an €:","b":[1,0.5,"sha256:3e5"],"c":{"d":-12}}'.encode()
     assert read_canonical(raw) == json.loads(raw)
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=OBJECTS, seed=st.integers(0, 2**32))
+def test_a_record_has_the_hash_that_the_reference_form_gives_wherever_its_hash_stands(
+    value: dict[str, Any], seed: int
+) -> None:
+    """Behind the rest as a writer puts it, in order, with a byte changed: the same record and hash."""
+    body = {**value, "schema": "s", "partition": 0, "sequence": 1, "prev_hash": "p", "input": None}
+    body.pop("event_hash", None)
+    written = rfc8785.dumps(body)
+    event_hash = f"sha256:{sha256(written).hexdigest()}"
+    behind = b'%b,"event_hash":"%b"}' % (written[:-1], event_hash.encode())
+    in_order = rfc8785.dumps({**body, "event_hash": event_hash})
+    for raw in (behind, in_order):
+        opened = open_record(Located("t", 0, 0, None, raw))
+        assert (opened.computed_hash, opened.entry.hash) == (event_hash, event_hash)
+        assert rfc8785.dumps(opened.fields) == in_order
+    changed = bytearray(behind)
+    changed[seed % len(behind)] = seed >> 8 & 0x7F
+    try:
+        opened = open_record(Located("t", 0, 0, None, bytes(changed)))
+    except NotStrict:
+        return
+    rest = {name: each for name, each in opened.fields.items() if name != "event_hash"}
+    assert opened.computed_hash == f"sha256:{sha256(rfc8785.dumps(rest)).hexdigest()}"
+
+
+def test_a_second_hash_in_a_record_is_refused() -> None:
+    raw = b'{"event_hash":"x","input":null,"event_hash":"sha256:%b"}' % (b"0" * 64)
+    with pytest.raises(NotStrict, match="twice"):
+        open_record(Located("t", 0, 0, None, raw))

@@ -4,14 +4,13 @@ broker has deleted it since."""
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sluice.adapters.archive.archived_records import name_damage
 from sluice.adapters.archive.segment import ArchiveDamaged
-from sluice.adapters.kafka.kafka_evidence import BATCH, is_sought, read_written
+from sluice.adapters.kafka.kafka_evidence import is_sought, merge_entries, read_written
 from sluice.adapters.kafka.kafka_ledger import locate_record
 from sluice.core.decide.kinds import DECIDING
 from sluice.core.foundation.input_record import InputRecord
@@ -129,28 +128,9 @@ class ArchivePartitions:
 
     async def read_entries(self, number: int, since_ms: int = 0) -> AsyncIterator[list[LedgerEntry]]:
         """See LedgerPartitions. One segment of each ledger topic is unpacked at a time."""
-        readers = {
-            base: _read_in_thread(self._archive.read_part((f"{self._prefix}{base}", number), since_ms))
-            for base in _LEDGER
-        }
-        waiting: dict[str, deque[LedgerEntry]] = {base: deque() for base in readers}
-        batch: list[LedgerEntry] = []
-        while True:
-            for base, queue in waiting.items():
-                while not queue and base in readers:
-                    read = await anext(readers[base], None)
-                    if read is None:
-                        del readers[base]
-                    else:
-                        queue.extend(_read_entries(base, read))
-            heads = [(queue[0].fields["sequence"], base) for base, queue in waiting.items() if queue]
-            if not heads:
-                break
-            batch.append(waiting[min(heads)[1]].popleft())
-            if len(batch) >= BATCH:
-                yield batch
-                batch = []
-        yield batch
+        readers = {base: self._read_ledger(base, number, since_ms) for base in _LEDGER}
+        async for batch in merge_entries(readers):
+            yield batch
 
     async def read_decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[InputRecord]]:
         """See LedgerPartitions."""
@@ -158,6 +138,11 @@ class ArchivePartitions:
         end = self._archive.manifest.decided.get(part, 0)
         async for batch in _read_in_thread(self._archive.read_part(part)):
             yield [_read_input(topic, record) for record in batch if record.offset < end]
+
+    async def _read_ledger(self, base: str, number: int, since_ms: int) -> AsyncIterator[list[LedgerEntry]]:
+        part = f"{self._prefix}{base}", number
+        async for records in _read_in_thread(self._archive.read_part(part, since_ms)):
+            yield _read_entries(base, records)
 
     def _list_ledger(self) -> set[str]:
         return {f"{self._prefix}{base}" for base in _LEDGER}
@@ -208,11 +193,9 @@ def _make_finding(finding: ArchiveFinding) -> LedgerFinding:
     )
 
 
-def _read_entries(base: str, records: Sequence[StoredRecord]) -> Iterator[LedgerEntry]:
-    for record in records:
-        entry = read_entry(read_written(base, record, record.timestamp_ms))
-        if entry is not None:
-            yield entry
+def _read_entries(base: str, records: Sequence[StoredRecord]) -> list[LedgerEntry]:
+    entries = (read_entry(read_written(base, record, record.timestamp_ms)) for record in records)
+    return [entry for entry in entries if entry is not None]
 
 
 def _read_input(base: str, record: StoredRecord) -> InputRecord:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import asynccontextmanager
+from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
@@ -205,6 +206,45 @@ def _group_offsets(offsets: list[int]) -> list[list[int]]:
 BATCH = 500
 
 
+async def merge_entries(
+    readers: Mapping[str, AsyncIterator[list[LedgerEntry]]],
+) -> AsyncIterator[list[LedgerEntry]]:
+    """The records of one partition's ledger by their numbers, in batches. `readers`: of each topic, whose
+    records lie in this order. What one reader gives is taken whole before it is asked again."""
+    waiting: dict[str, deque[LedgerEntry]] = {}
+    heads: list[tuple[int, str]] = []
+    asked = list(readers)
+    batch: list[LedgerEntry] = []
+    while asked or heads:
+        for topic in asked:
+            entries = await _read_next(readers[topic])
+            if entries:
+                waiting[topic] = deque(entries)
+                heappush(heads, (entries[0].fields["sequence"], topic))
+        asked = []
+        while heads and not asked and len(batch) < BATCH:
+            topic = heads[0][1]
+            queue = waiting[topic]
+            batch.append(queue.popleft())
+            if queue:
+                heapreplace(heads, (queue[0].fields["sequence"], topic))
+            else:
+                heappop(heads)
+                asked = [topic]
+        if len(batch) >= BATCH:
+            yield batch
+            batch = []
+    yield batch
+
+
+async def _read_next(reader: AsyncIterator[list[LedgerEntry]]) -> list[LedgerEntry]:
+    """The next records; none at the end."""
+    async for entries in reader:
+        if entries:
+            return entries
+    return []
+
+
 class KafkaPartitions:
     """Reads one installation's topics, partition by partition. `group`: the workers' consumer group. Every
     method raises UnknownTopics and KafkaUnreachable."""
@@ -226,21 +266,9 @@ class KafkaPartitions:
         async with self._assign(parts) as (consumer, ends):
             if since_ms:
                 await _seek_to_time(consumer, ends, since_ms)
-            waiting: dict[TopicPartition, deque[LedgerEntry]] = {part: deque() for part in parts}
-            batch: list[LedgerEntry] = []
-            while True:
-                for part, queue in waiting.items():
-                    await self._fill(consumer, part, queue, ends[part])
-                heads = [
-                    (queue[0].fields["sequence"], part.topic) for part, queue in waiting.items() if queue
-                ]
-                if not heads:
-                    break
-                batch.append(waiting[TopicPartition(min(heads)[1], number)].popleft())
-                if len(batch) >= BATCH:
-                    yield batch
-                    batch = []
-            yield batch
+            readers = {part.topic: self._read_part(consumer, part, ends[part]) for part in parts}
+            async for batch in merge_entries(readers):
+                yield batch
 
     async def read_decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[InputRecord]]:
         """The inputs of a topic (base name) that the workers' group has committed as decided, as far as they
@@ -269,14 +297,14 @@ class KafkaPartitions:
         finally:
             await admin.close()
 
-    async def _fill(
-        self, consumer: AIOKafkaConsumer, part: TopicPartition, queue: deque[LedgerEntry], end: int
-    ) -> None:
-        while not queue and await consumer.position(part) < end:
-            for message in (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
-                entry = read_entry(read_written(self._ledger[part.topic], message, message.timestamp))
-                if entry is not None:
-                    queue.append(entry)
+    async def _read_part(
+        self, consumer: AIOKafkaConsumer, part: TopicPartition, end: int
+    ) -> AsyncIterator[list[LedgerEntry]]:
+        while await consumer.position(part) < end:
+            messages = (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
+            base = self._ledger[part.topic]
+            entries = (read_entry(read_written(base, message, message.timestamp)) for message in messages)
+            yield [entry for entry in entries if entry is not None]
 
     @asynccontextmanager
     async def _assign(

@@ -3,11 +3,13 @@ recounted along the way, and what lies outside a record's hash held against the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import orjson
 from pydantic import ValidationError
 
 from sluice.core.decide.kinds import ANSWERS, DECIDING, DECISIONS, JUDGED
@@ -17,7 +19,7 @@ from sluice.core.rerun.recomputation import EnteredRecord, Recomputation, Recomp
 from sluice.core.rerun.rerun_result import EVENT, Difference, Rerun
 from sluice_topics.catalog import CATALOG, get_wire_schema
 from sluice_topics.headers import make_output_headers
-from sluice_topics.json_text import Unreadable, parse
+from sluice_topics.json_text import MAX_DEPTH, Unreadable, parse
 from sluice_topics.record_proof import HEADER as PROOF
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ NO_RECOUNT = "the session's state before: no root keys are set, so the policy of
 FROM_ELSEWHERE = frozenset({"ce_source", "traceparent", PROOF})
 """Headers that do not follow from the record: the installation's name, what the input carried, and the proof
 of the whole transaction, which `sluice ledger verify --verdict-key` checks."""
+_HASH_FOLLOWS = b',"event_hash":"'
+_HASH_ENDS = re.compile(rb'sha256:[0-9a-f]{64}"\}')
 _KINDS = {
     schema: record.__name__
     for topic in CATALOG
@@ -113,12 +117,31 @@ def list_places(entries: Iterable[LedgerEntry]) -> Iterator[Place]:
 
 def read_entry(written: WrittenRecord) -> LedgerEntry | None:
     """None for a record that does not belong to the ledger; `sluice ledger verify` reports it."""
-    fields = parse(written.value)
+    fields = _parse_record(written.value)
     if not isinstance(fields, dict) or fields.get("schema") not in _KINDS:
         return None
     if type(fields.get("sequence")) is not int or not _is_input(fields.get("input", 0)):
         return None
     return LedgerEntry(written, fields)
+
+
+def _parse_record(raw: bytes) -> Any:
+    """What `parse` gives. Where orjson writes again the very bytes that it read, nothing was lost or changed:
+    no name stands there twice, and no number is beyond what it holds. Nearly every record lies so, its names
+    in order and its hash behind them."""
+    others, found, event_hash = raw.rpartition(_HASH_FOLLOWS)
+    if not found or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH or not _HASH_ENDS.fullmatch(event_hash):
+        return parse(raw)
+    others += b"}"
+    try:
+        fields = orjson.loads(others)
+        is_same = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS) == others
+    except (ValueError, TypeError):
+        return parse(raw)
+    if not is_same or "event_hash" in fields:
+        return parse(raw)
+    fields["event_hash"] = event_hash[:-2].decode()
+    return fields
 
 
 def get_kind(fields: dict[str, Any]) -> str:
