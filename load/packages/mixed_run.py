@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from load.inputs.publisher import Pace
 from load.packages.made_ledger import make_key
+from load.packages.speed import measure_speed
 from load.packages.tamper import COMBINED, SINGLE
 from load.recomputation import figures
 from load.recomputation.reruns import read_decision_settings
@@ -59,9 +59,8 @@ async def audit(bed: Bed, scale: RunScale) -> list[RunFigure]:
     )
     whole = await _write(installation, Selection("since", 0), "whole.zip")
     again = await _write(installation, Selection("since", 0), "again.zip")
-    began = time.process_time()
     checked = check_package(PackageFile(whole), trust)
-    check_s = time.process_time() - began
+    speed = measure_speed(whole, trust)
     for finding in checked.report.findings[:SHOWN]:
         print(f"  {finding}")
     session = _find_session(whole)
@@ -79,7 +78,10 @@ async def audit(bed: Bed, scale: RunScale) -> list[RunFigure]:
         figures.none("findings", len(checked.report.findings), "findings"),
         figures.none("findings_of_a_session", sum(_count_findings(part) for part in parts), "findings"),
         figures.report("package_bytes", round(whole.stat().st_size / records), "B/record"),
-        figures.report("check_cpu", round(1e6 * check_s / records, 1), "µs/record"),
+        figures.report("check_cpu", speed["package_us"], "µs/record"),
+        figures.report("bare_loop_to_verifier", speed["records"], "ratio"),
+        figures.report("bare_loop_to_check", speed["package"], "ratio"),
+        figures.report("two_processes_by_cpu", speed["processes_by_cpu"], "times"),
         *await _execute(installation, whole, "reruns"),
         *await _execute(installation, narrow, "reruns_of_a_session"),
         *_tamper(of_session, trust, bed.rng(name)),

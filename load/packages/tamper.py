@@ -60,13 +60,13 @@ def take_bytes(data: bytes, rng: random.Random) -> bytes:
 def alter_record(data: bytes, rng: random.Random) -> bytes:
     """Change a decision in place, with the file made anew."""
     package, part, at = _choose_record(data, rng)
-    return _replace_value(package, part, at, _mark(read_fields(package.records[part][at])))
+    return _replace_value(package, part, at, mark_changed(read_fields(package.records[part][at])))
 
 
 def alter_and_seal_record(data: bytes, rng: random.Random) -> bytes:
     """Change a decision and make its hash again."""
     package, part, at = _choose_record(data, rng)
-    return _replace_value(package, part, at, seal(_mark(read_fields(package.records[part][at]))))
+    return _replace_value(package, part, at, seal(mark_changed(read_fields(package.records[part][at]))))
 
 
 def delete_record(data: bytes, rng: random.Random) -> bytes:
@@ -88,7 +88,7 @@ def insert_record(data: bytes, rng: random.Random) -> bytes:
     """Put a forged record beside a genuine one of its number."""
     package, part, at = _choose_record(data, rng)
     records = package.records[part]
-    value = canonical(seal(_mark(read_fields(records[at]))))
+    value = canonical(seal(mark_changed(read_fields(records[at]))))
     records.append(replace(records[at], offset=records[-1].offset + 1, value=value))
     return package.pack()
 
@@ -183,7 +183,7 @@ def delete_head(data: bytes, rng: random.Random) -> bytes:
 def alter_head(data: bytes, rng: random.Random) -> bytes:
     """Change what a head states."""
     package, records, at = _choose_of(data, rng, TREE_HEADS)
-    records[at] = replace(records[at], value=_change_head(records[at], rng))
+    records[at] = replace(records[at], value=change_head(records[at], rng))
     return package.pack()
 
 
@@ -229,31 +229,31 @@ def rewrite_suffix(data: bytes, rng: random.Random) -> bytes:
     """Write the end of a chain again, with all hashes made anew; with some luck the newest heads too, by a
     stranger's key."""
     package = unpack(data)
-    number = _choose_partition(package, rng)
-    chained = _list_chain(package, number)
+    number = choose_partition(package, rng)
+    chained = list_chain(package, number)
     start = rng.randrange(len(chained))
-    _relink(
+    relink(
         package,
         number,
         [
-            (part, at, _mark(fields) if number_in_chain >= start else fields)
+            (part, at, mark_changed(fields) if number_in_chain >= start else fields)
             for number_in_chain, (part, at, fields) in enumerate(chained)
         ],
     )
     if rng.random() < 1 / 2:
         heads = package.records[f"{package.prefix}{TREE_HEADS}", 0]
-        heads[-1] = replace(heads[-1], value=_sign_head(heads[-1]))
+        heads[-1] = replace(heads[-1], value=sign_as_stranger(heads[-1]))
     return package.pack()
 
 
 def drop_session(data: bytes, rng: random.Random) -> bytes:
     """Take every record and input of a session away, and number and link the rest anew."""
     package = unpack(data)
-    number = _choose_partition(package, rng)
-    chained = _list_chain(package, number)
+    number = choose_partition(package, rng)
+    chained = list_chain(package, number)
     session = rng.choice(chained)[2].get("session_id")
     left = [each for each in chained if each[2].get("session_id") != session]
-    _relink(package, number, left)
+    relink(package, number, left)
     topic = f"{package.prefix}{ACTIONS}"
     package.records[topic, number] = [
         record for record in package.records[topic, number] if record.key != str(session).encode()
@@ -278,14 +278,14 @@ def swap_partitions(data: bytes, rng: random.Random) -> bytes:
     package.records = swapped
     if rng.random() < 1 / 2:
         for number in (first, second):
-            _relink(package, number, _list_chain(package, number))
+            relink(package, number, list_chain(package, number))
     return package.pack()
 
 
 def drop_partition(data: bytes, rng: random.Random) -> bytes:
     """Take a whole partition away, and let the manifest not name it."""
     package = unpack(data)
-    number = _choose_partition(package, rng)
+    number = choose_partition(package, rng)
     shared = _list_shared(package)
     package.records = {
         part: records for part, records in package.records.items() if part[0] in shared or part[1] != number
@@ -303,7 +303,7 @@ def keep_old_heads(data: bytes, rng: random.Random) -> bytes:
     left = rng.randrange(len(heads))
     package.records[part] = heads[:left]
     package.manifest["head"] = _describe_head(heads[left - 1]) if left else None
-    number = _choose_partition(package, rng)
+    number = choose_partition(package, rng)
     if left and rng.random() < 1 / 2:
         _state_size(package, number, _read_head(heads[left - 1])["partitions"][number]["size"])
     return package.pack()
@@ -312,10 +312,10 @@ def keep_old_heads(data: bytes, rng: random.Random) -> bytes:
 def cut_end(data: bytes, rng: random.Random) -> bytes:
     """Cut a partition's end off, with its inputs and all counts."""
     package = unpack(data)
-    number = _choose_partition(package, rng)
-    chained = _list_chain(package, number)
+    number = choose_partition(package, rng)
+    chained = list_chain(package, number)
     left = chained[: rng.randrange(len(chained))]
-    _relink(package, number, left)
+    relink(package, number, left)
     _state_size(package, number, len(left))
     return package.pack()
 
@@ -323,8 +323,8 @@ def cut_end(data: bytes, rng: random.Random) -> bytes:
 def keep_selected_alone(data: bytes, rng: random.Random) -> bytes:
     """Make it a package of selected records alone, and leave some of them out."""
     package = unpack(data)
-    number = _choose_partition(package, rng)
-    chained = _list_chain(package, number)
+    number = choose_partition(package, rng)
+    chained = list_chain(package, number)
     dropped = rng.choice(chained)[2].get("session_id")
     hashes = b"".join(bytes.fromhex(str(fields["event_hash"])[7:]) for _, _, fields in chained)
     package.hashes[number] = hashes
@@ -373,7 +373,7 @@ def _choose_of(
     return package, records, rng.randrange(len(records))
 
 
-def _choose_partition(package: UnpackedPackage, rng: random.Random) -> int:
+def choose_partition(package: UnpackedPackage, rng: random.Random) -> int:
     return rng.choice(package.list_ledger(LEDGER))[1]
 
 
@@ -381,7 +381,7 @@ def _list_shared(package: UnpackedPackage) -> set[str]:
     return {f"{package.prefix}{base}" for base in (*CONTROL, TREE_HEADS)}
 
 
-def _list_chain(package: UnpackedPackage, number: int) -> _Chained:
+def list_chain(package: UnpackedPackage, number: int) -> _Chained:
     """The partition's records in the order of their numbers: part, offset and fields."""
     chained = [
         (part, record.offset, read_fields(record))
@@ -392,7 +392,7 @@ def _list_chain(package: UnpackedPackage, number: int) -> _Chained:
     return sorted(chained, key=lambda each: each[2]["sequence"])
 
 
-def _relink(package: UnpackedPackage, number: int, chained: _Chained) -> None:
+def relink(package: UnpackedPackage, number: int, chained: _Chained) -> None:
     """Let the partition consist of these records, linked anew."""
     chain = Chain(number)
     values: dict[tuple[Part, int], bytes] = {}
@@ -416,7 +416,7 @@ def _state_size(package: UnpackedPackage, number: int, size: int) -> None:
             stated["size"] = size
 
 
-def _mark(fields: dict[str, Any]) -> dict[str, Any]:
+def mark_changed(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "decided_at": "1999-12-31T23:59:59.999Z"}
 
 
@@ -431,7 +431,7 @@ def _read_head(record: StoredRecord) -> dict[str, Any]:
     return fields
 
 
-def _change_head(record: StoredRecord, rng: random.Random) -> bytes:
+def change_head(record: StoredRecord, rng: random.Random) -> bytes:
     envelope, head = read_fields(record), _read_head(record)
     part = rng.choice(head["partitions"])
     part["size"] += 1
@@ -439,7 +439,7 @@ def _change_head(record: StoredRecord, rng: random.Random) -> bytes:
     return canonical(envelope | {"payload": base64.b64encode(canonical(head)).decode()})
 
 
-def _sign_head(record: StoredRecord) -> bytes:
+def sign_as_stranger(record: StoredRecord) -> bytes:
     envelope, head = read_fields(record), _read_head(record)
     payload = canonical(head)
     signature = base64.b64encode(STRANGER.sign(pae(envelope["payloadType"], payload))).decode()

@@ -81,11 +81,10 @@ _reader = _JsonReader()
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 _ODD_NUMBER = re.compile(rb'(?:":|[\[,])-?(?:[0-9]{16}|[0-9]+(?:\.[0-9]+)?(?:[eE]|\.0(?![0-9])))')
 """Where a number may be that Python writes otherwise than RFC 8785, or an integer that no double holds."""
-_SIGNS_OF_ODD = (re.compile(rb"-(?<=[0-9]e-)[0-9]"), re.compile(rb"\+(?<=[0-9]e\+)[0-9]"))
-"""What stands in every number with an exponent that Python writes. Both begin with what is rare."""
 _WHOLE = (b".0,", b".0]", b".0}")
-_BEFORE_NUMBERS = bytes.maketrans(b"123456789[:", b"000000000,,")
+_ZEROS = bytes.maketrans(b"123456789[:", b"000000000,,")
 _LONG = b"," + b"0" * 16
+_LONG_NEGATIVE = b",-" + b"0" * 16
 _ODD_NAME = re.compile(rb'[\x80-\xff][^"]*":|[\x80-\xff].*\\"|\\".*[\x80-\xff]', re.DOTALL)
 """Where the name of a member may have a character beyond ASCII, by which the order of names differs."""
 
@@ -110,10 +109,15 @@ def read_canonical(raw: bytes) -> dict[str, Any] | None:
 def _may_have_odd_number(raw: bytes) -> bool:
     """Whether _ODD_NUMBER is there, in bytes that Python writes so. What is in each such number is searched
     first: that takes a tenth of the time."""
+    zeros = raw.translate(_ZEROS)
     is_possible = (
-        _LONG in raw.translate(_BEFORE_NUMBERS, b"-")
-        or any(whole in raw for whole in _WHOLE)
-        or any(sign.search(raw) for sign in _SIGNS_OF_ODD)
+        b"0e-0" in zeros
+        or b"0e+0" in zeros
+        or _LONG in zeros
+        or _LONG_NEGATIVE in zeros
+        or _WHOLE[0] in raw
+        or _WHOLE[1] in raw
+        or _WHOLE[2] in raw
     )
     return is_possible and _ODD_NUMBER.search(raw) is not None
 
