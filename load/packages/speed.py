@@ -43,7 +43,7 @@ def measure_speed(package: Path, trust: PackageTrust) -> dict[str, float]:
         verified.append(_measure(lambda: _verify(records)))
         of_lines.append(_measure(lambda: _digest_lines(file)))
         checked.append(_measure(lambda: check_package(file, trust)))
-    one, two = (_measure_wall(file, trust, processes) for processes in (1, PROCESSES))
+    alone_s, together_s = (_measure_wall(file, trust, processes) for processes in (1, PROCESSES))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     of_parent = _measure(lambda: check_package(file, trust, PROCESSES))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -57,7 +57,7 @@ def measure_speed(package: Path, trust: PackageTrust) -> dict[str, float]:
         "records": _compare(of_records, verified),
         "package": _compare(of_lines, checked),
         "package_by_records": _compare(of_records, checked),
-        "processes": round(one / two, 2),
+        "processes": round(alone_s / together_s, 2),
         "processes_by_cpu": round(statistics.median(checked) / (of_parent + of_children / PROCESSES), 2),
     }
 

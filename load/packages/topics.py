@@ -223,8 +223,8 @@ def rewrite_suffix(topics: Topics, rng: random.Random) -> None:
     chained = list_chain(topics, number)
     start = rng.randrange(len(chained))
     marked = [
-        (part, at, mark_changed(fields) if place >= start else fields)
-        for place, (part, at, fields) in enumerate(chained)
+        (part, at, mark_changed(fields) if index >= start else fields)
+        for index, (part, at, fields) in enumerate(chained)
     ]
     relink(topics, number, marked)
     if rng.random() < 1 / 2:

@@ -255,9 +255,9 @@ def open_record(located: Located) -> Opened:
 def _read_sealed(raw: bytes) -> tuple[dict[str, Any], bytes]:
     """The object, and the canonical form of it without its hash. A writer puts the hash behind that form, so
     that in nearly every record the rest lies in it."""
-    others, found, ending = raw.rpartition(_HASH_FOLLOWS)
+    others, mark, ending = raw.rpartition(_HASH_FOLLOWS)
     others += b"}"
-    fields = read_canonical(others) if found and _HASH_ENDS.fullmatch(ending) else None
+    fields = read_canonical(others) if mark and _HASH_ENDS.fullmatch(ending) else None
     if fields is None or "event_hash" in fields:
         fields, plain = _read_strictly(raw)
         rest = {name: value for name, value in fields.items() if name != "event_hash"}

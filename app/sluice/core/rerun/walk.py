@@ -129,8 +129,8 @@ def _parse_record(raw: bytes) -> Any:
     """What `parse` gives. Where orjson writes again the very bytes that it read, nothing was lost or changed:
     no name stands there twice, and no number is beyond what it holds. Nearly every record lies so, its names
     in order and its hash behind them."""
-    others, found, event_hash = raw.rpartition(_HASH_FOLLOWS)
-    if not found or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH or not _HASH_ENDS.fullmatch(event_hash):
+    others, mark, event_hash = raw.rpartition(_HASH_FOLLOWS)
+    if not mark or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH or not _HASH_ENDS.fullmatch(event_hash):
         return parse(raw)
     others += b"}"
     try:
