@@ -1,7 +1,7 @@
 """The archiver and the head signer are killed under load, the archiver also between a segment and the entry
-that names it, and each meets a second one; a witness co-signs what the signer left. Afterwards the archive is
-held against the topics, byte for byte, and takes their place in reruns and in the verification of the ledger,
-and the ledger is held against all heads.
+that names it, and each meets a second one; a witness co-signs what the signer left, and persons whose data
+agents handle are erased meanwhile. Afterwards the archive is held against the topics, byte for byte, and
+takes their place in reruns and in the verification of the ledger, and the ledger is held against all heads.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from load.erasures import introduce
 from load.inputs.publisher import Pace
 from load.installations.command_process import start_command
 from load.installations.fleet import RunFailed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from load.erasures import Persons
     from load.installations.forked_process import ForkedProcess
     from load.installations.installation import RunScale, TestInstallation
     from load.recomputation.figures import RunFigure
@@ -206,15 +208,17 @@ async def archive(bed: Bed, scale: RunScale) -> list[RunFigure]:
     name = "archive"
     installation, rng = await bed.installation(name), bed.rng(name)
     archivists, signers = Archivists(installation), Signers(installation)
+    persons = await introduce(installation)
     traffic = bed.traffic(installation, name, scale, slow=0)
     async with open_scene(installation, traffic, Pace(scale.rate, plenty=scale.plenty), WORKERS) as scene:
+        living = asyncio.create_task(persons.live(scene.publisher, rng))
         for number in range(max(scale.kills, scale.mid_commit_kills)):
             if number < scale.kills:
                 await asyncio.gather(archivists.follower.kill(rng), signers.follower.kill(rng))
                 await signers.witness()
             if number < scale.mid_commit_kills:
                 await archivists.kill_within_an_entry()
-        await asyncio.gather(archivists.follower.meet(), signers.follower.meet())
+        await asyncio.gather(archivists.follower.meet(), signers.follower.meet(), living)
         await scene.finish(scale.events)
     await signers.follower.finish()
     await signers.witness()
@@ -227,7 +231,7 @@ async def archive(bed: Bed, scale: RunScale) -> list[RunFigure]:
         figures.exactly("signers_killed", signers.follower.killed, scale.kills, "head signers"),
         figures.exactly("signers_refused", signers.follower.refused, 1, "head signers"),
         *await check_heads(signers),
-        *await compare(installation, archivists.folder),
+        *await compare(installation, archivists.folder, persons),
     ]
 
 
@@ -247,7 +251,7 @@ async def check_heads(signers: Signers) -> list[RunFigure]:
     ]
 
 
-async def compare(installation: TestInstallation, folder: Path) -> list[RunFigure]:
+async def compare(installation: TestInstallation, folder: Path, persons: Persons) -> list[RunFigure]:
     """The archive against the topics, and in their place."""
     stored = Archive(FolderStore(folder))
     began = time.process_time()
@@ -284,8 +288,11 @@ async def compare(installation: TestInstallation, folder: Path) -> list[RunFigur
         figures.report("check_cpu", round(1e6 * check_s / count, 1), "µs/record"),
         figures.some("reruns_identical", sum(rerun.status == "identical" for rerun in reruns), "decisions"),
         figures.none(
-            "reruns_not_identical", sum(rerun.status != "identical" for rerun in reruns), "decisions"
+            "reruns_not_identical",
+            sum(rerun.status not in {"identical", "erased"} for rerun in reruns),
+            "decisions",
         ),
+        *persons.compare(archived, reruns),
     ]
 
 
