@@ -62,12 +62,12 @@ class Persons:
     erased: set[str] = field(default_factory=set)
     _more: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
-    async def live(self, publisher: Publisher, rng: random.Random) -> None:
-        """Propose actions about persons drawn from `rng`, and erase some persons meanwhile; return when those
-        are erased. Raises RunFailed where the command does not say that they are."""
+    async def live(self, publisher: Publisher, rng: random.Random, times: int) -> None:
+        """Propose actions about persons drawn from `rng`, and erase `ERASED` persons so many times meanwhile;
+        return when those are erased. Raises RunFailed where the command does not say that they are."""
         await shorten_compaction(self.installation)
         await self.keys.start()
-        tasks = [asyncio.create_task(self._act(publisher, rng)), asyncio.create_task(self._erase_some())]
+        tasks = [asyncio.create_task(self._act(publisher, rng)), asyncio.create_task(self._erase_some(times))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -104,10 +104,10 @@ class Persons:
             TrafficRecord(ACTIONS, session.encode(), json.dumps(sealed).encode(), "sealed")
         )
 
-    async def _erase_some(self) -> None:
-        """Twice `ERASED` persons, once there are actions about them. They stay customers: what is
-        proposed from then on is sealed with another key."""
-        for first in range(0, 2 * ERASED, ERASED):
+    async def _erase_some(self, times: int) -> None:
+        """Each time once there are actions about them. They stay customers: what is proposed from then on is
+        sealed with another key."""
+        for first in range(0, times * ERASED, ERASED):
             count = len(self.proposed) + PERSONS
             while len(self.proposed) < count:
                 await self._more.wait()

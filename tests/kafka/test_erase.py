@@ -7,18 +7,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from typer.testing import CliRunner
 
+from load.erasures import shorten_compaction
 from load.installations.installation import prepare
 from sluice.adapters.kafka.kafka_key_erasure import KeyTopic
-from sluice.adapters.kafka.kafka_topics import open_admin
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.cli.main import cli
 from sluice.client.subject_keys import SubjectKeys
 from sluice.secrets.key_wrapping import FileKeyWrapper
 from sluice.secrets.redis_seal import SealKeys, make_seal_key, write_seal_keys
-from sluice_topics.catalog import BY_NAME, SUBJECT_KEYS
+from sluice_topics.catalog import SUBJECT_KEYS
 from sluice_topics.sealing import Subject
 
 if TYPE_CHECKING:
@@ -47,13 +46,6 @@ def installation(
     made.settings["SLUICE_SEALING__MASTER_KEY_FILE"] = str(folder / "master.keys")
     made.trust.write(made.folder)
     return made
-
-
-async def shorten_compaction(installation: TestInstallation) -> None:
-    config = BY_NAME[SUBJECT_KEYS].config() | {"segment.ms": "500", "max.compaction.lag.ms": "1000"}
-    name = installation.real(SUBJECT_KEYS)
-    async with open_admin(installation.cluster) as admin:
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, config)])
 
 
 def make_keys(installation: TestInstallation, *subjects: Subject, tenant: str = "acme") -> list[str]:
