@@ -82,6 +82,19 @@ class HookEvent:
         self.starts: str | None = None
         self.error: str | None = None
 
+    def replace_arguments(self, arguments: Mapping[str, Any]) -> None:
+        """Put others in their place, sealed ones, wherever they stand."""
+        word, content = self.same
+        if content == self.arguments:
+            content = arguments
+        elif isinstance(content, list):
+            content = [arguments if part == self.arguments else part for part in content]
+        elif isinstance(content, str):
+            content = next(
+                (arguments[name] for name, value in self.arguments.items() if value == content), content
+            )
+        self.same, self.arguments = (word, content), arguments
+
 
 class Dialect:
     """A product's JSON. `before` and `after`: its events before and after a call, the latter with the class

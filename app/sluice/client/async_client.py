@@ -38,6 +38,7 @@ from sluice.client.input_kinds import ACTION, MANDATE, OUTCOME, RETRIEVAL, WRITE
 from sluice.client.journal import Journal
 from sluice.client.json_values import copy_faithfully
 from sluice.client.mandates import compute_mandate_digest
+from sluice.client.sealing import open_served
 from sluice.client.sender import ClientOptions, Sender, make_exchange, name_outcome, serialize_record
 from sluice.client.unreported import report_unreported
 
@@ -94,6 +95,7 @@ class AsyncGateClient:
         """Connect, and report the outcomes that an earlier process did not. Raises BrokerUnreachable, and
         KafkaError where it is to see freezes and cannot read them."""
         await self._exchange.start(self._options.connect_timeout_s)
+        await self._sender.sealing.start()
         if self._freezes is not None:
             await self._freezes.start()
         await report_unreported(self._exchange, self._sender, self._journal)
@@ -102,6 +104,7 @@ class AsyncGateClient:
         """Close the connections and the journal. Callers that still wait get a ConnectionError."""
         if self._freezes is not None:
             await self._freezes.close()
+        await self._sender.sealing.close()
         await self._exchange.close()
         self._journal.close()
 
@@ -126,7 +129,8 @@ class AsyncGateClient:
         arguments = {**fields, "parameters": parameters, "deadline_s": deadline_s}
         await self._name_mandate(session_id, arguments)
         record, wait_s = self._build_action(tool_name, session_id, action_id, arguments)
-        answer = await self._ask(ACTION, record["action_id"], session_id, serialize_record(record), wait_s)
+        value = await self._serialize(ACTION, record)
+        answer = await self._ask(ACTION, record["action_id"], session_id, value, wait_s)
         return ActionAnswer.of(answer.record)
 
     async def remember(
@@ -147,7 +151,8 @@ class AsyncGateClient:
             "write_id", write_id, session_id, content=content, source=dict(source), **fields
         )
         wait_s = self._resolve_wait(deadline_s)
-        answer = await self._ask(WRITE, record["write_id"], session_id, serialize_record(record), wait_s)
+        value = await self._serialize(WRITE, record)
+        answer = await self._ask(WRITE, record["write_id"], session_id, value, wait_s)
         return MemoryAnswer.of(answer.record)
 
     async def retrieve(
@@ -168,12 +173,16 @@ class AsyncGateClient:
         record = self._sender.build_record(
             "request_id", request_id, session_id, items=[*map(dict, items)], **fields
         )
-        wait_s, value = self._resolve_wait(deadline_s), serialize_record(record)
-        asked = partial(self._ask, RETRIEVAL, record["request_id"], session_id, value, wait_s)
-        first, reader = RetrievalAnswer.of((await asked()).record), self._exchange.reader
+        wait_s, value = self._resolve_wait(deadline_s), await self._serialize(RETRIEVAL, record)
+
+        async def ask() -> RetrievalAnswer:
+            answer = await self._ask(RETRIEVAL, record["request_id"], session_id, value, wait_s)
+            return RetrievalAnswer.of(await open_served(self._sender.sealing, answer.record))
+
+        first, reader = await ask(), self._exchange.reader
         if approval_timeout_s is None or not await are_items_approved(reader, first, approval_timeout_s):
             return first
-        return RetrievalAnswer.of((await asked()).record)
+        return await ask()
 
     async def mandate(self, mandate: Mapping[str, Any], *, deadline_s: float | None = None) -> str:
         """Publish a signed mandate, and return its digest once the gate has recorded it.
@@ -203,7 +212,7 @@ class AsyncGateClient:
         `result`: what the tool returned, as `Permit.result`."""
         session, action_id = verdict.record["session_id"], verdict.record["action_id"]
         values = await self._sender.read_values(result)
-        value = self._sender.build_outcome(verdict, rows_affected, error, values)
+        value = await self._sender.build_outcome(verdict, rows_affected, error, values)
         await self._sender.publish(OUTCOME, session, name_outcome(session, action_id), value)
 
     async def permit(
@@ -229,7 +238,7 @@ class AsyncGateClient:
         verdict: it never starts under this id again, and its outcome says so.
         """
         arguments = {**fields, "approval_timeout_s": approval_timeout_s, "action_id": action_id}
-        verdict, value = await self._decide(tool_name, parameters, session_id, arguments)
+        verdict, proposed = await self._decide(tool_name, parameters, session_id, arguments)
         an_id = verdict.record["action_id"]
         if not verdict.allowed:
             raise make_refusal(verdict)
@@ -239,7 +248,9 @@ class AsyncGateClient:
         stop = None if self._freezes is None else self._freezes.find_stop(read_call(verdict))
         if not self._journal.start(session_id, an_id):
             raise ActionInterrupted(an_id)
-        judged = json.loads(value)["parameters"] if narrowed is None else narrowed
+        judged = proposed
+        if narrowed is not None:
+            judged = (await self._sender.sealing.open("action", {"parameters": narrowed}))["parameters"]
         permit = Permit(verdict, judged, narrowed=narrowed is not None)
         if stop is not None:
             permit.rows_affected = 0
@@ -283,7 +294,7 @@ class AsyncGateClient:
         """Report what the tool did; `error`: what it raised. Returns when the broker has the outcome."""
         session, action_id = permit.session_id, permit.action_id
         values = await self._sender.read_values(permit.result)
-        value = self._sender.build_outcome(permit.verdict, permit.rows, error, values)
+        value = await self._sender.build_outcome(permit.verdict, permit.rows, error, values)
         self._journal.finish(session, action_id, value)
         await self._sender.publish(OUTCOME, session, name_outcome(session, action_id), value)
         self._journal.report(session, action_id)
@@ -357,14 +368,14 @@ class AsyncGateClient:
 
     async def _decide(
         self, tool_name: str, parameters: Mapping[str, Any], session_id: str, fields: Mapping[str, Any]
-    ) -> tuple[ActionAnswer, bytes]:
-        """The verdict on an action that no process has started, and the action as it was judged. What the
-        journal has is not asked for again. `fields`: with `action_id` and `approval_timeout_s`."""
+    ) -> tuple[ActionAnswer, dict[str, Any]]:
+        """The verdict on an action that no process has started, and its parameters as they were judged. What
+        the journal has is not asked for again. `fields`: with `action_id` and `approval_timeout_s`."""
         arguments = {**fields, "parameters": parameters}
         approval_timeout_s, action_id = arguments.pop("approval_timeout_s"), arguments.pop("action_id")
         await self._name_mandate(session_id, arguments)
         record, wait_s = self._build_action(tool_name, session_id, action_id, arguments)
-        an_id, value = record["action_id"], serialize_record(record)
+        an_id, value = record["action_id"], await self._serialize(ACTION, record)
         entry = self._journal.propose(session_id, an_id, value)
         if entry.value != value:
             raise ClientError(f"{an_id}: another action of this session has this id", "Use a new action_id")
@@ -383,7 +394,7 @@ class AsyncGateClient:
         if verdict.escalation_id is not None and not verdict.allowed and approval_timeout_s is not None:
             verdict = await self.await_approval(verdict, approval_timeout_s)
             self._journal.resolve(session_id, an_id, dict(verdict.record))
-        return verdict, value
+        return verdict, json.loads(serialize_record(record["parameters"]))
 
     async def _name_mandate(self, session: str, fields: dict[str, Any]) -> None:
         """Put the digest of an action's mandate in the place of `mandate`. A signed one that this client has
@@ -399,6 +410,10 @@ class AsyncGateClient:
             value = serialize_record(mandate)
             await self._sender.publish(MANDATE, mandate["session_id"], mandate["mandate_id"], value)
             self._mandates.add(digest)
+
+    async def _serialize(self, kind: InputKind, record: Mapping[str, Any]) -> bytes:
+        """A record as it is published, its personal data sealed. Raises ClientError."""
+        return serialize_record(await self._sender.seal(kind, record))
 
     def _resolve_wait(self, deadline_s: float | None) -> float:
         return self._options.deadline_s if deadline_s is None else deadline_s

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.answers import NOT_RETURNED, ActionAnswer, ClientError, InputLocation, check_count
 from sluice.client.exchange import DEFAULT_CONNECT_S, Exchange, OutgoingInput
+from sluice.client.input_kinds import OUTCOME
 from sluice.client.record_proofs import RecordProofs
+from sluice.client.sealing import NoSealing, seal_record
 from sluice_topics.audience import Audience, SignedInput, record_message
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from sluice.client.freezes import FreezeView
     from sluice.client.input_kinds import InputKind
     from sluice.client.kafka_connection import KafkaCluster
+    from sluice.client.sealing import SealingView
 
 DEFAULT_DEADLINE_S = 10.0
 NONCE_BYTES = 12
@@ -55,6 +58,8 @@ class ClientOptions:
     text in base64 or hex, or the path of its file. Without it nothing of a result is reported.
     `freezes`: makes what says whether something was frozen meanwhile (`follow_freezes`): the client asks it
     right before each tool starts, and stops one that runs. Without it a tool starts as its verdict said.
+    `sealing`: makes what seals personal data before an input is published (`follow_sealing`); tools and
+    callers get it plain. Without it inputs are published as they are.
     `connection`: further arguments of aiokafka's clients, such as `security_protocol`.
     """
 
@@ -70,6 +75,7 @@ class ClientOptions:
     verdict_keys: Sequence[str] = ()
     values_key: KeyText | None = field(default=None, repr=False)
     freezes: Callable[[], FreezeView] | None = field(default=None, repr=False)
+    sealing: Callable[[], SealingView] | None = field(default=None, repr=False)
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -131,6 +137,7 @@ class Sender:
     def __init__(self, exchange: Exchange, agent_id: str, options: ClientOptions) -> None:
         """Raises ClientError for a key that cannot sign, or that is for no installation."""
         self._exchange = exchange
+        self.sealing: SealingView = NoSealing() if options.sealing is None else options.sealing()
         self.agent_id = agent_id
         self._reported_by = options.reported_by or agent_id
         self._signer = options.signer
@@ -170,13 +177,17 @@ class Sender:
 
         return await asyncio.to_thread(fingerprint_result, self._values_key, result)
 
-    def build_outcome(
+    async def seal(self, kind: InputKind, record: Mapping[str, Any]) -> dict[str, Any]:
+        """A record of this agent as it may be published. Raises ClientError."""
+        return await seal_record(self.sealing, kind, self.agent_id, record)
+
+    async def build_outcome(
         self, verdict: ActionAnswer, rows: int, error: str | None, values: dict[str, Any] | None = None
     ) -> bytes:
         """The outcome of an action, signed if the client has a key. `error` None: the tool did not raise.
         `values`: as `read_values` gives them.
 
-        Raises ClientError for rows that are no count.
+        Raises ClientError for rows that are no count, and where personal data cannot be sealed.
         """
         record: dict[str, Any] = {
             "action_id": verdict.record["action_id"],
@@ -188,6 +199,7 @@ class Sender:
             record["error"] = error
         if values is not None:
             record["values"] = values
+        record = await self.seal(OUTCOME, record)
         if self._outcomes is not None:
             bound = dict(verdict.record.get("action") or verdict.record["input"])
             record |= {"action_digest": bound["digest"], "input": bound}

@@ -24,7 +24,7 @@ async def report_unreported(exchange: Exchange, sender: Sender, journal: Journal
         name = name_outcome(session, action_id)
         if value is None and entry.verdict is not None:
             verdict = ActionAnswer.of(entry.verdict)
-            value = sender.build_outcome(verdict, verdict.rows_reserved, "interrupted")
+            value = await sender.build_outcome(verdict, verdict.rows_reserved, "interrupted")
             journal.finish(session, action_id, value)
         if value is not None and not await _is_published(exchange, entry.location, name, value):
             await sender.publish(OUTCOME, session, name, value)

@@ -6,7 +6,9 @@ A decision is found again by the coordinates in its id, in one partition, from i
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
@@ -35,7 +37,8 @@ from sluice.client.input_kinds import (
     VERDICTS,
     WRITE,
 )
-from sluice.client.sender import InputSigner, Origin, build_headers
+from sluice.client.sealing import NoSealing, seal_record
+from sluice.client.sender import InputSigner, Origin, build_headers, serialize_record
 from sluice.core.foundation.input_record import make_resolved_id, memory_id, read_coordinates, verdict_id
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.openapi_shapes import PENDING_SCHEMA
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
     from sluice.client.exchange import Exchange
     from sluice.client.input_kinds import InputKind
+    from sluice.client.sealing import SealingView
     from sluice.gateway.http.api_keys import Caller
     from sluice.gateway.input_requests import PreparedInput
 
@@ -243,6 +247,18 @@ def _is_answer(record: dict[str, Any], location: InputLocation) -> bool:
     coordinates = (at.get("topic"), at.get("partition"), at.get("offset"))
     is_of_review = "approver_id" in record or "refusal_id" in record
     return is_of_review and coordinates == (REVIEWS, location.partition, location.offset)
+
+
+async def seal_prepared(sealing: SealingView, kind: InputKind, prepared: PreparedInput) -> PreparedInput:
+    """An input as it may be published and stored, its personal data sealed. Raises HttpError."""
+    if isinstance(sealing, NoSealing):
+        return prepared
+    plain = json.loads(prepared.value)
+    async with translate_faults(kind):
+        sealed = await seal_record(sealing, kind, prepared.agent, plain)
+    if sealed == plain:
+        return prepared
+    return replace(prepared, value=serialize_record(sealed), is_sealed=True)
 
 
 @asynccontextmanager

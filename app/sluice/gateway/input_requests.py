@@ -59,7 +59,8 @@ class RequestContext:
 @dataclass(frozen=True, slots=True)
 class PreparedInput:
     """An input to publish for an agent of the registry. `name`: the caller's or a new id of it; `signs`:
-    whether the agent's inputs need a signature."""
+    whether the agent's inputs need a signature; `is_sealed`: whether `value` has sealed data that the request
+    had not."""
 
     agent: str
     signs: bool
@@ -67,6 +68,7 @@ class PreparedInput:
     name: str
     value: bytes
     wait_s: float
+    is_sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

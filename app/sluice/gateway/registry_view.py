@@ -17,9 +17,10 @@ from sluice.core.trust.reduction import reduce_policy
 from sluice_topics.audience import UNNAMED, Audience
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sluice.core.foundation.input_record import InputRecord
+    from sluice.core.policy.bundles import Bundle
     from sluice.core.registry.keys import Roots
     from sluice.core.registry.registry import Registry
     from sluice.core.registry.registry_entries import Agent
@@ -57,6 +58,7 @@ class RegistryView:
         self._records: list[InputRecord] = []
         self._compiled = CompileCache(lambda _: (), audience)
         self._registry: Registry | None = None
+        self._bundles: Mapping[str, Bundle] = {}
         self._looked_at = 0.0
         self._looked = asyncio.Condition()
 
@@ -66,6 +68,11 @@ class RegistryView:
         if self._registry is None:
             raise RuntimeError("the registry was not read yet")
         return self._registry
+
+    @property
+    def bundles(self) -> Mapping[str, Bundle]:
+        """The policy bundles in force, by their ids; none where the reader reads the registry alone."""
+        return self._bundles
 
     @property
     def is_fresh(self) -> bool:
@@ -94,7 +101,7 @@ class RegistryView:
         if new or self._registry is None:
             self._records += new
             reduced = await asyncio.to_thread(reduce_policy, self._records, self._roots, self._compiled)
-            self._registry = reduced.registry
+            self._registry, self._bundles = reduced.registry, reduced.bundles
         self._looked_at = at
         async with self._looked:
             self._looked.notify_all()

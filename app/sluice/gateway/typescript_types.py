@@ -32,8 +32,8 @@ def write_types() -> str:
     """Write the module with one exported interface for each request and answer."""
     nothing: Any = None
     app = FastAPI()
-    add_deciding(app, DecidingRoutes(*[nothing] * 5))
-    add_reviewing(app, ReviewRoutes(*[nothing] * 4))
+    add_deciding(app, DecidingRoutes(*[nothing] * 6))
+    add_reviewing(app, ReviewRoutes(*[nothing] * 5))
     document = app.openapi()
     schemas = document["components"]["schemas"]
     written = {

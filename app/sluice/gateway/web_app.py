@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
+from sluice.client.sealing import NoSealing
 from sluice.gateway.http.edge import ERROR_SCHEMA, Edge, EdgeRules, build_error_headers
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.idempotency import IdempotencyStore, IdempotentRequests
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from sluice.client.exchange import Exchange
+    from sluice.client.sealing import SealingView
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.delegated_answers import DelegatedAnswers
     from sluice.gateway.http.api_keys import ApiKeyStore
@@ -67,7 +69,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
     """The parts that the routes are made of. `observe`, `tracer`: see Edge; `note_serving` is told when it is
-    connected, and when it stops; `flush_traces` is called last, in a thread."""
+    connected, and when it stops; `flush_traces` is called last, in a thread; `sealing` seals personal data of
+    inputs."""
 
     exchange: Exchange
     decisions: Decisions
@@ -90,6 +93,7 @@ class GatewayParts:
     tracer: RequestTracer | None = None
     note_serving: Callable[[bool], None] = lambda _: None
     flush_traces: Callable[[], None] = lambda: None
+    sealing: SealingView = field(default_factory=NoSealing)
 
 
 def build_app(parts: GatewayParts) -> Edge:
@@ -98,6 +102,7 @@ def build_app(parts: GatewayParts) -> Edge:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await parts.registry.look()
+        await parts.sealing.start()
         await parts.exchange.start()
         await parts.subjects.start(parts.exchange.partitions)
         tasks = [asyncio.create_task(parts.registry.follow()), asyncio.create_task(_watch(parts))]
@@ -112,6 +117,7 @@ def build_app(parts: GatewayParts) -> Edge:
             await parts.subjects.close()
             await parts.advised.close()
             await parts.exchange.close()
+            await parts.sealing.close()
             await parts.registry.close()
             await parts.visitors.close()
             await parts.answers.close()
@@ -129,7 +135,12 @@ def build_app(parts: GatewayParts) -> Edge:
     add_deciding(
         app,
         DecidingRoutes(
-            callers, parts.decisions, parts.registry, parts.wait, IdempotentRequests(parts.answers)
+            callers,
+            parts.decisions,
+            parts.registry,
+            parts.wait,
+            IdempotentRequests(parts.answers),
+            parts.sealing,
         ),
     )
     hooks = HookRoutes(
@@ -139,11 +150,12 @@ def build_app(parts: GatewayParts) -> Edge:
         parts.wait,
         parts.subjects,
         IdempotentRequests(parts.answers),
+        parts.sealing,
     )
     add_hooks(app, hooks)
     standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
     add_reading(app, ReadingRoutes(callers, *standing, parts.advised))
-    add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait))
+    add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait, parts.sealing))
     subjects = Subjects(parts.decisions, parts.exchange, parts.subjects, parts.recent)
     if parts.slack is not None:
         _add_slack(app, parts.slack, parts, subjects)

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from sluice.client.answers import ActionAnswer
 from sluice.client.input_kinds import MANDATE
 from sluice.client.mandates import compute_mandate_digest
+from sluice.client.sealing import NoSealing
 from sluice.gateway.http.api_keys import Caller
 from sluice.gateway.http.edge import FACTS
 from sluice.gateway.http.http_errors import HttpError
@@ -118,6 +119,7 @@ class Hooks:
             WaitLimits(10, 60),
             cast("Any", SimpleNamespace(get=lambda _, an_id: an_id if an_id in self.open else None)),
             IdempotentRequests(self.store),
+            NoSealing(),
         )
 
     async def identify(self, request: Request) -> RequestContext:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
+from sluice.bootstrap.followed_sealing import build_sealing
 from sluice.bootstrap.observing import FLUSH_S, TracesUnavailable, trace_gateway
 from sluice.cli.machine.gateway_ledger import build_ledger_work
 from sluice.cli.machine.notify import MISSING
@@ -20,6 +21,7 @@ from sluice.client.exchange import Exchange
 from sluice.client.input_kinds import ANSWERS, QUARANTINE
 from sluice.client.sender import InputSigner
 from sluice.core.foundation.errors import CoreError
+from sluice.core.trust.in_force import PolicyError
 from sluice.gateway.decisions import Decisions
 from sluice.gateway.delegated_answers import DelegatedAnswers
 from sluice.gateway.http.api_keys import ApiKeyFileError, ApiKeyStore
@@ -39,7 +41,7 @@ from sluice.gateway.waiting_subjects import WaitingSubjects
 from sluice.gateway.web_app import GatewayParts, build_app
 from sluice.secrets.redis_seal import Seal, SealKeysError, add_password, load_seal_keys
 from sluice.settings.reader import list_real_names
-from sluice_topics.catalog import REGISTRY
+from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,10 +87,7 @@ def build_gateway(
     proofs = require_record_proofs(settings)
     topics = (*ANSWERS, QUARANTINE)
     exchange = Exchange(kafka.connection, kafka.topic_prefix, answers=topics, proofs=proofs)
-    reader = KafkaControlReader(kafka.connection, {list_real_names(settings)[REGISTRY]: REGISTRY})
-    registry = RegistryView(
-        reader, roots, settings.policy.refresh_s, settings.policy.max_lag_s, settings.build_audience()
-    )
+    registry = _build_registry_view(settings, roots)
     decisions = Decisions(
         exchange, _require_signer(settings), gateway_settings.read_timeout_s, gateway_settings.max_reads
     )
@@ -118,8 +117,27 @@ def build_gateway(
             fail,
             _build_slack_app(settings),
             **_observe(settings, observed, registry),
+            **_seal(settings, registry),
         )
     )
+
+
+def _build_registry_view(settings: Settings, roots: Roots) -> RegistryView:
+    """Of the registry, and of the bundles too where they say what is to be sealed."""
+    names = list_real_names(settings)
+    topics = (REGISTRY,) if settings.sealing.master_key_file is None else (REGISTRY, BUNDLES)
+    reader = KafkaControlReader(settings.kafka.connection, {names[base]: base for base in topics})
+    policy = settings.policy
+    return RegistryView(reader, roots, policy.refresh_s, policy.max_lag_s, settings.build_audience())
+
+
+def _seal(settings: Settings, registry: RegistryView) -> dict[str, Any]:
+    if settings.sealing.master_key_file is None:
+        return {}
+    try:
+        return {"sealing": build_sealing(settings, registry, follows=False)}
+    except PolicyError as error:
+        stop(str(error))
 
 
 def _observe(settings: Settings, observed: ObservedGateway | None, registry: RegistryView) -> dict[str, Any]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
     from sluice.bootstrap.followed_freezes import FollowedFreezes
+    from sluice.bootstrap.followed_sealing import FollowedSealing
     from sluice.settings.reader import Settings
 
 _OURS = "SLUICE_"
@@ -201,7 +202,22 @@ def _build_gate_options(
         signing_key=_read_pem(_resolve_file(file_options.signing_key)),
         values_key=_read_values_key(_resolve_file(file_options.values_key) or settings.values.key_file),
         freezes=_follow_freezes(settings) if file_options.follow_freezes else None,
+        sealing=_follow_sealing(settings),
     )
+
+
+def _follow_sealing(settings: Settings) -> Callable[[], FollowedSealing] | None:
+    if settings.sealing.master_key_file is None:
+        return None
+    from sluice.bootstrap.followed_sealing import follow_sealing  # noqa: PLC0415 - and with it the whole core
+    from sluice.cli.policy.control_topics import require_roots  # noqa: PLC0415 - as above
+    from sluice.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
+
+    require_roots(settings)
+    try:
+        return follow_sealing(settings)
+    except PolicyError as error:
+        stop(str(error))
 
 
 def _follow_freezes(settings: Settings) -> Callable[[], FollowedFreezes]:

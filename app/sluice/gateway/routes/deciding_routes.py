@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastapi.responses import Response
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from sluice.client.input_kinds import ACTION, MANDATE, OUTCOME, RETRIEVAL, WRITE
+from sluice.client.sealing import open_served
+from sluice.client.sender import serialize_record
 from sluice.core.registry.freezes import find_stop
+from sluice.gateway.decisions import seal_prepared, translate_faults
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.idempotency import (
     IdempotentRequests,
@@ -33,13 +36,16 @@ from sluice.gateway.routes.answer_rendering import (
     render_memory,
     render_outcome,
     render_retrieval,
+    write_body,
 )
 from sluice.gateway.routes.callers import Callers, read_facts
+from sluice_topics.sealing import may_hold_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sluice.client.input_kinds import InputKind
+    from sluice.client.sealing import SealingView
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.http.response_headers import ResponseFacts
     from sluice.gateway.input_requests import RequestContext, WaitLimits
@@ -68,6 +74,7 @@ class DecidingRoutes:
     registry: RegistryView
     wait: WaitLimits
     idempotent: IdempotentRequests
+    sealing: SealingView
 
     async def evaluate(self, request: Request) -> Response:
         """Decide on an action (seeds 000 and 001)."""
@@ -96,20 +103,24 @@ class DecidingRoutes:
             first = prepare_first_mandate(body, context, self.registry, self.wait)
             if first is not None:
                 await self.decisions.send(MANDATE, first, context.request_id)
+        prepared = await seal_prepared(
+            self.sealing, route.kind, route.prepare(body, context, self.registry, self.wait)
+        )
+        facts.agent, facts.session = prepared.agent, prepared.session
         if context.idempotency is None:
-            prepared = route.prepare(body, context, self.registry, self.wait)
-            facts.agent, facts.session = prepared.agent, prepared.session
             record = await self.decisions.ask(route.kind, prepared, context.request_id, context.traceparent)
-            return respond(route.render(record), facts)
+            return respond(await self._open(route, route.render(record)), facts)
         named = (context.agent or "").encode(), (context.session or "").encode()
-        fingerprint = compute_fingerprint(route.path.encode(), *named, body)
-
-        def prepare() -> RememberedRequest:
-            prepared = route.prepare(body, context, self.registry, self.wait)
-            facts.agent, facts.session = prepared.agent, prepared.session
-            value = prepared.value.decode()
-            identity = prepared.agent, prepared.signs, prepared.session, prepared.name
-            return RememberedRequest(fingerprint, *identity, value, prepared.wait_s)
+        asked_for = _list_sealed_parts(prepared, context) if prepared.is_sealed else (body,)
+        request_of = RememberedRequest(
+            compute_fingerprint(route.path.encode(), *named, *asked_for),
+            prepared.agent,
+            prepared.signs,
+            prepared.session,
+            prepared.name,
+            prepared.value.decode(),
+            prepared.wait_s,
+        )
 
         async def decide(asked: RememberedRequest) -> StoredAnswer:
             prepared = PreparedInput(
@@ -119,10 +130,19 @@ class DecidingRoutes:
             return route.render(await self.decisions.fetch_first(record, context.caller))
 
         named_as, owner = context.idempotency, context.caller.name
-        answer, facts.is_replay = await self.idempotent.answer(named_as, owner, prepare, decide)
+        answer, facts.is_replay = await self.idempotent.answer(named_as, owner, lambda: request_of, decide)
         if facts.is_replay and route is EVALUATE and self.registry.registry.freezes:
             self._object_to_frozen(answer, context)
-        return respond(answer, facts)
+        return respond(await self._open(route, answer), facts)
+
+    async def _open(self, route: DecidingRoute, answer: StoredAnswer) -> StoredAnswer:
+        """An answer as its caller may see it: of items that were served with their bodies opened. Raises
+        HttpError."""
+        if route is not RETRIEVE or not may_hold_sealed(answer.body.encode()):
+            return answer
+        async with translate_faults(RETRIEVAL):
+            opened = await open_served(self.sealing, json.loads(answer.body))
+        return replace(answer, body=write_body(opened))
 
     def _object_to_frozen(self, answer: StoredAnswer, context: RequestContext) -> None:
         """Raises HttpError where what an earlier answer allowed is frozen now: no replay lets it start."""
@@ -133,6 +153,15 @@ class DecidingRoutes:
         stop = find_stop(registry.find_freezes(tenant, body["agent_id"], body["session_id"]))
         if stop is not None:
             raise HttpError(422, "frozen", f"it was allowed before; now {stop.word}. Start no tool")
+
+
+def _list_sealed_parts(prepared: PreparedInput, context: RequestContext) -> tuple[bytes, bytes]:
+    """What is equal in the same request again, apart from its own id: no store has a digest of what was
+    sealed."""
+    fields = json.loads(prepared.value)
+    fields.pop("request_id", None)
+    name = "" if prepared.name == context.request_id else prepared.name
+    return name.encode(), serialize_record(fields)
 
 
 def respond(answer: StoredAnswer, facts: ResponseFacts) -> Response:

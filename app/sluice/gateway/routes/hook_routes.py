@@ -21,7 +21,9 @@ from starlette.responses import Response  # noqa: TC002 - as above
 from sluice.client.answers import ActionAnswer, ClientError, make_refusal
 from sluice.client.input_kinds import ACTION, ESCALATIONS, MANDATE, OUTCOME
 from sluice.client.mandates import compute_mandate_digest
+from sluice.client.sealing import NoSealing
 from sluice.client.sender import serialize_record
+from sluice.gateway.decisions import seal_prepared, translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found, make_unreadable
 from sluice.gateway.idempotency import (
     RememberedRequest,
@@ -57,6 +59,7 @@ from sluice_topics.json_text import Unreadable, parse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sluice.client.sealing import SealingView
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.http.response_headers import ResponseFacts
     from sluice.gateway.idempotency import IdempotentRequests
@@ -127,6 +130,7 @@ class HookRoutes:
     wait: WaitLimits
     subjects: WaitingSubjects
     idempotent: IdempotentRequests
+    sealing: SealingView
 
     async def answer(
         self,
@@ -157,6 +161,7 @@ class HookRoutes:
             asking = self._judge(event, context, dialect, facts, mandate, (wait, escalated))
             body = spoken.write(event, *(await asking)[:2])
         elif event.kind == AFTER:
+            await self._seal(event, context)
             await self._report(_ask(event, context, dialect), document.get(VALUES_FIELD))
         elif event.kind in (OPENED, PROMPTED) and MANDATE_FIELD in document:
             await self._take_mandate(event, context, dialect, document[MANDATE_FIELD])
@@ -173,6 +178,7 @@ class HookRoutes:
     ) -> HookAnswer:
         """The decision on a call. `waiting`: seconds for a person, and the answer while one is waited for."""
         try:
+            await self._seal(event, context)
             prompted = None if mandate else await self._find_prompted(event, context, dialect)
             call = _ask(event, context, dialect, mandate, prompted)
             facts.agent, facts.session = call.agent, event.session
@@ -184,6 +190,21 @@ class HookRoutes:
             answered = HookAnswer(DENY, f"unreadable: {error}")
         facts.log |= {"hook": answered.decision}
         return answered
+
+    async def _seal(self, event: HookEvent, context: RequestContext) -> None:
+        """Seal the personal data in a call's arguments, before anything is kept under a digest of them.
+        Raises HttpError."""
+        if isinstance(self.sealing, NoSealing):
+            return
+        root = find_caller_agent(context)
+        agent = root if event.sub_agent is None else name_sub_agent(root, event.sub_agent)
+        if self.registry.find_agent(agent, context.caller.tenant) is None:
+            return
+        call = {"session_id": event.session, "toolName": event.tool, "parameters": event.arguments}
+        async with translate_faults():
+            sealed = await self.sealing.seal("action", agent, call)
+        if sealed["parameters"] != event.arguments:
+            event.replace_arguments(sealed["parameters"])
 
     async def _take_mandate(
         self, event: HookEvent, context: RequestContext, dialect: str, mandate: Any
@@ -386,7 +407,9 @@ class HookRoutes:
         }
         body = serialize_record({name: value for name, value in fields.items() if value is not None})
         context = replace(call.context, agent=None, session=None)
-        prepared = prepare_outcome(body, context, self.registry, self.wait)
+        prepared = await seal_prepared(
+            self.sealing, OUTCOME, prepare_outcome(body, context, self.registry, self.wait)
+        )
         await self.decisions.ask(OUTCOME, prepared, context.request_id, context.traceparent)
 
 

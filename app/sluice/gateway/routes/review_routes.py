@@ -9,8 +9,9 @@ from fastapi import Query
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response  # noqa: TC002 - as above
 
-from sluice.client.input_kinds import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
+from sluice.client.input_kinds import ACTION, ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
 from sluice.core.foundation.input_record import escalation_id, memory_id, read_coordinates, verdict_id
+from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.input_requests import prepare_review
 from sluice.gateway.openapi_shapes import ESCALATION_SCHEMA, WAITING_SCHEMA, build_answer_fields
@@ -21,6 +22,7 @@ from sluice.gateway.waiting_subjects import WaitingSubjects, is_of_caller
 
 if TYPE_CHECKING:
     from sluice.client.answers import ActionAnswer
+    from sluice.client.sealing import SealingView
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.http.api_keys import Caller
     from sluice.gateway.idempotency import StoredAnswer
@@ -39,6 +41,7 @@ class ReviewRoutes:
     decisions: Decisions
     subjects: WaitingSubjects
     wait: WaitLimits
+    sealing: SealingView
 
     async def escalations(self, request: Request) -> Response:
         """Actions and retrievals of the caller's agents that wait for a person."""
@@ -66,6 +69,9 @@ class ReviewRoutes:
         if end is None:
             return respond(_render_pending(subject_id, opened or {}), read_facts(request))
         narrowed = await self.decisions.fetch_narrowed(end)
+        if narrowed is not None:
+            async with translate_faults(ACTION):
+                narrowed = (await self.sealing.open("action", {"parameters": narrowed}))["parameters"]
         return respond(_render_end(subject_id, first, end, narrowed), read_facts(request))
 
     async def decide_escalation(self, request: Request, subject_id: str) -> Response:

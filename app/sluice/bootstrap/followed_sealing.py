@@ -1,0 +1,138 @@
+"""Sealing for whoever publishes inputs: which fields the signed bundles mark as personal, and persons' keys.
+
+A field is sealed if the agent's bundle marks it, or the one that the input names. The keys are those of the
+agent's tenant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.errors import KafkaError
+
+from sluice.adapters.kafka.kafka_control import KafkaControlReader
+from sluice.bootstrap.sealing import build_subject_keys
+from sluice.client.answers import ClientError
+from sluice.client.subject_keys import KeyUnavailable
+from sluice.core.registry.registry_entries import UNREGISTERED
+from sluice.core.trust.in_force import PolicyError
+from sluice.gateway.registry_view import RegistryView
+from sluice.settings.reader import list_real_names
+from sluice_topics.catalog import BUNDLES, REGISTRY
+from sluice_topics.sealing import (
+    SealError,
+    find_tokens,
+    get_key_id,
+    is_sealed,
+    list_subjects,
+    open_document,
+    seal_document,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sluice.client.subject_keys import SubjectKeys
+    from sluice.settings.reader import Settings
+    from sluice_topics.sealing import InputKind, PersonalField
+
+_AGAIN = "Call again with the same id"
+
+
+@dataclass(eq=False)
+class FollowedSealing:
+    """What is personal now, and the keys. `view` reads registry and bundles, and `follows` it here: else
+    somebody else does. `default_bundle`: the setting policy.default_bundle."""
+
+    view: RegistryView
+    keys: SubjectKeys
+    default_bundle: str
+    follows: bool = True
+    _following: asyncio.Task[None] | None = field(init=False, default=None)
+
+    async def start(self) -> None:
+        """Read policy and keys, and follow them. Raises KafkaError."""
+        await self.keys.start()
+        if self.follows:
+            await self.view.look()
+            self._following = asyncio.create_task(self.view.follow())
+
+    async def close(self) -> None:
+        """Give up the connections."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+            await self.view.close()
+        await self.keys.close()
+
+    async def seal(self, kind: InputKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """An input of this agent with its personal values sealed. Raises ClientError."""
+        if not self.view.is_fresh:
+            raise ClientError("the policy was not read lately, so what is personal is not known", _AGAIN)
+        marked = self._list_marked(agent_id, document)
+        subjects = list_subjects(document, kind, marked) if marked else ()
+        if not subjects:
+            return dict(document)
+        agent = self.view.registry.agents.get(agent_id)
+        tenant = UNREGISTERED if agent is None else agent.tenant
+        try:
+            chosen = {subject: await self.keys.choose(tenant, subject) for subject in subjects}
+        except (KafkaError, OSError, KeyUnavailable) as error:
+            raise ClientError(f"personal data cannot be sealed: {error}", _AGAIN) from error
+        return seal_document(document, kind, marked, chosen.__getitem__)
+
+    async def open(self, kind: InputKind, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The document with all that is sealed in it opened. Raises ClientError."""
+        tokens = [token for _, token in find_tokens(document) if is_sealed(token)]
+        if not tokens:
+            return dict(document)
+        try:
+            await self.keys.fetch({get_key_id(token) for token in tokens})
+            opened: dict[str, Any] = open_document(document, kind, self.keys)[0]
+        except (KafkaError, OSError, KeyUnavailable, SealError) as error:
+            raise ClientError(
+                f"sealed data cannot be opened: {error}", "Nothing helps if it is erased"
+            ) from error
+        return opened
+
+    def _list_marked(self, agent_id: str, document: Mapping[str, Any]) -> tuple[PersonalField, ...]:
+        agent, bundles = self.view.registry.agents.get(agent_id), self.view.bundles
+        registered = None if agent is None else agent.policy_bundle_id
+        names = (registered or self.default_bundle, document.get("policy_bundle_id"))
+        judging = [bundles[name] for name in names if isinstance(name, str) and name in bundles]
+        if not judging and self.default_bundle in bundles:
+            judging = [bundles[self.default_bundle]]
+        return tuple(dict.fromkeys(marked for bundle in judging for marked in bundle.personal))
+
+
+def follow_sealing(settings: Settings) -> Callable[[], FollowedSealing] | None:
+    """What `ClientOptions.sealing` takes: each client follows policy and keys by connections of its own.
+    None: the settings name no master key. Raises PolicyError."""
+    if build_subject_keys(settings) is None:
+        return None
+
+    def make() -> FollowedSealing:
+        return build_sealing(settings, build_policy_view(settings), follows=True)
+
+    return make
+
+
+def build_policy_view(settings: Settings) -> RegistryView:
+    """A view of registry and bundles, not read yet. Raises CoreError for a root key that is none."""
+    names, policy = list_real_names(settings), settings.policy
+    reader = KafkaControlReader(
+        settings.kafka.connection, {names[base]: base for base in (REGISTRY, BUNDLES)}
+    )
+    return RegistryView(
+        reader, policy.read_roots(), policy.refresh_s, policy.max_lag_s, settings.build_audience()
+    )
+
+
+def build_sealing(settings: Settings, view: RegistryView, *, follows: bool) -> FollowedSealing:
+    """Sealing by a view of registry and bundles. Raises PolicyError where the master key cannot be used."""
+    keys = build_subject_keys(settings)
+    if keys is None:
+        raise PolicyError("sealing.master_key_file names no file")
+    return FollowedSealing(view, keys, settings.policy.default_bundle, follows)

@@ -1,0 +1,192 @@
+"""Client and gateway seal personal data before anything keeps it; tools and callers get it plain."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from load.installations import neutral_policy
+from sluice.bootstrap.followed_sealing import FollowedSealing, follow_sealing
+from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice.client import AsyncGateClient, ClientError, ClientOptions
+from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
+from sluice.settings.reader import load_settings
+from sluice_topics.catalog import ACTIONS, CATALOG, MEMORY_WRITES, OUTCOMES, RETRIEVALS, SERVED
+from sluice_topics.sealing import is_sealed
+from tests.kafka.gateway_process import Gateway, action, run_gateway
+from tests.kafka.installation import installation_on, read_stored, run_worker
+from tests.kafka.memories import write
+from tests.kafka.retrievals import item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from load.installations.installation import TestInstallation
+    from load.installations.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.kafka
+PLAIN = "Zebrawood"
+"""Of the personal values alone: nothing else in the installation has it."""
+MARKS = [
+    {"kind": "action", "path": "/parameters/email", "subject": "/parameters/customer"},
+    {"kind": "action", "path": "/reasoning", "subject": "/parameters/customer"},
+    {"kind": "write", "path": "/content"},
+    {"kind": "retrieval", "path": "/items/*/body"},
+    {"kind": "outcome", "path": "/error"},
+]
+EMAIL = f"{PLAIN}@example.org"
+PARAMETERS = {"table": "orders", "email": EMAIL, "customer": "c-1"}
+
+
+@pytest.fixture(scope="module")
+def installation(
+    kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
+) -> TestInstallation:
+    folder = tmp_path_factory.mktemp("edges")
+    write_seal_keys(folder / "master.keys", (make_seal_key(),))
+    settings = {"SLUICE_SEALING__MASTER_KEY_FILE": str(folder / "master.keys")}
+    made = installation_on(kafka, folder, module_prefix.rstrip("."), **settings)
+    bundle = json.dumps(neutral_policy.bundle(2) | {"personal": MARKS}).encode()
+    asyncio.run(publish_policy(kafka, made.prefix, [made.trust.sign_bundle(bundle)]))
+    return made
+
+
+@pytest.fixture(scope="module")
+def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
+    yield from run_worker(installation)
+
+
+@pytest.fixture(scope="module")
+def gateway(installation: TestInstallation, worker: WorkerProcess) -> Iterator[Gateway]:
+    assert worker.exit_code is None
+    folder = installation.folder / "kept"
+    folder.mkdir()
+    with run_gateway(
+        installation, wait_s=50, longest_wait_s=60, idempotency_file=str(folder / "answers")
+    ) as made:
+        yield made
+
+
+def find_plain(installation: TestInstallation) -> list[str]:
+    """The topics on which a plain byte of a personal value lies."""
+    stored = [record for topic in CATALOG for record in read_stored(installation, topic.name)]
+    assert stored
+    return [
+        f"{record.topic}: {record.value!r}"
+        for record in stored
+        if any(
+            PLAIN.encode() in (part or b"")
+            for part in (record.key, record.value, *dict(record.headers).values())
+        )
+    ]
+
+
+def read_values(installation: TestInstallation, topic: str, session: str) -> list[dict[str, Any]]:
+    values = [json.loads(record.value or b"") for record in read_stored(installation, topic)]
+    return [value for value in values if value["session_id"] == session]
+
+
+def read_files(folder: Path) -> bytes:
+    """All that its files hold."""
+    files = list(folder.iterdir())
+    assert files
+    return b"".join(path.read_bytes() for path in files)
+
+
+def make_options(installation: TestInstallation, **more: Any) -> ClientOptions:
+    sealing = follow_sealing(load_settings(environment=installation.settings))
+    return ClientOptions(topic_prefix=installation.prefix, deadline_s=30, sealing=sealing, **more)
+
+
+async def act_as_client(installation: TestInstallation, journal: Path) -> None:
+    options = make_options(installation, journal=journal)
+    async with AsyncGateClient(installation.cluster, neutral_policy.AGENT, options) as gate:
+        said: dict[str, Any] = {"reasoning": f"for {PLAIN}", "action_id": "a-1", "session_id": "s-client"}
+        verdict = await gate.await_verdict(neutral_policy.READ_TOOL, PARAMETERS, **said)
+        permit = await gate.permit(neutral_policy.READ_TOOL, PARAMETERS, **said)
+        assert permit.parameters == PARAMETERS
+        assert permit.verdict.verdict_id == verdict.verdict_id, "the same action again is the same bytes"
+        await gate.finish(permit, error=f"{PLAIN}Error")
+        fields = write("s-client", "w-1") | {"content": f"{PLAIN} lives in Oslo"}
+        of_client = ("write_id", "agent_id", "session_id")
+        await gate.remember(session_id="s-client", **{k: v for k, v in fields.items() if k not in of_client})
+        served = await gate.retrieve([item("i-1", body=f"{PLAIN} in a body")], session_id="s-client")
+        assert [each["body"] for each in served.items] == [f"{PLAIN} in a body"]
+
+
+def test_a_client_publishes_and_keeps_nothing_plain_and_its_tool_gets_what_was_proposed(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    assert worker.exit_code is None
+    asyncio.run(act_as_client(installation, tmp_path / "journal"))
+    assert find_plain(installation) == []
+    assert PLAIN.encode() not in read_files(tmp_path)
+
+    (proposed,) = read_values(installation, ACTIONS, "s-client")
+    assert is_sealed(proposed["parameters"]["email"])
+    assert is_sealed(proposed["reasoning"])
+    assert proposed["parameters"]["customer"] == "c-1"
+    assert is_sealed(read_values(installation, OUTCOMES, "s-client")[0]["error"])
+    assert is_sealed(read_values(installation, MEMORY_WRITES, "s-client")[0]["content"])
+    for topic in (RETRIEVALS, SERVED):
+        assert is_sealed(read_values(installation, topic, "s-client")[0]["items"][0]["body"])
+
+
+async def act_without_keys(installation: TestInstallation) -> None:
+    options = make_options(installation)
+    async with AsyncGateClient(installation.cluster, neutral_policy.AGENT, options) as gate:
+        sealing = gate._sender.sealing  # noqa: SLF001 - as if the topic of keys were away
+        assert isinstance(sealing, FollowedSealing)
+        await sealing.keys.close()
+        with pytest.raises(ClientError, match="cannot be sealed"):
+            await gate.propose(
+                neutral_policy.READ_TOOL, {"email": PLAIN, "customer": "nobody yet"}, session_id="s-none"
+            )
+        answer = await gate.propose(neutral_policy.READ_TOOL, {"table": "orders"}, session_id="s-none")
+        assert answer.allowed, "what is not personal needs no key"
+
+
+def test_a_client_that_cannot_seal_publishes_nothing(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    assert worker.exit_code is None
+    asyncio.run(act_without_keys(installation))
+    assert find_plain(installation) == []
+
+
+def test_a_gateway_publishes_and_keeps_nothing_plain_and_its_caller_gets_items_as_they_are(
+    installation: TestInstallation, gateway: Gateway
+) -> None:
+    session, key = "s-http", {"Idempotency-Key": "k-1"}
+    asked = action(session, parameters=PARAMETERS, reasoning=f"for {PLAIN}", actionId="a-1")
+    with gateway.client() as client:
+        first, again = (client.post("/v1/evaluate", json=asked, headers=key) for _ in range(2))
+        assert (first.status_code, again.content) == (200, first.content), first.text
+        other = asked | {"parameters": PARAMETERS | {"email": f"other-{EMAIL}"}}
+        assert client.post("/v1/evaluate", json=other, headers=key).status_code == 422
+        outcome = {"actionId": "a-1", "sessionId": session, "rowsAffected": 1, "error": f"{PLAIN}Error"}
+        assert client.post("/v1/outcomes", json=outcome).status_code == 200
+        fields = write(session, "w-1") | {"content": f"{PLAIN} lives in Oslo"}
+        assert client.post("/v1/memory/evaluate", json=fields).status_code == 200
+        body = {"sessionId": session, "items": [item("i-1", body=f"{PLAIN} in a body")]}
+        for headers in ({}, {"Idempotency-Key": "k-2"}, {"Idempotency-Key": "k-2"}):
+            served = client.post("/v1/retrievals/evaluate", json=body, headers=headers)
+            assert served.status_code == 200, served.text
+            assert [each["body"] for each in served.json()["items"]] == [f"{PLAIN} in a body"]
+        hook = {
+            "hook_event_name": "PreToolUse",
+            "session_id": "s-hook",
+            "tool_use_id": "t-1",
+            "tool_name": neutral_policy.READ_TOOL,
+            "tool_input": PARAMETERS,
+        }
+        for event in (hook, hook | {"hook_event_name": "PostToolUse", "tool_response": f"{PLAIN}"}):
+            assert client.post("/v1/hooks/claude-code", json=event).status_code == 200
+    assert find_plain(installation) == []
+    assert PLAIN.encode() not in read_files(installation.folder / "kept")
+    assert PLAIN not in gateway.read_log()
+    assert {len(read_values(installation, ACTIONS, name)) for name in (session, "s-hook")} == {1}
