@@ -150,6 +150,36 @@ async def act_without_keys(installation: TestInstallation) -> None:
         assert answer.allowed, "what is not personal needs no key"
 
 
+async def open_for(installation: TestInstallation, agent_id: str, token: str) -> dict[str, Any]:
+    make = follow_sealing(load_settings(environment=installation.settings))
+    assert make is not None
+    sealing = make()
+    await sealing.start()
+    try:
+        return await sealing.open("action", agent_id, {"parameters": {"email": token}})
+    finally:
+        await sealing.close()
+
+
+def test_no_tenant_gets_opened_what_is_sealed_for_another_one_and_nobody_what_was_not_theirs(
+    installation: TestInstallation, gateway: Gateway
+) -> None:
+    with gateway.client() as client:
+        answer = client.post("/v1/evaluate", json=action("s-token", parameters=PARAMETERS, actionId="a-1"))
+        assert answer.status_code == 200, answer.text
+        (proposed,) = read_values(installation, ACTIONS, "s-token")
+        token = proposed["parameters"]["email"]
+        assert asyncio.run(open_for(installation, neutral_policy.AGENT, token)) == {
+            "parameters": {"email": EMAIL}
+        }
+        with pytest.raises(ClientError, match="cannot be opened"):
+            asyncio.run(open_for(installation, "a stranger", token))
+        (body,) = {each["items"][0]["body"] for each in read_values(installation, SERVED, "s-client")}
+        asked = {"sessionId": "s-token", "items": [item("i-1", body=body)]}
+        served = client.post("/v1/retrievals/evaluate", json=asked)
+        assert PLAIN not in served.text, "who sends in a token gets it back as it is"
+
+
 def test_a_client_that_cannot_seal_publishes_nothing(
     installation: TestInstallation, worker: WorkerProcess
 ) -> None:

@@ -82,6 +82,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "WrappedKey": {
         "key_id": "0a" * 16,
+        "tenant_id": "acme",
         "subject": "c2ln",
         "wrapped": "c2ln",
         "wrapped_by": "0a" * 8,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sluice.client.subject_keys import name_person
-from sluice.secrets.key_wrapping import FileKeyWrapper, KeyNotOpened, Wrapped
+from sluice.secrets.key_wrapping import FileKeyWrapper, KeyNotOpened, KeyOwner, Wrapped
 from sluice.secrets.redis_seal import make_seal_key
 from sluice_topics.sealing import Subject
 
-KEY, KEY_ID, OTHER_ID = b"k" * 64, "0a" * 16, "0b" * 16
+KEY = b"k" * 64
+WHOSE = KeyOwner("0a" * 16, "acme", b"alice")
+OTHERS = [WHOSE._replace(key_id="0b" * 16), WHOSE._replace(tenant="other"), WHOSE._replace(person=b"bob")]
 ALICE = name_person("acme", Subject("subject", "alice"))
 
 
@@ -17,25 +19,25 @@ def make_wrapper(*keys: bytes) -> FileKeyWrapper:
     return FileKeyWrapper(lambda: keys)
 
 
-async def test_a_wrapped_key_opens_under_its_id_alone_and_not_when_it_was_altered() -> None:
+async def test_a_wrapped_key_opens_for_its_id_tenant_and_person_alone_and_not_when_it_was_altered() -> None:
     wrapper = make_wrapper(make_seal_key())
-    wrapped = await wrapper.wrap(KEY_ID, KEY)
+    wrapped = await wrapper.wrap(WHOSE, KEY)
     assert KEY not in wrapped.text
-    assert await wrapper.unwrap(KEY_ID, wrapped) == KEY
+    assert await wrapper.unwrap(WHOSE, wrapped) == KEY
     altered = Wrapped(wrapped.text[:-1] + bytes([wrapped.text[-1] ^ 1]), wrapped.by)
-    for key_id, text in ((OTHER_ID, wrapped), (KEY_ID, altered)):
+    for whose, text in (*((other, wrapped) for other in OTHERS), (WHOSE, altered)):
         with pytest.raises(KeyNotOpened, match="altered, or is another one's"):
-            await wrapper.unwrap(key_id, text)
+            await wrapper.unwrap(whose, text)
 
 
 async def test_after_a_rotation_the_new_master_key_wraps_and_the_old_one_opens_until_it_is_gone() -> None:
     old, new = make_seal_key(), make_seal_key()
-    wrapped = await make_wrapper(old).wrap(KEY_ID, KEY)
+    wrapped = await make_wrapper(old).wrap(WHOSE, KEY)
     both = make_wrapper(new, old)
-    assert await both.unwrap(KEY_ID, wrapped) == KEY
-    assert (await both.wrap(KEY_ID, KEY)).by != wrapped.by
+    assert await both.unwrap(WHOSE, wrapped) == KEY
+    assert (await both.wrap(WHOSE, KEY)).by != wrapped.by
     with pytest.raises(KeyNotOpened, match="is not in the file"):
-        await make_wrapper(new).unwrap(KEY_ID, wrapped)
+        await make_wrapper(new).unwrap(WHOSE, wrapped)
 
 
 async def test_a_person_is_found_by_the_master_key_alone_and_is_another_one_in_each_tenant() -> None:

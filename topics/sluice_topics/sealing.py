@@ -50,13 +50,15 @@ ERASED = Erased.ERASED
 
 
 class SubjectKey:
-    """A person's key. `id` is random and says nothing of the person; `secret`: 64 random bytes."""
+    """A person's key. `id` is random and says nothing of the person; `secret`: 64 random bytes; `tenant`: the
+    only one whose agents' inputs it opens."""
 
-    def __init__(self, key_id: str, secret: bytes) -> None:
+    def __init__(self, key_id: str, secret: bytes, tenant: str = "") -> None:
         """Raises ValueError for a secret of another length."""
         if len(secret) != SECRET_BYTES:
             raise ValueError(f"a subject's key has {SECRET_BYTES} bytes, not {len(secret)}")
         self.id = key_id
+        self.tenant = tenant
         self._secret = secret
 
     @cached_property

@@ -22,6 +22,7 @@ from sluice.gateway.registry_view import RegistryView
 from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.sealing import (
+    Erased,
     SealError,
     find_tokens,
     get_key_id,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from sluice.client.subject_keys import SubjectKeys
     from sluice.settings.reader import Settings
-    from sluice_topics.sealing import InputKind, PersonalField
+    from sluice_topics.sealing import InputKind, PersonalField, SubjectKey
 
 _AGAIN = "Call again with the same id"
 
@@ -75,27 +76,32 @@ class FollowedSealing:
         subjects = list_subjects(document, kind, marked) if marked else ()
         if not subjects:
             return dict(document)
-        agent = self.view.registry.agents.get(agent_id)
-        tenant = UNREGISTERED if agent is None else agent.tenant
+        tenant = self._find_tenant(agent_id)
         try:
             chosen = {subject: await self.keys.choose(tenant, subject) for subject in subjects}
         except (KafkaError, OSError, KeyUnavailable) as error:
             raise ClientError(f"personal data cannot be sealed: {error}", _AGAIN) from error
         return seal_document(document, kind, marked, chosen.__getitem__)
 
-    async def open(self, kind: InputKind, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The document with all that is sealed in it opened. Raises ClientError."""
+    async def open(self, kind: InputKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The document with all that is sealed in it opened, for the tenant of this agent. Raises
+        ClientError."""
         tokens = [token for _, token in find_tokens(document) if is_sealed(token)]
         if not tokens:
             return dict(document)
         try:
             await self.keys.fetch({get_key_id(token) for token in tokens})
-            opened: dict[str, Any] = open_document(document, kind, self.keys)[0]
+            keys = _KeysOfTenant(self.keys, self._find_tenant(agent_id))
+            opened: dict[str, Any] = open_document(document, kind, keys)[0]
         except (KafkaError, OSError, KeyUnavailable, SealError) as error:
             raise ClientError(
                 f"sealed data cannot be opened: {error}", "Nothing helps if it is erased"
             ) from error
         return opened
+
+    def _find_tenant(self, agent_id: str) -> str:
+        agent = self.view.registry.agents.get(agent_id)
+        return UNREGISTERED if agent is None else agent.tenant
 
     def _list_marked(self, agent_id: str, document: Mapping[str, Any]) -> tuple[PersonalField, ...]:
         agent, bundles = self.view.registry.agents.get(agent_id), self.view.bundles
@@ -105,6 +111,19 @@ class FollowedSealing:
         if not judging and self.default_bundle in bundles:
             judging = [bundles[self.default_bundle]]
         return tuple(dict.fromkeys(marked for bundle in judging for marked in bundle.personal))
+
+
+@dataclass(frozen=True, slots=True)
+class _KeysOfTenant:
+    """The keys with which a tenant's data is sealed: no other one's are found."""
+
+    keys: SubjectKeys
+    tenant: str
+
+    def find(self, key_id: str) -> SubjectKey | Erased | None:
+        """The tenant's key of this id."""
+        key = self.keys.find(key_id)
+        return key if isinstance(key, Erased) or (key is not None and key.tenant == self.tenant) else None
 
 
 def follow_sealing(settings: Settings) -> Callable[[], FollowedSealing] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -38,7 +37,6 @@ from sluice.client.input_kinds import ACTION, MANDATE, OUTCOME, RETRIEVAL, WRITE
 from sluice.client.journal import Journal
 from sluice.client.json_values import copy_faithfully
 from sluice.client.mandates import compute_mandate_digest
-from sluice.client.sealing import open_served
 from sluice.client.sender import ClientOptions, Sender, make_exchange, name_outcome, serialize_record
 from sluice.client.unreported import report_unreported
 
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
     from sluice.client.binding import CommittedAnswer
     from sluice.client.guarded_calls import Context, Mandate
     from sluice.client.kafka_connection import KafkaCluster
+    from sluice.client.sealing import SealedRecord
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -129,7 +128,7 @@ class AsyncGateClient:
         arguments = {**fields, "parameters": parameters, "deadline_s": deadline_s}
         await self._name_mandate(session_id, arguments)
         record, wait_s = self._build_action(tool_name, session_id, action_id, arguments)
-        value = await self._serialize(ACTION, record)
+        value = serialize_record((await self._sender.seal(ACTION, record)).fields)
         answer = await self._ask(ACTION, record["action_id"], session_id, value, wait_s)
         return ActionAnswer.of(answer.record)
 
@@ -151,7 +150,7 @@ class AsyncGateClient:
             "write_id", write_id, session_id, content=content, source=dict(source), **fields
         )
         wait_s = self._resolve_wait(deadline_s)
-        value = await self._serialize(WRITE, record)
+        value = serialize_record((await self._sender.seal(WRITE, record)).fields)
         answer = await self._ask(WRITE, record["write_id"], session_id, value, wait_s)
         return MemoryAnswer.of(answer.record)
 
@@ -173,11 +172,12 @@ class AsyncGateClient:
         record = self._sender.build_record(
             "request_id", request_id, session_id, items=[*map(dict, items)], **fields
         )
-        wait_s, value = self._resolve_wait(deadline_s), await self._serialize(RETRIEVAL, record)
+        sealed = await self._sender.seal(RETRIEVAL, record)
+        wait_s, value = self._resolve_wait(deadline_s), serialize_record(sealed.fields)
 
         async def ask() -> RetrievalAnswer:
             answer = await self._ask(RETRIEVAL, record["request_id"], session_id, value, wait_s)
-            return RetrievalAnswer.of(await open_served(self._sender.sealing, answer.record))
+            return RetrievalAnswer.of(sealed.restore(answer.record))
 
         first, reader = await ask(), self._exchange.reader
         if approval_timeout_s is None or not await are_items_approved(reader, first, approval_timeout_s):
@@ -248,9 +248,7 @@ class AsyncGateClient:
         stop = None if self._freezes is None else self._freezes.find_stop(read_call(verdict))
         if not self._journal.start(session_id, an_id):
             raise ActionInterrupted(an_id)
-        judged = proposed
-        if narrowed is not None:
-            judged = (await self._sender.sealing.open("action", {"parameters": narrowed}))["parameters"]
+        judged = proposed.restore(proposed.fields["parameters"] if narrowed is None else narrowed)
         permit = Permit(verdict, judged, narrowed=narrowed is not None)
         if stop is not None:
             permit.rows_affected = 0
@@ -368,14 +366,15 @@ class AsyncGateClient:
 
     async def _decide(
         self, tool_name: str, parameters: Mapping[str, Any], session_id: str, fields: Mapping[str, Any]
-    ) -> tuple[ActionAnswer, dict[str, Any]]:
-        """The verdict on an action that no process has started, and its parameters as they were judged. What
-        the journal has is not asked for again. `fields`: with `action_id` and `approval_timeout_s`."""
+    ) -> tuple[ActionAnswer, SealedRecord]:
+        """The verdict on an action that no process has started, and the action as it was judged. What the
+        journal has is not asked for again. `fields`: with `action_id` and `approval_timeout_s`."""
         arguments = {**fields, "parameters": parameters}
         approval_timeout_s, action_id = arguments.pop("approval_timeout_s"), arguments.pop("action_id")
         await self._name_mandate(session_id, arguments)
         record, wait_s = self._build_action(tool_name, session_id, action_id, arguments)
-        an_id, value = record["action_id"], await self._serialize(ACTION, record)
+        sealed = await self._sender.seal(ACTION, record)
+        an_id, value = record["action_id"], serialize_record(sealed.fields)
         entry = self._journal.propose(session_id, an_id, value)
         if entry.value != value:
             raise ClientError(f"{an_id}: another action of this session has this id", "Use a new action_id")
@@ -394,7 +393,7 @@ class AsyncGateClient:
         if verdict.escalation_id is not None and not verdict.allowed and approval_timeout_s is not None:
             verdict = await self.await_approval(verdict, approval_timeout_s)
             self._journal.resolve(session_id, an_id, dict(verdict.record))
-        return verdict, json.loads(serialize_record(record["parameters"]))
+        return verdict, sealed
 
     async def _name_mandate(self, session: str, fields: dict[str, Any]) -> None:
         """Put the digest of an action's mandate in the place of `mandate`. A signed one that this client has
@@ -410,10 +409,6 @@ class AsyncGateClient:
             value = serialize_record(mandate)
             await self._sender.publish(MANDATE, mandate["session_id"], mandate["mandate_id"], value)
             self._mandates.add(digest)
-
-    async def _serialize(self, kind: InputKind, record: Mapping[str, Any]) -> bytes:
-        """A record as it is published, its personal data sealed. Raises ClientError."""
-        return serialize_record(await self._sender.seal(kind, record))
 
     def _resolve_wait(self, deadline_s: float | None) -> float:
         return self._options.deadline_s if deadline_s is None else deadline_s

@@ -6,12 +6,13 @@ handed to the client (sluice.bootstrap.followed_sealing), which imports no polic
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sluice.client.input_kinds import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
     from sluice.client.input_kinds import InputKind
     from sluice_topics.sealing import InputKind as SealedKind
@@ -38,9 +39,9 @@ class SealingView(Protocol):
         """An input of this agent, by wire names, with its personal values sealed. Raises ClientError where
         that is not possible now: such an input must not be published."""
 
-    async def open(self, kind: SealedKind, document: Mapping[str, Any]) -> dict[str, Any]:
-        """What was sealed of an input of this kind, opened again. Raises ClientError, also where a key was
-        erased."""
+    async def open(self, kind: SealedKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What was sealed of an input of this agent, opened again. Raises ClientError, also where a key was
+        erased or is another tenant's."""
 
 
 class NoSealing:
@@ -57,31 +58,47 @@ class NoSealing:
         del kind, agent_id
         return dict(document)
 
-    async def open(self, kind: SealedKind, document: Mapping[str, Any]) -> dict[str, Any]:
+    async def open(self, kind: SealedKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """The document as it is."""
-        del kind
+        del kind, agent_id
         return dict(document)
+
+
+class SealedRecord(NamedTuple):
+    """An input as it may be published, and what was sealed of it: plain values by their tokens."""
+
+    fields: dict[str, Any]
+    plain: Mapping[str, Any]
+
+    def restore(self, value: Any) -> Any:
+        """A value of an answer, with what this input had sealed put back. Tokens of others stay: nobody gets
+        them opened by sending them in."""
+        if isinstance(value, str):
+            return self.plain.get(value, value)
+        if isinstance(value, dict):
+            return {name: self.restore(member) for name, member in value.items()}
+        return [self.restore(member) for member in value] if isinstance(value, list) else value
 
 
 async def seal_record(
     sealing: SealingView, kind: InputKind, agent_id: str, record: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> SealedRecord:
     """The record of an input as it may be published. Raises ClientError."""
     sealed_kind = SEALED_KINDS.get(kind.topic)
-    return dict(record) if sealed_kind is None else await sealing.seal(sealed_kind, agent_id, record)
+    if sealed_kind is None or isinstance(sealing, NoSealing):
+        return SealedRecord(dict(record), {})
+    sealed = await sealing.seal(sealed_kind, agent_id, record)
+    return SealedRecord(sealed, dict(_list_sealed(record, sealed)))
 
 
-async def open_served(sealing: SealingView, record: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer to a retrieval with the bodies of its items opened, for the agent alone. Raises
-    ClientError."""
-    if "items" not in record:
-        return dict(record)
-    bodies = [{"body": item.get("body")} for item in record["items"]]
-    opened = (await sealing.open("retrieval", {"items": bodies}))["items"]
-    return {
-        **record,
-        "items": [
-            {**item, **({"body": body["body"]} if "body" in item else {})}
-            for item, body in zip(record["items"], opened, strict=True)
-        ],
-    }
+def _list_sealed(plain: Any, sealed: Any) -> Iterator[tuple[str, Any]]:
+    """Each token that stands in the place of a plain value, with this."""
+    if isinstance(sealed, str):
+        if sealed != plain:
+            yield sealed, plain
+    elif isinstance(sealed, Mapping):
+        for name, member in sealed.items():
+            yield from _list_sealed(plain[name], member)
+    elif isinstance(sealed, list | tuple):
+        for before, member in zip(plain, sealed, strict=True):
+            yield from _list_sealed(before, member)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sluice.client.freezes import FreezeView
     from sluice.client.input_kinds import InputKind
     from sluice.client.kafka_connection import KafkaCluster
-    from sluice.client.sealing import SealingView
+    from sluice.client.sealing import SealedRecord, SealingView
 
 DEFAULT_DEADLINE_S = 10.0
 NONCE_BYTES = 12
@@ -177,7 +177,7 @@ class Sender:
 
         return await asyncio.to_thread(fingerprint_result, self._values_key, result)
 
-    async def seal(self, kind: InputKind, record: Mapping[str, Any]) -> dict[str, Any]:
+    async def seal(self, kind: InputKind, record: Mapping[str, Any]) -> SealedRecord:
         """A record of this agent as it may be published. Raises ClientError."""
         return await seal_record(self.sealing, kind, self.agent_id, record)
 
@@ -199,7 +199,7 @@ class Sender:
             record["error"] = error
         if values is not None:
             record["values"] = values
-        record = await self.seal(OUTCOME, record)
+        record = (await self.seal(OUTCOME, record)).fields
         if self._outcomes is not None:
             bound = dict(verdict.record.get("action") or verdict.record["input"])
             record |= {"action_digest": bound["digest"], "input": bound}

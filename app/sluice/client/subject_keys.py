@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
 from sluice.client.kafka_connection import build_client_arguments
-from sluice.secrets.key_wrapping import KeyNotOpened, Wrapped
+from sluice.secrets.key_wrapping import KeyNotOpened, KeyOwner, Wrapped
 from sluice_topics.records.subject_keys import WrappedKey
 from sluice_topics.sealing import ERASED, SECRET_BYTES, SubjectKey
 
@@ -57,7 +57,7 @@ class SubjectKeys:
         self._wrapper = wrapper
         self._wrapped: dict[str, Wrapped] = {}
         self._subjects: dict[bytes, list[str]] = {}
-        self._names: dict[str, bytes] = {}
+        self._owners: dict[str, KeyOwner] = {}
         self._erased: set[str] = set()
         self._opened: OrderedDict[str, SubjectKey] = OrderedDict()
         self._consumer: AIOKafkaConsumer | None = None
@@ -113,7 +113,7 @@ class SubjectKeys:
                 await self._read_to_end()
                 key = await self._find_first(names)
                 if key is None:
-                    await self._make(names[0])
+                    await self._make(tenant, names[0])
                     key = await self._find_first(names)
         if key is None:
             raise KeyUnavailable("the key that was made cannot be read back, or was erased at once")
@@ -132,22 +132,27 @@ class SubjectKeys:
     async def _open(self, key_id: str) -> None:
         if key_id in self._opened:
             return
+        owner = self._owners.get(key_id)
+        if owner is None:  # erased meanwhile
+            return
         try:
-            key = await self._wrapper.unwrap(key_id, self._wrapped[key_id])
+            key = await self._wrapper.unwrap(owner, self._wrapped[key_id])
         except KeyNotOpened as error:
             log.warning("%s", error)
             return
         if key_id not in self._wrapped:  # erased meanwhile
             return
-        self._opened[key_id] = SubjectKey(key_id, key)
+        self._opened[key_id] = SubjectKey(key_id, key, owner.tenant)
         if len(self._opened) > MOST_OPENED:
             self._opened.popitem(last=False)
 
-    async def _make(self, name: bytes) -> None:
+    async def _make(self, tenant: str, name: bytes) -> None:
         key_id = secrets.token_hex(ID_BYTES)
-        wrapped = await self._wrapper.wrap(key_id, secrets.token_bytes(SECRET_BYTES))
+        owner = KeyOwner(key_id, tenant, name)
+        wrapped = await self._wrapper.wrap(owner, secrets.token_bytes(SECRET_BYTES))
         record = WrappedKey(
             key_id=key_id,
+            tenant_id=tenant,
             subject=b64encode(name).decode(),
             wrapped=b64encode(wrapped.text).decode(),
             wrapped_by=wrapped.by,
@@ -221,11 +226,11 @@ class SubjectKeys:
         self._erased.add(key_id)
         self._opened.pop(key_id, None)
         self._wrapped.pop(key_id, None)
-        name = self._names.pop(key_id, None)
-        if name is not None:
-            self._subjects[name].remove(key_id)
-            if not self._subjects[name]:
-                del self._subjects[name]
+        owner = self._owners.pop(key_id, None)
+        if owner is not None:
+            self._subjects[owner.person].remove(key_id)
+            if not self._subjects[owner.person]:
+                del self._subjects[owner.person]
 
     def _add(self, key_id: str, value: bytes) -> None:
         """What is written again after its erasure stays erased."""
@@ -234,7 +239,7 @@ class SubjectKeys:
             return
         name = b64decode(key.subject)
         self._wrapped[key_id] = Wrapped(b64decode(key.wrapped), key.wrapped_by)
-        self._names[key_id] = name
+        self._owners[key_id] = KeyOwner(key_id, key.tenant_id, name)
         self._subjects.setdefault(name, []).append(key_id)
 
 

@@ -256,9 +256,9 @@ async def seal_prepared(sealing: SealingView, kind: InputKind, prepared: Prepare
     plain = json.loads(prepared.value)
     async with translate_faults(kind):
         sealed = await seal_record(sealing, kind, prepared.agent, plain)
-    if sealed == plain:
+    if not sealed.plain:
         return prepared
-    return replace(prepared, value=serialize_record(sealed), is_sealed=True)
+    return replace(prepared, value=serialize_record(sealed.fields), plain=sealed.plain)
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -59,8 +59,8 @@ class RequestContext:
 @dataclass(frozen=True, slots=True)
 class PreparedInput:
     """An input to publish for an agent of the registry. `name`: the caller's or a new id of it; `signs`:
-    whether the agent's inputs need a signature; `is_sealed`: whether `value` has sealed data that the request
-    had not."""
+    whether the agent's inputs need a signature; `plain`: what was sealed of it here, by the tokens in
+    `value`."""
 
     agent: str
     signs: bool
@@ -68,7 +68,7 @@ class PreparedInput:
     name: str
     value: bytes
     wait_s: float
-    is_sealed: bool = False
+    plain: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

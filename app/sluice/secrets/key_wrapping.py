@@ -36,6 +36,18 @@ class Wrapped(NamedTuple):
     by: str
 
 
+class KeyOwner(NamedTuple):
+    """Which key it is, and whose. `person`: what stands for the person on the topic."""
+
+    key_id: str
+    tenant: str
+    person: bytes
+
+    def list_parts(self) -> list[bytes]:
+        """What is authenticated with the wrapped key."""
+        return [self.key_id.encode(), self.tenant.encode("utf-8", "surrogatepass"), self.person]
+
+
 class KeyNotOpened(Exception):
     """A wrapped key does not open: it was altered, is another one's, or its master key is not at hand."""
 
@@ -43,11 +55,11 @@ class KeyNotOpened(Exception):
 class KeyWrapper(Protocol):
     """Whoever has the master key. Each method raises OSError where that cannot be reached."""
 
-    async def wrap(self, key_id: str, key: bytes) -> Wrapped:
-        """Wrap a key under its id."""
+    async def wrap(self, whose: KeyOwner, key: bytes) -> Wrapped:
+        """Wrap a key for its id, tenant and person alone."""
 
-    async def unwrap(self, key_id: str, wrapped: Wrapped) -> bytes:
-        """The key that was wrapped under this id. Raises KeyNotOpened."""
+    async def unwrap(self, whose: KeyOwner, wrapped: Wrapped) -> bytes:
+        """The key that was wrapped for these. Raises KeyNotOpened."""
 
     async def index(self, person: bytes) -> Sequence[bytes]:
         """What stands for a person on the topic: 32 bytes for each master key in force, that of the wrapping
@@ -62,21 +74,23 @@ class FileKeyWrapper:
         self._keys = keys
         self._derived: dict[bytes, _Derived] = {}
 
-    async def wrap(self, key_id: str, key: bytes) -> Wrapped:
-        """Wrap a key under its id, with the first key of the file."""
+    async def wrap(self, whose: KeyOwner, key: bytes) -> Wrapped:
+        """Wrap a key for its id, tenant and person alone, with the first key of the file."""
         derived = self._derive(self._keys()[0])
-        return Wrapped(derived.cipher.encrypt(key, [key_id.encode()]), derived.id)
+        return Wrapped(derived.cipher.encrypt(key, whose.list_parts()), derived.id)
 
-    async def unwrap(self, key_id: str, wrapped: Wrapped) -> bytes:
-        """The key that was wrapped under this id. Raises KeyNotOpened."""
+    async def unwrap(self, whose: KeyOwner, wrapped: Wrapped) -> bytes:
+        """The key that was wrapped for these. Raises KeyNotOpened."""
         for key in self._keys():
             derived = self._derive(key)
             if derived.id == wrapped.by:
                 try:
-                    return derived.cipher.decrypt(wrapped.text, [key_id.encode()])
+                    return derived.cipher.decrypt(wrapped.text, whose.list_parts())
                 except InvalidTag:
-                    raise KeyNotOpened(f"the key {key_id} was altered, or is another one's") from None
-        raise KeyNotOpened(f"the master key {wrapped.by}, which wrapped the key {key_id}, is not in the file")
+                    raise KeyNotOpened(f"the key {whose.key_id} was altered, or is another one's") from None
+        raise KeyNotOpened(
+            f"the master key {wrapped.by}, which wrapped the key {whose.key_id}, is not in the file"
+        )
 
     async def index(self, person: bytes) -> Sequence[bytes]:
         """What stands for a person on the topic, by each key of the file."""

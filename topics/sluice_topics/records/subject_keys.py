@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sluice_topics.records.base import Record
+from sluice_topics.records.base import Id, Record
 from sluice_topics.records.inputs import Base64
 
 KeyId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -15,6 +15,7 @@ class WrappedKey(Record):
     """A person's key. It has no plain byte of the key, and none of the person."""
 
     key_id: Annotated[KeyId, Field(description="the message's key too")]
+    tenant_id: Annotated[Id, Field(description="whose agents seal and open with the key")]
     subject: Annotated[
         Base64,
         Field(
@@ -23,6 +24,10 @@ class WrappedKey(Record):
         ),
     ]
     wrapped: Annotated[
-        Base64, Field(description="the key, encrypted by `wrapped_by` for this `key_id`", max_length=4096)
+        Base64,
+        Field(
+            description="the key, encrypted by `wrapped_by` for this `key_id`, tenant and subject",
+            max_length=4096,
+        ),
     ]
     wrapped_by: Annotated[str, Field(min_length=1, max_length=256, description="the id of the wrapping key")]

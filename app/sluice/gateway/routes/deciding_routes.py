@@ -10,10 +10,10 @@ from fastapi.responses import Response
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from sluice.client.input_kinds import ACTION, MANDATE, OUTCOME, RETRIEVAL, WRITE
-from sluice.client.sealing import open_served
+from sluice.client.sealing import SealedRecord
 from sluice.client.sender import serialize_record
 from sluice.core.registry.freezes import find_stop
-from sluice.gateway.decisions import seal_prepared, translate_faults
+from sluice.gateway.decisions import seal_prepared
 from sluice.gateway.http.http_errors import HttpError
 from sluice.gateway.idempotency import (
     IdempotentRequests,
@@ -39,7 +39,6 @@ from sluice.gateway.routes.answer_rendering import (
     write_body,
 )
 from sluice.gateway.routes.callers import Callers, read_facts
-from sluice_topics.sealing import may_hold_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,9 +108,9 @@ class DecidingRoutes:
         facts.agent, facts.session = prepared.agent, prepared.session
         if context.idempotency is None:
             record = await self.decisions.ask(route.kind, prepared, context.request_id, context.traceparent)
-            return respond(await self._open(route, route.render(record)), facts)
+            return respond(_restore(route, prepared, route.render(record)), facts)
         named = (context.agent or "").encode(), (context.session or "").encode()
-        asked_for = _list_sealed_parts(prepared, context) if prepared.is_sealed else (body,)
+        asked_for = _list_sealed_parts(prepared, context) if prepared.plain else (body,)
         request_of = RememberedRequest(
             compute_fingerprint(route.path.encode(), *named, *asked_for),
             prepared.agent,
@@ -133,16 +132,7 @@ class DecidingRoutes:
         answer, facts.is_replay = await self.idempotent.answer(named_as, owner, lambda: request_of, decide)
         if facts.is_replay and route is EVALUATE and self.registry.registry.freezes:
             self._object_to_frozen(answer, context)
-        return respond(await self._open(route, answer), facts)
-
-    async def _open(self, route: DecidingRoute, answer: StoredAnswer) -> StoredAnswer:
-        """An answer as its caller may see it: of items that were served with their bodies opened. Raises
-        HttpError."""
-        if route is not RETRIEVE or not may_hold_sealed(answer.body.encode()):
-            return answer
-        async with translate_faults(RETRIEVAL):
-            opened = await open_served(self.sealing, json.loads(answer.body))
-        return replace(answer, body=write_body(opened))
+        return respond(_restore(route, prepared, answer), facts)
 
     def _object_to_frozen(self, answer: StoredAnswer, context: RequestContext) -> None:
         """Raises HttpError where what an earlier answer allowed is frozen now: no replay lets it start."""
@@ -153,6 +143,13 @@ class DecidingRoutes:
         stop = find_stop(registry.find_freezes(tenant, body["agent_id"], body["session_id"]))
         if stop is not None:
             raise HttpError(422, "frozen", f"it was allowed before; now {stop.word}. Start no tool")
+
+
+def _restore(route: DecidingRoute, prepared: PreparedInput, answer: StoredAnswer) -> StoredAnswer:
+    """An answer as its caller may see it: with the bodies of items that this request had sealed."""
+    if route is not RETRIEVE or not prepared.plain:
+        return answer
+    return replace(answer, body=write_body(SealedRecord({}, prepared.plain).restore(json.loads(answer.body))))
 
 
 def _list_sealed_parts(prepared: PreparedInput, context: RequestContext) -> tuple[bytes, bytes]:

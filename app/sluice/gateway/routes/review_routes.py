@@ -71,7 +71,8 @@ class ReviewRoutes:
         narrowed = await self.decisions.fetch_narrowed(end)
         if narrowed is not None:
             async with translate_faults(ACTION):
-                narrowed = (await self.sealing.open("action", {"parameters": narrowed}))["parameters"]
+                opened_again = await self.sealing.open("action", first["agent_id"], {"parameters": narrowed})
+                narrowed = opened_again["parameters"]
         return respond(_render_end(subject_id, first, end, narrowed), read_facts(request))
 
     async def decide_escalation(self, request: Request, subject_id: str) -> Response:
