@@ -140,6 +140,15 @@ NOT_RUN = {
         "docs/freezing.md",
         "sluice thaw",
     ): "needs two people's keys; tests/kafka/test_freeze.py thaws so",
+    (
+        "docs/erasure.md",
+        "sluice keys seal",
+    ): "waits for the broker's cleaner, 7 minutes; tests/kafka/test_erase.py erases so",
+    ("docs/erasure.md", "{"): "a part of a bundle; tests/kafka/test_sealing_edges.py publishes one like it",
+    (
+        "docs/erasure.md",
+        "from sluice.bootstrap",
+    ): "settings of nobody's; tests/kafka/test_sealing_edges.py makes a client so",
     ("docs/adding-a-gate.md", "# app/"): "the tree's own code; tests/unit/test_adding_a_gate.py compares it",
     ("docs/adding-a-gate.md", "{"): "a part of a bundle; tests/unit/test_adding_a_gate.py decides under it",
     (
