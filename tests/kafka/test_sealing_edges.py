@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from load.installations import neutral_policy
+from load.installations import neutral_policy, quality_policy
 from sluice.bootstrap.followed_sealing import FollowedSealing, follow_sealing
 from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
@@ -18,6 +18,7 @@ from sluice_topics.catalog import ACTIONS, CATALOG, MEMORY_WRITES, OUTCOMES, RET
 from sluice_topics.sealing import is_sealed
 from tests.kafka.gateway_process import Gateway, action, run_gateway
 from tests.kafka.installation import installation_on, read_stored, run_worker
+from tests.kafka.mcp_place import Place
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
 
@@ -34,6 +35,7 @@ PLAIN = "Zebrawood"
 MARKS = [
     {"kind": "action", "path": "/parameters/email", "subject": "/parameters/customer"},
     {"kind": "action", "path": "/reasoning", "subject": "/parameters/customer"},
+    {"kind": "action", "path": "/parameters/text"},
     {"kind": "write", "path": "/content"},
     {"kind": "retrieval", "path": "/items/*/body"},
     {"kind": "outcome", "path": "/error"},
@@ -220,3 +222,24 @@ def test_a_gateway_publishes_and_keeps_nothing_plain_and_its_caller_gets_items_a
     assert PLAIN.encode() not in read_files(installation.folder / "kept")
     assert PLAIN not in gateway.read_log()
     assert {len(read_values(installation, ACTIONS, name)) for name in (session, "s-hook")} == {1}
+
+
+async def test_a_proxy_publishes_and_keeps_nothing_plain_and_its_server_gets_what_the_agent_sent(
+    installation: TestInstallation, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    assert worker.exit_code is None
+    place = Place(installation, tmp_path, "s-mcp")
+    options = tmp_path / "mcp.toml"
+    options.write_text(
+        f'journal = "{tmp_path}/journal"\n[results]\ncontent_class = "memo"\nconfidence_score = 0.9\n'
+        f'provenance_uri = "{quality_policy.RECORDED_URI}"\n'
+        f'provenance_hash = "{quality_policy.RECORDED_HASH}"\n'
+    )
+    async with place.agent("--config", options, "--results-as-retrievals") as client:
+        result = await client.call_tool("read", {"text": f"for {PLAIN}"})
+    assert [part.text for part in result.content] == [f"for {PLAIN}"]
+    assert place.calls == [["read", {"text": f"for {PLAIN}"}]]
+    (proposed,) = await asyncio.to_thread(read_values, installation, ACTIONS, "s-mcp")
+    assert is_sealed(proposed["parameters"]["text"])
+    assert await asyncio.to_thread(find_plain, installation) == []
+    assert PLAIN.encode() not in (tmp_path / "journal").read_bytes()
