@@ -156,7 +156,7 @@ def _judge_again(
 
     Returns the escalation with what the policy of now demands where the approvals do not complete that.
     """
-    escalated = yield from read_escalated_action(escalation)
+    escalated = yield from read_escalated_action(escalation, parts.policy.registry.erasures)
     if escalated is None:
         return Objection("content_unavailable", "the escalated action could not be read again")
     registry = parts.policy.registry

@@ -40,7 +40,7 @@ from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Container, Generator, Mapping
 
     from sluice.core.actions.pipeline import Evaluation
     from sluice.core.actions.stage import ActionContext, ActionPlan
@@ -170,15 +170,15 @@ class EscalatedAction(NamedTuple):
 
 
 def read_escalated_action(
-    escalation: Escalation,
+    escalation: Escalation, erased: Container[str]
 ) -> Generator[Request, Answer, EscalatedAction | None]:
     """The action that waits, from the bytes at its coordinates; None if they have changed, or cannot be
-    opened."""
+    opened. `erased`: ids of keys that open nothing any more."""
     answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
     value = take_input(answer, escalation.digest)
     opened: OpenedInput | None = None
     if (sealed := read_sealed(value)) is not None:
-        keys = yield from ask_for_keys(list_key_ids(sealed))
+        keys = yield from ask_for_keys(list_key_ids(sealed), erased)
         unsealed = open_sealed(sealed, ESCALATED_KIND, keys)
         if isinstance(unsealed, Unreadable):
             return None

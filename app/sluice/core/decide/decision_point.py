@@ -193,7 +193,7 @@ def _evaluate_sealed(
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an input with sealed values: its keys are asked for, then it is read once more, opened. One
     that cannot be opened is denied unread; no session changes."""
-    keys = yield from ask_for_keys(list_key_ids(sealed))
+    keys = yield from ask_for_keys(list_key_ids(sealed), parts.policy.registry.erasures)
     opened = _open_input(input_record, sealed, keys)
     if isinstance(opened, Unreadable):
         return unreadable(input_record, opened)

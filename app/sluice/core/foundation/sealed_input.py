@@ -17,6 +17,7 @@ from sluice.core.foundation.requests import Answer, Request
 from sluice_topics.json_text import Unreadable, parse, write_json_path
 from sluice_topics.record_reading import find_call
 from sluice_topics.sealing import (
+    ERASED,
     OpenedValue,
     SealError,
     SubjectKey,
@@ -30,7 +31,7 @@ from sluice_topics.sealing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Container, Generator, Iterable, Mapping, Sequence
 
     from sluice_topics.sealing import Erased, Keyring, Step
 
@@ -126,13 +127,14 @@ def lacks_keys(keyring: Keyring, *values: bytes | None) -> bool:
     return any(not isinstance(keyring.find(key_id), SubjectKey) for key_id in key_ids)
 
 
-def ask_for_keys(key_ids: Sequence[str]) -> Generator[Request, Answer, Keys]:
-    """Ask for keys; those that nobody gives are not among them."""
+def ask_for_keys(key_ids: Sequence[str], erased: Container[str] = ()) -> Generator[Request, Answer, Keys]:
+    """Ask for keys; those that nobody gives are not among them. `erased`: ids of keys that are to be
+    destroyed, which open nothing any more, wherever they still lie."""
     if not key_ids:
         return NO_KEYS
     answer = yield Request(SUBJECT_KEYS, tuple(key_ids), _KEYS_MS, apart=True)
     by_id = answer.payload if answer.status == "answered" and isinstance(answer.payload, dict) else {}
-    return Keys(by_id)
+    return Keys({key_id: ERASED if key_id in erased else key for key_id, key in by_id.items()})
 
 
 def find_keys(keyring: Keyring, request: Request) -> Answer:

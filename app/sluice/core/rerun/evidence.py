@@ -97,6 +97,15 @@ class PolicyEvidence:
             self._find_quality[bundle_hash] = load_quality_bundle(canonical(statement.document))
         return self._find_quality[bundle_hash]
 
+    def list_erased(self) -> frozenset[str]:
+        """The ids of the persons' keys that erasures name."""
+        erased: set[str] = set()
+        for key, revisions in self._entries.items():
+            if key.startswith("erasure/"):
+                for statement in revisions.values():
+                    erased.update(statement.document["spec"].get("key_ids", ()))
+        return frozenset(erased)
+
     def find_entry(self, key: str, entry_hash: str) -> EntryFile | None:
         """The entry "kind/id@revision" of this hash; where only another content bears the name, that one."""
         revisions = self._entries.get(key, {})

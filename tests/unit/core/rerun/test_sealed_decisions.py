@@ -11,16 +11,18 @@ from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
 from sluice.core.foundation.sealed_input import SUBJECT_KEYS, open_record
+from sluice.core.rerun.evidence import PolicyEvidence
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, RETRIEVALS
 from sluice_topics.sealing import ERASED, Erased, PersonalField, SubjectKey, is_sealed, seal_document
-from tests.unit.core.rerun.reruns import BUNDLE, Case, memory_write
+from tests.unit.core.rerun.reruns import BUNDLE, Case, evidence, memory_write
 from tests.unit.core.retrieval.scene import Scene, item, retrieval
-from tests.unit.core.scene import action, only
+from tests.unit.core.scene import action, entry, only
 
 if TYPE_CHECKING:
     from sluice.core.foundation.requests import Request
 
 ANNA, BERT = SubjectKey("anna-key", b"a" * 64), SubjectKey("bert-key", b"b" * 64)
+ANNA_ID = "0a" * 16
 PLAIN = "Quixotia Zebrawood"
 FIELDS = [
     PersonalField("action", ("parameters", "q"), ("parameters", "who")),
@@ -122,6 +124,17 @@ def test_without_a_port_nothing_sealed_is_judged() -> None:
     case = Case()
     decision = case.take_record(ACTIONS, action(parameters=seal_action(q=PLAIN)))
     assert only(decision, "DeadLetter")["code"] == "sealed_key_unknown"
+
+
+def test_a_key_that_is_to_be_destroyed_opens_nothing_any_more() -> None:
+    erasure = entry("erasure", ANNA_ID, key_ids=[ANNA_ID], reason="asked for")
+    case = Case((erasure,), answer=Keys(**{ANNA_ID: SubjectKey(ANNA_ID, b"a" * 64)}).answer)
+    field = PersonalField("action", ("parameters", "q"))
+    sealed = seal_document(action(), "action", [field], lambda _: SubjectKey(ANNA_ID, b"a" * 64))
+    letter = only(case.take_record(ACTIONS, sealed), "DeadLetter")
+    assert letter["code"] == "sealed_key_erased"
+    assert PolicyEvidence().list_erased() == frozenset()
+    assert evidence(erasure).list_erased() == {ANNA_ID}
 
 
 def test_a_memory_is_judged_opened_and_admitted_sealed() -> None:
