@@ -25,6 +25,7 @@ from load.bench.gates import (
     known_actions,
     memory_gate,
     retrieval_gate,
+    sealing,
 )
 from load.bench.measurement import TARGET, WORK, Extent, Measurement, markdown_tables, table
 from load.bench.workers import (
@@ -53,6 +54,7 @@ CORE: dict[str, Callable[[Extent], list[Measurement]]] = {
     "retrievals": retrieval_gate.figures,
     "report": retrieval_gate.report_figures,
     "signing": agent_signatures.figures,
+    "sealing": sealing.figures,
     "grader": hosted_model.figures,
 }
 STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]]]] = {

@@ -46,6 +46,16 @@ def read(model: type[R], raw: bytes | None, ids: Mapping[str, str] | None = None
     return _validate(model, document, ())
 
 
+def read_document(
+    model: type[R], document: dict[str, Any], ids: Mapping[str, str] | None = None
+) -> R | Unreadable:
+    """The record in the tree of a JSON text, as `read` finds it in the text."""
+    if model is ProposedAction and _SEED_FORM in document:
+        replaced = _replace_seed_form(document, ids or {})
+        return replaced if isinstance(replaced, Unreadable) else _validate(model, replaced, ())
+    return _validate(model, document, ())
+
+
 def _replace_seed_form(document: dict[str, Any], ids: Mapping[str, str]) -> dict[str, Any] | Unreadable:
     rest = {key: value for key, value in document.items() if key != _SEED_FORM}
     if document[_SEED_FORM] is None:

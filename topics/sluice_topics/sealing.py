@@ -11,16 +11,19 @@ stay valid.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from enum import Enum
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,9 +35,12 @@ SECRET_BYTES = 64
 EACH = "*"
 """In a path: each element of an array, each member of an object."""
 _DOMAIN = b"sluice/sealed/1"
+_JOINT = b"sluice/sealed/1/joint"
 _BLOCK = 32
 """A value's JSON is filled up with blanks to a multiple of this, so that its length says little."""
-_TOKEN = re.compile(r"sealed:1:([A-Za-z0-9_-]{1,64}):([A-Za-z0-9_-]{22,})")
+MOST_JOINED = 16
+"""Persons under whose keys together a value may be sealed."""
+_TOKEN = re.compile(r"sealed:1:([A-Za-z0-9_-]{1,64}(?:\+[A-Za-z0-9_-]{1,64}){0,15}):([A-Za-z0-9_-]{22,})")
 
 Step = str | int
 InputKind = Literal["action", "outcome", "write", "retrieval"]
@@ -58,13 +64,13 @@ class SubjectKey:
         if len(secret) != SECRET_BYTES:
             raise ValueError(f"a subject's key has {SECRET_BYTES} bytes, not {len(secret)}")
         self.id = key_id
+        self.secret = secret
         self.tenant = tenant
-        self._secret = secret
 
     @cached_property
     def cipher(self) -> AESSIV:
         """AES-SIV under this key."""
-        return AESSIV(self._secret)
+        return AESSIV(self.secret)
 
 
 class Keyring(Protocol):
@@ -123,18 +129,40 @@ def may_hold_sealed(raw: bytes) -> bool:
 
 def seal(key: SubjectKey, value: Any, kind: str, steps: Sequence[Step]) -> str:
     """A JSON value as a token for this place in an input of this kind."""
-    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+    written = _encode(value).encode()
     written += b" " * (-len(written) % _BLOCK)
     encrypted = key.cipher.encrypt(written, _make_context(kind, steps))
     return f"{PREFIX}{key.id}:{urlsafe_b64encode(encrypted).rstrip(b'=').decode()}"
 
 
-def get_key_id(token: str) -> str:
-    """The id of the key under which a token is sealed. Raises ValueError for what is none."""
+def get_key_ids(token: str) -> list[str]:
+    """The ids of the keys under which a token is sealed. Raises ValueError for what is none."""
     match = _TOKEN.fullmatch(token)
     if match is None:
         raise ValueError("no sealed value")
-    return match[1]
+    return match[1].split("+")
+
+
+def get_key_id(token: str) -> str:
+    """The id of the one key under which a value of an input is sealed. Raises ValueError for what is none."""
+    return get_key_ids(token)[0]
+
+
+def join_keys(keys: Sequence[SubjectKey]) -> SubjectKey:
+    """One key of several, MOST_JOINED at most: who lacks one of them opens nothing."""
+    if len(keys) == 1:
+        return keys[0]
+    whole = hashlib.sha512(_JOINT + b"".join(key.secret for key in keys)).digest()
+    return SubjectKey("+".join(key.id for key in keys), whole, keys[0].tenant)
+
+
+def _find_key(keyring: Keyring, joined: str) -> SubjectKey | Erased | None:
+    """The key of these ids; ERASED where one of them was destroyed, None where one is not known."""
+    parts = [keyring.find(key_id) for key_id in joined.split("+")]
+    if ERASED in parts:
+        return ERASED
+    keys = [part for part in parts if isinstance(part, SubjectKey)]
+    return join_keys(keys) if len(keys) == len(parts) else None
 
 
 def open_value(keyring: Keyring, token: str, kind: str, steps: Sequence[Step]) -> tuple[SubjectKey, Any]:
@@ -142,26 +170,33 @@ def open_value(keyring: Keyring, token: str, kind: str, steps: Sequence[Step]) -
     match = _TOKEN.fullmatch(token)
     if match is None:
         raise SealError("sealed_invalid", steps, "not in the form of a sealed value")
-    key = keyring.find(match[1])
+    key = _find_key(keyring, match[1])
     if key is None:
         raise SealError("sealed_key_unknown", steps, f"sealed under the key {match[1]}, which is unknown")
     if key is ERASED:
         raise SealError("sealed_key_erased", steps, f"sealed under the key {match[1]}, which was destroyed")
     encrypted = urlsafe_b64decode(match[2] + "=" * (-len(match[2]) % 4))
     try:
-        return key, json.loads(key.cipher.decrypt(encrypted, _make_context(kind, steps)))
+        value = parse(key.cipher.decrypt(encrypted, _make_context(kind, steps)))
+        if not isinstance(value, Unreadable):
+            return key, value
+        text = f"under the key {match[1]} lies no JSON value: {value.message}"
     except (InvalidTag, ValueError):
         text = f"not sealed under the key {match[1]} for this place"
-        raise SealError("sealed_invalid", steps, text) from None
+    raise SealError("sealed_invalid", steps, text)
 
 
 def _make_context(kind: str, steps: Sequence[Step]) -> list[bytes]:
     """The associated data: elements of an array share one place."""
-    return [
-        _DOMAIN,
-        kind.encode(),
-        json.dumps([EACH if isinstance(step, int) else step for step in steps]).encode(),
-    ]
+    return [_DOMAIN, *_write_place(kind, tuple([EACH if isinstance(step, int) else step for step in steps]))]
+
+
+@lru_cache(maxsize=1024)
+def _write_place(kind: str, steps: tuple[str, ...]) -> tuple[bytes, bytes]:
+    return kind.encode(), json.dumps(steps).encode()
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
 
 # Whole documents
@@ -180,7 +215,7 @@ def open_document(document: Any, kind: str, keyring: Keyring) -> tuple[Any, list
     """The document with every sealed value in it opened, and the values; the argument stays as it is. Raises
     SealError for the first that cannot be opened."""
     opened: list[OpenedValue] = []
-    for steps, token in list(find_tokens(document)):
+    for steps, token in find_tokens(document):
         key, value = open_value(keyring, token, kind, steps)
         opened.append(OpenedValue(steps, token, key, value))
     for each in opened:
@@ -255,15 +290,24 @@ def _find_tool(document: Mapping[str, Any]) -> str | None:
     return tool if isinstance(tool, str) else None
 
 
-def find_tokens(value: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], str]]:
-    """Each text that begins like a sealed value, with its place; `steps`: that of `value` itself."""
+def find_tokens(document: Any) -> list[tuple[tuple[Step, ...], str]]:
+    """Each text in a JSON value that begins like a sealed value, with its place."""
+    tokens: list[tuple[tuple[Step, ...], str]] = []
+    _collect_tokens(document, (), tokens)
+    return tokens
+
+
+def _collect_tokens(value: Any, steps: tuple[Step, ...], tokens: list[tuple[tuple[Step, ...], str]]) -> None:
     if isinstance(value, str):
         if value.startswith(PREFIX):
-            yield steps, value
+            tokens.append((steps, value))
         return
     for step, member in _list_members(value):
-        if isinstance(member, str | dict | list):
-            yield from find_tokens(member, (*steps, step))
+        if isinstance(member, str):
+            if member.startswith(PREFIX):
+                tokens.append(((*steps, step), member))
+        elif isinstance(member, dict | list | tuple):
+            _collect_tokens(member, (*steps, step), tokens)
 
 
 def _find_places(

@@ -36,7 +36,7 @@ from sluice.core.foundation.requests import ask_for_input, take_input
 from sluice.core.foundation.sealed_input import ask_for_keys, list_key_ids, open_sealed, read_sealed
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
 from sluice.core.state.reservations import count, expect_results
-from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.record_reading import Unreadable, read, read_document
 from sluice_topics.records import ProposedAction
 
 if TYPE_CHECKING:
@@ -178,17 +178,20 @@ def read_escalated_action(
     value = take_input(answer, escalation.digest)
     opened: OpenedInput | None = None
     if (sealed := read_sealed(value)) is not None:
-        keys = yield from ask_for_keys(list_key_ids(sealed), erased)
+        keys = yield from ask_for_keys(list_key_ids(sealed), escalation.tenant, erased)
         unsealed = open_sealed(sealed, ESCALATED_KIND, keys)
         if isinstance(unsealed, Unreadable):
             return None
-        opened, value = unsealed, unsealed.raw
+        opened = unsealed
     ids = {
         "action_id": escalation.subject_id,
         "agent_id": escalation.agent_id,
         "session_id": escalation.session_id,
     }
-    action = None if value is None else read(ProposedAction, value, ids)
+    if opened is None:
+        action = None if value is None else read(ProposedAction, value, ids)
+    else:
+        action = read_document(ProposedAction, opened.plain, ids)
     return None if action is None or isinstance(action, Unreadable) else EscalatedAction(action, opened)
 
 

@@ -35,6 +35,7 @@ from sluice.core.memory import reviews
 from sluice.core.memory.plan import plan_writes
 from sluice.core.policy.policy import PointParts
 from sluice.core.registry.agent_keys import check_signature
+from sluice.core.registry.registry_entries import UNREGISTERED
 from sluice.core.retrieval import alarms
 from sluice.core.retrieval.plan import plan_retrievals
 from sluice.core.state import escalation_records, expiry
@@ -119,8 +120,10 @@ class DecisionPoint:
                 input_record = attach_signature(self._parts, input_record, agent.id, state)
         parts = self._pausing if pauses else self._parts
         value = input_record.value or b""
-        if (MARK in value or ESCAPED in value) and (sealed := read_sealed(value)) is not None:
-            return _evaluate_sealed(parts, input_record, sealed, state, shared)
+        if (MARK in value or ESCAPED in value) and hasattr(message, "agent_id"):
+            sealed = read_sealed(value)
+            if sealed is not None:
+                return _evaluate_sealed(parts, input_record, message.agent_id, sealed, state, shared)
         step = kind.evaluate(parts, input_record, message, state, shared)
         return _run_unasked(step) if isinstance(step, Decision) else step
 
@@ -168,7 +171,8 @@ class DecisionPoint:
         input_record = check_again(self._parts, input_record, message, recorded)
         sealed = read_sealed(input_record.value)
         if sealed is not None or input_record.topic == REVIEWS:
-            keys = yield from ask_for_keys(list_key_ids(sealed, recorded))
+            tenant = UNREGISTERED if recorded["tenant_id"] is None else recorded["tenant_id"]
+            keys = yield from ask_for_keys(list_key_ids(sealed, recorded), tenant)
             opened = _open_again(input_record, message, recorded, sealed, keys)
             if isinstance(opened, Unreadable):
                 return unreadable(input_record, opened).records
@@ -189,11 +193,18 @@ class DecisionPoint:
 
 
 def _evaluate_sealed(
-    parts: PointParts, input_record: InputRecord, sealed: Any, state: SessionState, shared: Shared
+    parts: PointParts,
+    input_record: InputRecord,
+    agent_id: str,
+    sealed: Any,
+    state: SessionState,
+    shared: Shared,
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an input with sealed values: its keys are asked for, then it is read once more, opened. One
     that cannot be opened is denied unread; no session changes."""
-    keys = yield from ask_for_keys(list_key_ids(sealed), parts.policy.registry.erasures)
+    keys = yield from ask_for_keys(
+        list_key_ids(sealed), parts.policy.find_principal(agent_id).tenant, parts.policy.registry.erasures
+    )
     opened = _open_input(input_record, sealed, keys)
     if isinstance(opened, Unreadable):
         return unreadable(input_record, opened)

@@ -12,7 +12,7 @@ from sluice.core.actions.task_mandates import MANDATE
 from sluice.core.decide.review import REVIEW
 from sluice.core.memory.memory_kinds import FEEDBACK, WRITE
 from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
-from sluice_topics.record_reading import Unreadable, read
+from sluice_topics.record_reading import Unreadable, read, read_document
 from sluice_topics.records import (
     ActionOutcome,
     DestinationUsed,
@@ -82,10 +82,17 @@ def read_input_message(input_record: InputRecord) -> Message | Unreadable:
     header X-Mnemom-Agent, the same for every delivery and rerun.
     """
     kind = BY_TOPIC[input_record.topic]
-    value = input_record.value if input_record.opened is None else input_record.opened.raw
-    message: Message | Unreadable = read(kind.model, value)
+    opened = input_record.opened
+    message: Message | Unreadable = (
+        read(kind.model, input_record.value) if opened is None else read_document(kind.model, opened.plain)
+    )
     if kind is ACTION and isinstance(message, Unreadable) and message.code == "missing_field":
-        message = read(kind.model, value, _ids_around(input_record))
+        ids = _ids_around(input_record)
+        message = (
+            read(kind.model, input_record.value, ids)
+            if opened is None
+            else read_document(kind.model, opened.plain, ids)
+        )
     if not isinstance(message, Unreadable) and kind.key(message).encode() != input_record.key:
         return KEY_MISMATCH
     return message

@@ -8,7 +8,6 @@ has to know what a gate quotes, and in which disguise. docs/decisions/0029-erasu
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,12 +17,13 @@ from sluice_topics.json_text import Unreadable, parse, write_json_path
 from sluice_topics.record_reading import find_call
 from sluice_topics.sealing import (
     ERASED,
-    OpenedValue,
+    MOST_JOINED,
     SealError,
     SubjectKey,
     find_tokens,
-    get_key_id,
+    get_key_ids,
     is_sealed,
+    join_keys,
     may_hold_sealed,
     open_document,
     open_value,
@@ -42,6 +42,8 @@ RECORD = "record"
 """The kind under which values of records are sealed."""
 SEALED = "sealed"
 """The only member of an object that is sealed whole."""
+MOST_SEALED = 1024
+"""Sealed values that an input may have."""
 _KEYS_MS = 10_000
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}(?=: |\Z)")
 """How a reason begins that names its code."""
@@ -63,12 +65,12 @@ NO_KEYS = Keys({})
 
 @dataclass(frozen=True, slots=True)
 class OpenedInput:
-    """`raw`: the input's JSON with its values opened; `sealed`: its document as it was sent. `keys`: of all
-    persons in it, in the order of their ids."""
+    """`plain`: the input's document with its values opened; `sealed`: as it was sent. `key`: the joint one
+    of all persons in it, in the order of their ids."""
 
-    raw: bytes = field(repr=False)
+    plain: Any = field(repr=False)
     sealed: dict[str, Any]
-    keys: tuple[SubjectKey, ...]
+    key: SubjectKey
 
     @property
     def sealed_parameters(self) -> dict[str, Any]:
@@ -79,9 +81,7 @@ class OpenedInput:
     def seal(self, value: Any, *steps: Step) -> str:
         """A value of a record as a token for this place in it, under every key: without one of them nobody
         can open it."""
-        for key in self.keys:
-            value = seal(key, value, RECORD, steps)
-        return str(value)
+        return seal(self.key, value, RECORD, steps)
 
     def seal_object(self, value: Mapping[str, Any], *steps: Step) -> Mapping[str, Any]:
         """An object of a record, sealed whole; an empty one stays."""
@@ -108,17 +108,17 @@ def seal_outputs(outputs: Iterable[dict[str, Any]], opened: OpenedInput) -> None
 def list_key_ids(*documents: Any) -> tuple[str, ...]:
     """The ids of the keys of every sealed value in these JSON values, each once."""
     tokens = (token for document in documents for _, token in find_tokens(document))
-    return tuple(dict.fromkeys(get_key_id(token) for token in tokens if is_sealed(token)))
+    return tuple(
+        dict.fromkeys(key_id for token in tokens if is_sealed(token) for key_id in get_key_ids(token))
+    )
 
 
 def read_sealed(value: bytes | None) -> Any:
     """The document in an input's bytes if it has a sealed value, else None."""
     if not value or not may_hold_sealed(value):
         return None
-    document = parse(value)
-    if isinstance(document, Unreadable) or next(find_tokens(document), None) is None:
-        return None
-    return document
+    document: Any = parse(value)
+    return document if isinstance(document, dict) and find_tokens(document) else None
 
 
 def lacks_keys(keyring: Keyring, *values: bytes | None) -> bool:
@@ -127,14 +127,18 @@ def lacks_keys(keyring: Keyring, *values: bytes | None) -> bool:
     return any(not isinstance(keyring.find(key_id), SubjectKey) for key_id in key_ids)
 
 
-def ask_for_keys(key_ids: Sequence[str], erased: Container[str] = ()) -> Generator[Request, Answer, Keys]:
-    """Ask for keys; those that nobody gives are not among them. `erased`: ids of keys that are to be
-    destroyed, which open nothing any more, wherever they still lie."""
-    if not key_ids:
+def ask_for_keys(
+    key_ids: Sequence[str], tenant: str, erased: Container[str] = ()
+) -> Generator[Request, Answer, Keys]:
+    """Ask for keys; those that nobody gives are not among them, and neither are those of other tenants: else
+    one tenant could have the values of another opened. `erased`: ids of keys that are to be destroyed, which
+    open nothing any more, wherever they still lie."""
+    if not key_ids or len(key_ids) > MOST_JOINED:
         return NO_KEYS
     answer = yield Request(SUBJECT_KEYS, tuple(key_ids), _KEYS_MS, apart=True)
     by_id = answer.payload if answer.status == "answered" and isinstance(answer.payload, dict) else {}
-    return Keys({key_id: ERASED if key_id in erased else key for key_id, key in by_id.items()})
+    own = {key_id: key for key_id, key in by_id.items() if key is ERASED or key.tenant == tenant}
+    return Keys({key_id: ERASED if key_id in erased else key for key_id, key in own.items()})
 
 
 def find_keys(keyring: Keyring, request: Request) -> Answer:
@@ -146,16 +150,18 @@ def find_keys(keyring: Keyring, request: Request) -> Answer:
 
 def open_sealed(document: Any, kind: str, keys: Keys) -> OpenedInput | Unreadable:
     """An input of this kind with its values opened, or why it cannot be: then it is denied unread."""
+    if len(find_tokens(document)) > MOST_SEALED or len(list_key_ids(document)) > MOST_JOINED:
+        text = f"over {MOST_SEALED} sealed values, or values of over {MOST_JOINED} persons"
+        return Unreadable("sealed_invalid", "$", text)
     try:
         plain, opened = open_document(document, kind, keys)
     except SealError as error:
         return Unreadable(error.code, write_json_path(error.steps), str(error))
-    return OpenedInput(json.dumps(plain, ensure_ascii=False).encode(), document, _sort_keys(opened))
-
-
-def _sort_keys(opened: Iterable[OpenedValue]) -> tuple[SubjectKey, ...]:
-    by_id = {each.key.id: each.key for each in opened}
-    return tuple(by_id[key_id] for key_id in sorted(by_id))
+    if not opened:
+        return Unreadable("sealed_invalid", "$", "no sealed value")
+    single = (keys.find(key_id) for key_id in sorted(list_key_ids(document)))
+    joint = join_keys([key for key in single if isinstance(key, SubjectKey)])
+    return OpenedInput(plain, document, joint)
 
 
 # The way back, for reruns and people who may read
@@ -181,7 +187,5 @@ def _open_text(text: str, keys: Keyring, steps: tuple[Step, ...]) -> Any:
     code, colon, token = text.rpartition(": ")
     if not is_sealed(token):
         return text
-    value: Any = token
-    while is_sealed(value):
-        value = open_value(keys, value, RECORD, steps)[1]
+    value = open_value(keys, token, RECORD, steps)[1]
     return f"{code}{colon}{value}" if colon else value

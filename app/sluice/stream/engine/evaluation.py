@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sluice.core.decide.kinds import goes_by_stages, read_input_message
 from sluice.core.foundation.errors import CanonicalError, run_guarded
 from sluice.core.foundation.requests import LAST_PAUSE, MANDATE_WAIT, PAUSE, READY, Answer, Request
+from sluice.core.foundation.sealed_input import SUBJECT_KEYS
 from sluice.core.registry.keys import digest_mandate
 from sluice.core.state.session import KEY_PREFIX
 from sluice.ports import AnalysisOff, Cached, Crowding, Persistent, Port, PortBusy, PortUnavailable, Queued
@@ -416,6 +417,9 @@ class Lanes:
             going = []
             for member in members:
                 step = member[1].step(answer)
+                if isinstance(step, Request) and step.port == SUBJECT_KEYS:
+                    keys = self._ports.recall(step)
+                    step = step if keys is None else member[1].step(keys)
                 if step is PAUSE:
                     going.append(member)
                 else:

@@ -12,16 +12,16 @@ from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.requests import Answer
 from sluice.core.foundation.sealed_input import SUBJECT_KEYS, open_record
 from sluice.core.rerun.evidence import PolicyEvidence
-from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, RETRIEVALS
-from sluice_topics.sealing import ERASED, Erased, PersonalField, SubjectKey, is_sealed, seal_document
+from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
+from sluice_topics.sealing import ERASED, Erased, PersonalField, SubjectKey, is_sealed, seal, seal_document
 from tests.unit.core.rerun.reruns import BUNDLE, Case, evidence, memory_write
 from tests.unit.core.retrieval.scene import Scene, item, retrieval
-from tests.unit.core.scene import action, entry, only
+from tests.unit.core.scene import action, entry, only, outcome
 
 if TYPE_CHECKING:
     from sluice.core.foundation.requests import Request
 
-ANNA, BERT = SubjectKey("anna-key", b"a" * 64), SubjectKey("bert-key", b"b" * 64)
+ANNA, BERT = SubjectKey("anna-key", b"a" * 64, "acme"), SubjectKey("bert-key", b"b" * 64, "acme")
 ANNA_ID = "0a" * 16
 PLAIN = "Quixotia Zebrawood"
 FIELDS = [
@@ -120,6 +120,40 @@ def test_what_cannot_be_opened_is_denied_unread(keys: Keys, code: str) -> None:
     assert not case.verdicts
 
 
+@pytest.mark.parametrize("agent", ["other", "nobody", "trial"])
+def test_an_agent_of_another_tenant_has_nothing_opened(agent: str) -> None:
+    case = Case(answer=KEYS.answer)
+    copied = action(agent_id=agent, parameters=seal_action(q=PLAIN))
+    letter = only(case.take_record(ACTIONS, copied), "DeadLetter")
+    assert letter["code"] == "sealed_key_unknown"
+    assert not holds_plain(letter)
+
+
+def test_a_token_within_a_text_or_as_a_name_is_a_text() -> None:
+    token = seal_action(q=PLAIN)["q"]
+    case = Case(answer=KEYS.answer)
+    verdict = case.propose(parameters={"q": f"see {token}", token: 1})
+    assert verdict["outcome"] == "ALLOW"
+    assert not holds_plain(verdict)
+
+
+def test_values_of_too_many_persons_are_denied() -> None:
+    people = [SubjectKey(f"{number:032x}", bytes([number]) * 64, "acme") for number in range(17)]
+    field = PersonalField("action", ("parameters", "*", "name"), ("parameters", "*", "id"))
+    asked = action(parameters={f"p{number}": {"id": number, "name": PLAIN} for number in range(17)})
+    sealed = seal_document(asked, "action", [field], lambda subject: people[int(subject.name)])
+    case = Case(answer=Keys(**{key.id: key for key in people}).answer)
+    assert only(case.take_record(ACTIONS, sealed), "DeadLetter")["code"] == "sealed_invalid"
+
+
+def test_an_outcome_is_left_sealed() -> None:
+    case = Case(answer=Keys().answer)
+    case.propose()
+    token = seal(ANNA, PLAIN, "outcome", ("error",))
+    decision = case.take_record(OUTCOMES, outcome(error=token))
+    assert not any(record.kind == "DeadLetter" for record in decision.records)
+
+
 def test_without_a_port_nothing_sealed_is_judged() -> None:
     case = Case()
     decision = case.take_record(ACTIONS, action(parameters=seal_action(q=PLAIN)))
@@ -128,9 +162,9 @@ def test_without_a_port_nothing_sealed_is_judged() -> None:
 
 def test_a_key_that_is_to_be_destroyed_opens_nothing_any_more() -> None:
     erasure = entry("erasure", ANNA_ID, key_ids=[ANNA_ID], reason="asked for")
-    case = Case((erasure,), answer=Keys(**{ANNA_ID: SubjectKey(ANNA_ID, b"a" * 64)}).answer)
+    case = Case((erasure,), answer=Keys(**{ANNA_ID: SubjectKey(ANNA_ID, b"a" * 64, "acme")}).answer)
     field = PersonalField("action", ("parameters", "q"))
-    sealed = seal_document(action(), "action", [field], lambda _: SubjectKey(ANNA_ID, b"a" * 64))
+    sealed = seal_document(action(), "action", [field], lambda _: SubjectKey(ANNA_ID, b"a" * 64, "acme"))
     letter = only(case.take_record(ACTIONS, sealed), "DeadLetter")
     assert letter["code"] == "sealed_key_erased"
     assert PolicyEvidence().list_erased() == frozenset()
