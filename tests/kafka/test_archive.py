@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from typer.testing import CliRunner, Result
@@ -20,6 +22,7 @@ from sluice.adapters.archive.archived_records import Archive
 from sluice.adapters.archive.archiver import ArchiveLimits, Archiver
 from sluice.adapters.archive.manifest import ArchiveRefused, read_manifest
 from sluice.adapters.kafka.kafka_read import list_partitions, open_reader
+from sluice.bootstrap.observing import observe_archiver
 from sluice.cli.machine.archive import build_archiver
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
@@ -388,3 +391,28 @@ def test_offsets_that_the_broker_deleted_before_they_were_archived_are_named(
 
 def count_records(installation: TestInstallation, base: str) -> int:
     return sum(map(len, read_topics(installation.bootstrap_servers, [installation.real(base)]).values()))
+
+
+def test_an_archiver_shows_up_to_when_everything_is_archived(
+    installation: TestInstallation, tmp_path: Path
+) -> None:
+    place = FolderStore(tmp_path / "archive")
+    environ = {**installation.settings, "SLUICE_ARCHIVE__METRICS_ADDRESS": "127.0.0.1:0"}
+    settings = load_settings(environment=environ)
+    observed = observe_archiver(settings)
+    assert observed is not None
+    observed.listener.start()
+    before = time.time()
+    try:
+        address = f"http://127.0.0.1:{observed.listener.port}"
+        archiver = build_archiver(settings, place)
+        archiver.observer = observed.metrics
+        assert httpx2.get(f"{address}/readyz").status_code == 503
+        asyncio.run(archiver.run(once=True))
+        assert httpx2.get(f"{address}/readyz").status_code == 200
+        shown = httpx2.get(f"{address}/metrics").text
+    finally:
+        observed.listener.stop()
+    numbers = dict(line.split(" ") for line in shown.splitlines() if line.startswith("sluice_"))
+    assert float(numbers["sluice_archived_records_total"]) == archiver.written
+    assert before - 1 <= float(numbers["sluice_archive_timestamp_seconds"]) <= time.time()

@@ -7,14 +7,18 @@ import gc
 import json
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 from aiokafka import AIOKafkaProducer
 
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.adapters.kafka.kafka_tree_heads import HeadCluster, HeadLimits, HeadSigner, read_heads
+from sluice.bootstrap.observing import observe_signer
 from sluice.cli.policy.key_files import make_private_key
 from sluice.core.foundation.chain import Chain
+from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, HeadSeries, digest_head, open_head
+from sluice.settings.reader import load_settings
 from sluice_topics.access import HEAD_WRITER
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import TREE_HEADS, VERDICTS
@@ -294,3 +298,27 @@ async def test_a_second_cluster_that_was_away_gets_its_heads_later(ledger: Signe
         copy.take(1, "sha256:" + "0" * 64, values[0])
     with pytest.raises(HeadRefused, match="has head 1: the topic was cut off"):
         copy.require_no_later(0)
+
+
+def test_the_signer_shows_how_old_its_newest_head_is_and_what_it_does_not_state(ledger: SignedLedger) -> None:
+    asyncio.run(ledger.lay(genuine()))
+    environ = {**ledger.environment(), "SLUICE_HEADS__METRICS_ADDRESS": "127.0.0.1:0"}
+    observed = observe_signer(load_settings(environment=environ))
+    assert observed is not None
+    observed.listener.start()
+    try:
+        address = f"http://127.0.0.1:{observed.listener.port}"
+        assert httpx2.get(f"{address}/readyz").json()["waits_for"] == ["broker: it is not connected"]
+        series = HeadSeries(HeadKeys([ledger.key.public]), Audience("", ledger.prefix))
+        limits = HeadLimits(0.05, 1000)
+        signer = HeadSigner(ledger.bootstrap_servers, series, [ledger.key], limits, observer=observed.metrics)
+        head = asyncio.run(signer.run(once=True))
+        assert head is not None
+        assert httpx2.get(f"{address}/readyz").status_code == 200
+        shown = httpx2.get(f"{address}/metrics").text
+    finally:
+        observed.listener.stop()
+    numbers = dict(line.split(" ") for line in shown.splitlines() if line.startswith("sluice_"))
+    assert float(numbers["sluice_heads_signed_total"]) == 1
+    assert float(numbers["sluice_unsigned_records"]) == 0
+    assert float(numbers["sluice_head_timestamp_seconds"]) == read_milliseconds(head.signed_at) / 1000

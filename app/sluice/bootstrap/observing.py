@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from sluice.observability.health import GatewayHealth, NotifierHealth, WorkerHealth
+from sluice.observability.health import FollowerHealth, GatewayHealth, NotifierHealth, WorkerHealth
 from sluice.observability.http_listener import HealthChecks, HttpListener
 from sluice.observability.metrics import ProcessMetrics
 from sluice.observability.observers import EngineObservers
-from sluice.observability.service_metrics import GatewayMetrics, NotifierMetrics
+from sluice.observability.service_metrics import (
+    ArchiverMetrics,
+    GatewayMetrics,
+    NotifierMetrics,
+    SignerMetrics,
+)
 from sluice.observability.worker_metrics import WorkerMetrics
 from sluice.stream.process import SystemClock
 
@@ -139,6 +144,42 @@ def observe_notifier(settings: Settings) -> ObservedNotifier | None:
         "notifier", address, HealthChecks(health.beat.find_fault, health.list_waits)
     )
     return ObservedNotifier(NotifierMetrics(metrics, health), health, listener)
+
+
+class ObservedSigner(NamedTuple):
+    """What a head signer tells of itself, and the listener that serves it, not started."""
+
+    metrics: SignerMetrics
+    listener: HttpListener
+
+
+def observe_signer(settings: Settings) -> ObservedSigner | None:
+    """None: the settings switch it off."""
+    address = settings.heads.metrics_address
+    if not address:
+        return None
+    health = FollowerHealth("ledger: it is not read to its end yet, so no head was signed")
+    checks = HealthChecks(health.beat.find_fault, health.list_waits)
+    metrics, listener = observe_process("signer", address, checks)
+    return ObservedSigner(SignerMetrics(metrics, health), listener)
+
+
+class ObservedArchiver(NamedTuple):
+    """The same of an archiver."""
+
+    metrics: ArchiverMetrics
+    listener: HttpListener
+
+
+def observe_archiver(settings: Settings) -> ObservedArchiver | None:
+    """None: the settings switch it off."""
+    address = settings.archive.metrics_address
+    if not address:
+        return None
+    health = FollowerHealth("topics: what lay there at the start is not archived yet")
+    checks = HealthChecks(health.beat.find_fault, health.list_waits)
+    metrics, listener = observe_process("archiver", address, checks)
+    return ObservedArchiver(ArchiverMetrics(metrics, health), listener)
 
 
 def observe_process(process: Process, address: str, checks: HealthChecks) -> ObservedProcess:

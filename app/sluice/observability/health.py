@@ -139,3 +139,24 @@ class NotifierHealth:
         if not self._caught_up:
             return ["broker: the notifier is not connected"]
         return [f"{name}: the ledger's topics are not read to their end yet" for name in sorted(late)]
+
+
+class FollowerHealth:
+    """What a process waits for that follows the topics: a head signer, an archiver. `waits_for`: until it has
+    read what lay there at its start, in words."""
+
+    def __init__(self, waits_for: str) -> None:
+        self.beat = LoopBeat()
+        self._waits_for = waits_for
+        self._is_whole: bool | None = None
+
+    def note_progress(self, *, is_whole: bool) -> None:
+        """Note that it reads, and whether it has read what lay there; once it has, what comes is its work."""
+        self.beat.start()
+        self._is_whole = is_whole or bool(self._is_whole)
+
+    def list_waits(self) -> list[str]:
+        """In words; nothing: it follows."""
+        if self._is_whole is None:
+            return ["broker: it is not connected"]
+        return [] if self._is_whole else [self._waits_for]

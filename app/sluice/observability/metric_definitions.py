@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
-Process = Literal["worker", "gateway", "notifier"]
+Process = Literal["worker", "gateway", "notifier", "signer", "archiver"]
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of a histogram's buckets for waiting times, in s."""
@@ -73,6 +73,8 @@ LABELS = {
 
 _WORKER: tuple[Process, ...] = ("worker",)
 _GATEWAY: tuple[Process, ...] = ("gateway",)
+_SIGNER: tuple[Process, ...] = ("signer",)
+_ARCHIVER: tuple[Process, ...] = ("archiver",)
 _NOTIFIER: tuple[Process, ...] = ("notifier",)
 _ALL: tuple[Process, ...] = ("worker", "gateway", "notifier")
 
@@ -328,6 +330,41 @@ METRICS: tuple[MetricDefinition, ...] = (
         _NOTIFIER,
         "Subjects that a destination was not told of yet.",
         ("destination",),
+    ),
+    MetricDefinition(
+        "sluice_heads_signed_total",
+        "counter",
+        "heads",
+        _SIGNER,
+        "Tree heads that this process signed and published.",
+    ),
+    MetricDefinition(
+        "sluice_head_timestamp_seconds",
+        "gauge",
+        "seconds since 1970",
+        _SIGNER,
+        "When the newest tree head of the topic was signed; absent while there is none.",
+    ),
+    MetricDefinition(
+        "sluice_unsigned_records",
+        "gauge",
+        "records",
+        _SIGNER,
+        "Records of the ledger that were read and that no head states yet.",
+    ),
+    MetricDefinition(
+        "sluice_archived_records_total",
+        "counter",
+        "records",
+        _ARCHIVER,
+        "Records in the entries that this process added to the archive.",
+    ),
+    MetricDefinition(
+        "sluice_archive_timestamp_seconds",
+        "gauge",
+        "seconds since 1970",
+        _ARCHIVER,
+        "The last time of which everything on the broker is archived; after a start that of the last entry.",
     ),
 )
 

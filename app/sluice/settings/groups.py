@@ -225,6 +225,7 @@ class ArchiveSettings(SettingGroup):
     signing_key: SecretStr | None = None
     public_keys: tuple[PublicKey, ...] = ()
     noted_file: Path | None = None
+    metrics_address: ListenAddress = ""
 
     def read_pem(self) -> bytes | None:
         """The key that signs entries; None: there is none. Raises OSError."""
@@ -248,6 +249,7 @@ class HeadSettings(SettingGroup):
     timestamp_timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
     second_settings: Path | None = None
     second_timeout_s: Annotated[float, Field(gt=0, le=60)] = 20.0
+    metrics_address: ListenAddress = ""
 
     @model_validator(mode="after")
     def _check_pairs(self) -> HeadSettings:

@@ -18,7 +18,7 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import (
@@ -101,6 +101,17 @@ class ArchivedInstallation:
         return self.installation, self.prefix, self.app_id
 
 
+class ArchiveObserver(Protocol):
+    """Is told how the archiver does. It must return at once and not raise."""
+
+    def note_entry(self, records: int) -> None:
+        """An entry with so many records was added."""
+
+    def note_whole(self, at_ms: int, *, is_start: bool) -> None:
+        """Everything that lay on the broker then is archived. `is_start`: it begins, and the archive's last
+        entry is of that time; 0: it has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class ArchiverProofs:
     """By what the archiver's own work is known again. `trust`: what it goes on behind; `key`: signs its
@@ -139,7 +150,10 @@ class Archiver:
         self._ends: dict[TopicPartition, int] = {}
         self._decided_at = time.monotonic()
         self._awaited: tuple[dict[TopicPartition, int], dict[str, dict[str, int]]] | None = None
+        self._awaited_ms = 0
         self._stopped = False
+        self.observer: ArchiveObserver | None = None
+        """Is told of what is done from now on."""
         self.written = 0
         """Records in the archive's entries of this run."""
 
@@ -156,6 +170,8 @@ class Archiver:
         """
         manifest = await self._ask_store(lambda: read_manifest(self._store, self._trust, ends_only=True))
         self._require_usable(manifest)
+        if self.observer is not None:
+            self.observer.note_whole(manifest.at_ms, is_start=True)
         parts = await list_partitions(self._cluster, list(self.of.topics))
         try:
             async with AsyncExitStack() as opened:
@@ -244,6 +260,8 @@ class Archiver:
                 assert self._awaited is not None  # noqa: S101 - asked above
                 await self._cut(consumer, manifest, list(self._builders), self._awaited[1])
                 self._awaited = None
+                if self.observer is not None:
+                    self.observer.note_whole(self._awaited_ms, is_start=False)
                 self._decided_at = time.monotonic()
                 if once:
                     return
@@ -304,6 +322,7 @@ class Archiver:
     async def _await_present(self, asking: AIOKafkaConsumer) -> None:
         """Note what the group has decided, and then where all partitions end: what is decided lies before."""
         decided = await self._fetch_decided()
+        self._awaited_ms = self._read_ms()
         self._awaited = await asking.end_offsets(list(self._ends)), decided
 
     async def _fetch_decided(self) -> dict[str, dict[str, int]]:
@@ -371,6 +390,8 @@ class Archiver:
             for part, segment in zip(some, segments, strict=True):
                 self._ends[part] = segment.end
                 self.written += segment.count
+            if self.observer is not None:
+                self.observer.note_entry(sum(segment.count for segment in segments))
         log.info("entry %d of the archive: %d segments", manifest.number, len(parts))
 
     async def _write_segments(

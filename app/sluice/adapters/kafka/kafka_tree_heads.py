@@ -92,6 +92,17 @@ class HeadCopies(Protocol):
         """Nothing more comes."""
 
 
+class HeadObserver(Protocol):
+    """Is told how the signer does. It must return at once and not raise."""
+
+    def note_head(self, signed_at_ms: int, *, is_own: bool) -> None:
+        """A head is on the topic, which this signer (`is_own`) or an earlier one signed."""
+
+    def note_progress(self, unsigned: int, *, is_whole: bool) -> None:
+        """So many records that were read are in no head yet; `is_whole`: what lay there at the start is
+        read."""
+
+
 class _Desk(NamedTuple):
     """What signing takes: the fenced writer, the topic's reader, and what was read of the ledger."""
 
@@ -110,6 +121,7 @@ class HeadSigner:
         keys: Sequence[SigningKey],
         limits: HeadLimits,
         copies: Sequence[HeadCopies] = (),
+        observer: HeadObserver | None = None,
     ) -> None:
         """`series`: empty, with the keys and the installation whose heads count; `keys` sign."""
         self._cluster = cluster
@@ -117,6 +129,7 @@ class HeadSigner:
         self._keys = keys
         self._limits = limits
         self._copies = copies
+        self._observer = observer
         self._prefix = series.audience.topic_prefix
         self._topic = f"{self._prefix}{TREE_HEADS}"
         self._stopped = False
@@ -159,6 +172,7 @@ class HeadSigner:
         is_whole = False
         async for batch in reader.follow(None):
             await self._take(desk.tree, batch)
+            self._note_progress(desk, is_whole=is_whole)
             now = time.monotonic()
             if not is_whole:
                 is_whole = await reader.has_passed_ends()
@@ -195,8 +209,13 @@ class HeadSigner:
         """Publish a head if there is something new. Raises HeadRefused and KafkaError."""
         if desk.tree.unsigned:
             await self._publish(desk)
+        self._note_progress(desk, is_whole=True)
         for copies in self._copies:
             await copies.deliver()
+
+    def _note_progress(self, desk: _Desk, *, is_whole: bool) -> None:
+        if self._observer is not None:
+            self._observer.note_progress(desk.tree.unsigned, is_whole=is_whole)
 
     async def _publish(self, desk: _Desk) -> None:
         head = desk.tree.make_head(self._series, time.time_ns() // 1_000_000)
@@ -209,12 +228,12 @@ class HeadSigner:
         written = await desk.heads.to_end()
         if [record.value for record in written] != [value]:
             raise HeadRefused(f"{self._topic} has other records than head {head.number}: who else writes?")
-        self._take_heads(written)
+        self._take_heads(written, are_own=True)
         desk.tree.note_published(head)
         self.signed += 1
         log.info("head %d signs %d records", head.number, head.size)
 
-    def _take_heads(self, records: Sequence[InputRecord]) -> None:
+    def _take_heads(self, records: Sequence[InputRecord], *, are_own: bool = False) -> None:
         for record in records:
             try:
                 self._series.take(record.value, record.timestamp_ms)
@@ -222,6 +241,8 @@ class HeadSigner:
                 raise HeadRefused(f"{error} ({self._topic}:0:{record.offset})") from None
             for copies in self._copies:
                 copies.take(self._series.number, self._series.digest, record.value or b"")
+        if records and self._observer is not None:
+            self._observer.note_head(self._series.signed_at_ms, is_own=are_own)
 
     def _make_producer(self) -> AIOKafkaProducer:
         return AIOKafkaProducer(

@@ -71,8 +71,12 @@ def sign_heads_command(
 
     Example: sluice ledger sign-heads
     """
+    from sluice.bootstrap.observing import observe_signer  # noqa: PLC0415 - only to run
+    from sluice.cli.machine.worker import listen  # noqa: PLC0415 - only to run
+
     settings = require_settings()
     log_to_stderr(settings)
+    observed = observe_signer(settings)
     signing = _require_signing_key(settings)
     keys = require_head_keys(settings, (), [signing])
     heads = settings.heads
@@ -83,7 +87,10 @@ def sign_heads_command(
             [signing],
             HeadLimits(heads.interval_s, heads.max_events),
             list(_build_copies(settings)),
+            None if observed is None else observed.metrics,
         )
+        if observed is not None:
+            listen(observed.listener, "heads")
         last = asyncio.run(_run(signer, once=once))
     except (LedgerBroken, HeadRefused) as error:
         stop(f"nothing is signed: {clean(error)}", WRONG)

@@ -94,12 +94,19 @@ def run_command(
 
     Example: sluice archive run --to /var/lib/sluice/archive
     """
+    from sluice.bootstrap.observing import observe_archiver  # noqa: PLC0415 - only to run
+    from sluice.cli.machine.worker import listen  # noqa: PLC0415 - only to run
+
     settings = require_settings()
     log_to_stderr(settings)
     store = require_store(settings, to)
     try:
         require_exclusive_writes(store)
+        observed = observe_archiver(settings)
         archiver = build_archiver(settings, store, noted)
+        if observed is not None:
+            archiver.observer = observed.metrics
+            listen(observed.listener, "archive")
         manifest = asyncio.run(_run(archiver, once=once))
     except (ArchiveRefused, UnknownTopics) as error:
         stop(str(error))
