@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from sluice.client.record_proofs import RecordProofs
     from sluice.core.reports.report import Rate
+    from sluice.observability.http_listener import HttpListener
     from sluice_topics.audience import Audience
 
 T = TypeVar("T")
@@ -240,3 +241,14 @@ def format_percent(rate: Rate) -> str:
     if share in (0, 1):
         return f"{share:.0%}"
     return "<0.01%" if share < _LEAST else ">99.99%" if share > _MOST else f"{share:.2%}"
+
+
+def listen(listener: HttpListener, group: str) -> None:
+    """Serve metrics and health from now on; `group`: whose setting says where. Ends the command where that
+    cannot be done."""
+    from sluice.observability.http_listener import ListenError  # noqa: PLC0415 - only to run
+
+    try:
+        listener.start()
+    except ListenError as error:
+        stop(f"{group}.metrics_address: {error}")

@@ -22,6 +22,7 @@ from sluice.cli.output import (
     WRONG,
     clean,
     errors,
+    listen,
     log_to_stderr,
     print_json,
     print_line,
@@ -72,7 +73,6 @@ def sign_heads_command(
     Example: sluice ledger sign-heads
     """
     from sluice.bootstrap.observing import observe_signer  # noqa: PLC0415 - only to run
-    from sluice.cli.machine.worker import listen  # noqa: PLC0415 - only to run
 
     settings = require_settings()
     log_to_stderr(settings)

@@ -35,6 +35,7 @@ from sluice.cli.output import (
     clean,
     console,
     errors,
+    listen,
     log_to_stderr,
     print_json,
     print_line,
@@ -95,7 +96,6 @@ def run_command(
     Example: sluice archive run --to /var/lib/sluice/archive
     """
     from sluice.bootstrap.observing import observe_archiver  # noqa: PLC0415 - only to run
-    from sluice.cli.machine.worker import listen  # noqa: PLC0415 - only to run
 
     settings = require_settings()
     log_to_stderr(settings)

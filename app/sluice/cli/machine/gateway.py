@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from sluice.cli.machine.worker import listen, stop_unless_topics_fit
-from sluice.cli.output import EXIT_FAULT, log_to_stderr, require_settings, stop
+from sluice.cli.machine.worker import stop_unless_topics_fit
+from sluice.cli.output import EXIT_FAULT, listen, log_to_stderr, require_settings, stop
 from sluice.settings.reader import describe_missing_trust
 
 STOP_S = 20

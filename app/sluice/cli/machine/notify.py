@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from sluice.cli.machine.worker import listen, stop_unless_topics_fit
-from sluice.cli.output import EXIT_FAULT, log_to_stderr, require_record_proofs, require_settings, stop
+from sluice.cli.machine.worker import stop_unless_topics_fit
+from sluice.cli.output import EXIT_FAULT, listen, log_to_stderr, require_record_proofs, require_settings, stop
 from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import ALARMS, ESCALATIONS, NOTIFICATIONS, QUARANTINE
 from sluice_topics.record_reading import find_call

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from sluice.adapters.kafka import kafka_topics
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable
 from sluice.cli.machine.topics import build_layout
-from sluice.cli.output import REFUSED, log_to_stderr, require_settings, stop
+from sluice.cli.output import REFUSED, listen, log_to_stderr, require_settings, stop
 from sluice.core.trust.in_force import PolicyError
 from sluice.settings.reader import describe_missing_trust
 from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, call_before_stop, end_process
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_control import KafkaControlReader
     from sluice.bootstrap.parts import Additions
     from sluice.core.foundation.input_record import InputRecord
-    from sluice.observability.http_listener import HttpListener
     from sluice.settings.reader import Settings
     from sluice_topics.layout import TopicDifference
 
@@ -122,17 +121,6 @@ def run(settings: Settings, additions: Additions | None = None, supervised: Path
             raise SystemExit(EXIT_FAULT) from ended
         log.info("the worker stops with status 0: it was asked to, and all that was decided is committed")
         end_process(EXIT_STOPPED)
-
-
-def listen(listener: HttpListener, group: str) -> None:
-    """Serve metrics and health from now on; `group`: whose setting says where. Ends the command where that
-    cannot be done."""
-    from sluice.observability.http_listener import ListenError  # noqa: PLC0415 - as above
-
-    try:
-        listener.start()
-    except ListenError as error:
-        stop(f"{group}.metrics_address: {error}")
 
 
 def _read_control_records(reader: KafkaControlReader) -> list[InputRecord]:
