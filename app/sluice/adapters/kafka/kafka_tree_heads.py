@@ -234,9 +234,12 @@ class HeadSigner:
         log.info("head %d signs %d records", head.number, head.size)
 
     def _take_heads(self, records: Sequence[InputRecord], *, are_own: bool = False) -> None:
-        for record in records:
+        for count, record in enumerate(records, start=1):
             try:
-                self._series.take(record.value, record.timestamp_ms)
+                if count < len(records):
+                    self._series.link(record.value)  # the last one vouches for it
+                else:
+                    self._series.take(record.value, record.timestamp_ms)
             except HeadRefused as error:
                 raise HeadRefused(f"{error} ({self._topic}:0:{record.offset})") from None
             for copies in self._copies:

@@ -27,6 +27,8 @@ from tests.unit.core.trust.scene import ALICE, BOB, START, STRANGER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sluice.core.registry.keys import SigningKey
+
 HERE = Audience("here", "t.")
 POLICY = "sha256:" + "5" * 64
 
@@ -224,3 +226,47 @@ def test_keys_are_replaced_with_an_overlap() -> None:
     assert (
         HeadKeys([ALICE.public], {ALICE.public: 0}).find_objection(sign_head(SECOND, [ALICE]), START) is None
     )
+
+
+THIRD = read({0: write_chain(0, 9), 1: write_chain(1, 7)}).make_head(make_series(FIRST, SECOND), START + 2000)
+
+
+def resume(*heads: TreeHead, signer: SigningKey = ALICE) -> HeadSeries:
+    """A series that was told the earlier heads by their links, and has taken the last."""
+    series = HeadSeries(HeadKeys([ALICE.public]), HERE)
+    for head in heads[:-1]:
+        series.link(sign_head(head, [STRANGER]).encode())
+    series.take(sign_head(heads[-1], [signer]).encode())
+    return series
+
+
+def test_the_last_head_vouches_for_those_that_it_names_by_their_digests() -> None:
+    resumed, followed = resume(FIRST, SECOND, THIRD), make_series(FIRST, SECOND, THIRD)
+    assert (resumed.number, resumed.digest, resumed.last) == (3, followed.digest, THIRD)
+    assert resumed.signed_at_ms == followed.signed_at_ms
+    with pytest.raises(HeadRefused, match="no key that counts"):
+        resume(FIRST, SECOND, THIRD, signer=STRANGER)
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        (SECOND, THIRD),
+        (FIRST, THIRD),
+        (FIRST, FIRST, THIRD),
+        (SECOND, FIRST, THIRD),
+        (change(FIRST, size=7), SECOND, THIRD),
+        (FIRST, change(SECOND, signed_at="2026-01-01T00:00:00.000Z"), THIRD),
+        (FIRST, change(SECOND, previous=GENESIS), THIRD),
+        (FIRST, SECOND, change(THIRD, partitions=SECOND.partitions)),
+    ],
+)
+def test_a_head_that_is_missing_or_changed_breaks_the_links(heads: tuple[TreeHead, ...]) -> None:
+    with pytest.raises(HeadRefused):
+        resume(*heads)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"x", b"{}", sign(PAYLOAD_TYPE, b"[1]", [ALICE]).encode()])
+def test_what_is_no_head_has_no_link(value: bytes | None) -> None:
+    with pytest.raises(HeadRefused, match="head 1 does not follow"):
+        make_series().link(value)
