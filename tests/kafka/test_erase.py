@@ -93,6 +93,19 @@ def test_a_person_is_erased_by_a_signed_entry_and_a_read_back_and_another_one_st
     assert make_keys(installation, ALICE) != [alice], "what comes later is sealed with another key"
 
 
+def test_several_persons_are_erased_at_once_and_one_without_a_key_is_named(
+    installation: TestInstallation,
+) -> None:
+    dora, emil = (Subject("subject", name) for name in ("dora", "emil"))
+    key_ids = make_keys(installation, dora, emil)
+    wait = ("--tenant", "acme", "--wait", str(DESTROYED_WITHIN_S))
+    code, said = erase(installation, "dora", "nobody", "emil", *wait)
+    assert (code, said["erased"], said["without_key"]) == (0, True, ["nobody"])
+    assert sorted(said["key_ids"]) == sorted(key_ids)
+    assert [entry.rpartition("@")[2] for entry in said["written"]] == ["1", "2"], "one entry for both"
+    assert list_stored(installation, *key_ids) == frozenset()
+
+
 def test_before_the_broker_has_compacted_nobody_says_erased_and_a_later_run_goes_on(
     installation: TestInstallation,
 ) -> None:

@@ -88,15 +88,16 @@ class KeyTopic:
         except KafkaError as error:
             raise make_unreachable(self._cluster, error) from error
 
-    async def find(self, names: Collection[bytes]) -> list[str]:
-        """The ids of all keys of a person that lie there, erased ones that are not compacted yet too.
-        `names`: what stands for the person (`KeyWrapper.index`)."""
-        key_ids = dict[str, None]()
+    async def find(self, names: Collection[bytes]) -> dict[str, bytes]:
+        """The ids of all keys of these persons that lie there, erased ones that are not compacted yet too,
+        each with the name by which it was found. `names`: what stands for a person (`KeyWrapper.index`)."""
+        owners = dict[str, bytes]()
         async for key_id, value in self.read():
             key = None if value is None else read_wrapped_key(key_id, value)
-            if key is not None and b64decode(key.subject) in names:
-                key_ids[key_id] = None
-        return list(key_ids)
+            name = None if key is None else b64decode(key.subject)
+            if name is not None and name in names:
+                owners[key_id] = name
+        return owners
 
     async def list_stored(self, key_ids: Collection[str]) -> frozenset[str]:
         """Those of which a record with a value lies there."""
@@ -138,7 +139,9 @@ class KeyTopic:
         bounds, ends_s = await self.read_bounds(), time.monotonic() + wait_s
         pause_s = min(_LOOK_S, max(bounds.segment_s / 2, _POLL_MS / 1000))
         while True:
+            began_s = time.monotonic()
             stored = await self.list_stored(key_ids)
+            pause_s = max(pause_s, 2 * (time.monotonic() - began_s))  # a large topic is not read all the time
             left_s = erased_s + bounds.longest_s - time.time() if bounds.replicas > 1 else 0.0
             remains = KeyRemains(stored, max(0.0, left_s))
             report(remains)

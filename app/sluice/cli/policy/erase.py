@@ -171,12 +171,14 @@ async def carry_out(
 async def _find_keys(
     topic: KeyTopic, wrapper: KeyWrapper, order: ErasureOrder
 ) -> tuple[list[str], list[str]]:
-    key_ids, without_key = list[str](), list[str]()
-    for subject in order.subjects:
-        of_subject = await topic.find(await wrapper.index(name_person(order.tenant, subject)))
-        key_ids += of_subject
-        without_key += [] if of_subject else [subject.name]
-    return key_ids, without_key
+    names = {
+        name: subject
+        for subject in order.subjects
+        for name in await wrapper.index(name_person(order.tenant, subject))
+    }
+    owners = await topic.find(names) if names else {}
+    with_key = {names[name] for name in owners.values()}
+    return list(owners), [subject.name for subject in order.subjects if subject not in with_key]
 
 
 async def _publish(
