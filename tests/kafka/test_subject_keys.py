@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -123,12 +124,19 @@ async def test_a_record_that_nobody_with_the_master_key_wrote_is_no_key(
         forged = stored.replace(key.id.encode(), b"f" * 32)
         await producer.send_and_wait(topic, forged, b"f" * 32)
         await producer.send_and_wait(topic, b"{}", b"x")
+        for name in ("subject", "wrapped"):
+            for text in ("", "A", "AAAAA"):
+                odd = json.dumps(json.loads(stored) | {name: text, "key_id": "c" * 32}).encode()
+                await producer.send_and_wait(topic, odd, b"c" * 32)
+        await producer.send_and_wait(topic, b"\xff", b"\xff")
         await producer.send_and_wait(topic, forged, b"e" * 32)
         moved = forged.replace(b"acme", b"evil")
         await producer.send_and_wait(topic, moved.replace(b"f" * 32, b"d" * 32), b"d" * 32)
-    await processes[1].fetch(["f" * 32, "d" * 32])
+    await processes[1].fetch(["f" * 32, "d" * 32, "c" * 32])
+    assert processes[1].find("c" * 32) is None
     assert (processes[1].find("f" * 32), processes[1].find("d" * 32)) == (None, None)
     assert (await processes[1].choose("acme", ALICE)).id == key.id
+    assert await KeyTopic(kafka, topic).find([b"nobody"]) == {}
 
 
 async def test_an_erased_key_is_gone_from_the_broker_when_it_is_said_to_be(

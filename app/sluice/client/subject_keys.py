@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from pydantic import ValidationError
 
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.secrets.key_wrapping import KeyNotOpened, KeyOwner, Wrapped
@@ -253,9 +252,9 @@ def read_wrapped_key(key_id: str, value: bytes) -> WrappedKey | None:
     """The record under this message key; None, and a line in the log, for what is none."""
     try:
         key = WrappedKey.model_validate_json(value)
-        if key.key_id == key_id:
+        if key.key_id == key_id and all(map(b64decode, (key.subject, key.wrapped))):
             return key
-    except ValidationError:
+    except ValueError:  # pydantic's and base64's are
         pass
     log.warning("a record of the topic of keys is no key, and is passed over")
     return None
