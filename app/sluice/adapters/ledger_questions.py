@@ -6,6 +6,7 @@ every row's record is proven by a tree head.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from sluice.core.trust.change_log import LogLine
     from sluice.core.trust.reduction import ReducedPolicy
     from sluice_topics.records.tree_heads import TreeHead
+
+log = logging.getLogger(__name__)
 
 MOST_PROVEN = 20_000
 """Rows of a report: each has its record and some 20 hashes in the page."""
@@ -71,13 +74,24 @@ async def ask_ledger(
                 written = entry.written
                 if maker is not None:
                     maker.take(written.topic, written.partition, written.offset, written.value)
-                for row in question.take(AuditRecord(written.topic, entry.fields)):
+                for row in _take(question, entry):
                     yield AnsweredRow(row, entry)
     if isinstance(question, Undecided):
         async for row in _ask_inputs(source, question):
             yield AnsweredRow(row, None)
     for row in question.finish():
         yield AnsweredRow(row, None)
+
+
+def _take(question: AuditQuestion, entry: LedgerEntry) -> list[AuditRow]:
+    """The rows of a record. One that is not whole, as only a forger writes it, has none, and ends nothing."""
+    written = entry.written
+    try:
+        return list(question.take(AuditRecord(written.topic, entry.fields)))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        location = f"{written.topic}:{written.partition}:{written.offset}"
+        log.warning("%s is no whole record and is passed over (sluice ledger verify): %r", location, error)
+        return []
 
 
 async def _ask_inputs(source: LedgerSource, question: Undecided) -> AsyncIterator[AuditRow]:

@@ -261,7 +261,7 @@ def _read_statement(located: Located) -> _Statement:
         kind = str(document.get("kind")) if kind_of_payload == _ENTRY_TYPE else ""
     spec: Any = document if is_bundle else document.get("spec")
     revision = document.get("revision")
-    if not kind or not isinstance(spec, dict) or type(revision) is not int:
+    if not kind or not isinstance(spec, dict) or type(revision) is not int or revision < 1:
         raise NotStrict("its type is none of the topic, or it has no revision")
     unhashed = {"change"} if document.get("installations") is not None else {"change", "installations"}
     body = {name: value for name, value in document.items() if name not in unhashed}

@@ -101,17 +101,20 @@ def _read_fields(fields: dict[str, Any], digest: str) -> PackageManifest:
     selection = fields["selection"]
     by, value = selection["by"], selection["value"]
     is_time = type(value) is int and 0 <= value <= _LAST_MS
+    only_selected = selection["only_selected"]
     if by not in {"session", "agent", "decision", "since"} or not (
-        is_time if by == "since" else isinstance(value, str)
+        is_time if by == "since" else isinstance(value, str) and value
     ):
         raise NotStrict("its selection is none")
+    if not isinstance(only_selected, bool):
+        _refuse("whether it has selected records alone")
     head = fields["head"]
     return PackageManifest(
         installation=_read_text(fields["installation"]),
         prefix=_read_text(fields["topic_prefix"]),
         by=by,
         value=value,
-        only_selected=bool(selection["only_selected"]),
+        only_selected=only_selected,
         head=None if head is None else _read_head(head),
         partitions=tuple(_read_partition(part) for part in fields["partitions"]),
         segments=tuple(_read_segment(each) for each in fields["segments"]),

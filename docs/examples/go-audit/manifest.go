@@ -40,7 +40,7 @@ func readManifest(raw []byte) (*manifest, error) {
 		return nil, errors.New("another schema")
 	}
 	selection := fieldsOf(fields["selection"])
-	only, _ := selection["only_selected"].(bool)
+	only, flagged := selection["only_selected"].(bool)
 	stated := &manifest{
 		fields:       fields,
 		installation: text(fields["installation"]),
@@ -50,7 +50,7 @@ func readManifest(raw []byte) (*manifest, error) {
 		onlySelected: only,
 		digest:       "sha256:" + hashHex(raw),
 	}
-	if _, numbered := whole(stated.value); numbered != (stated.by == "since") || !numbered && text(stated.value) == "" {
+	if _, numbered := whole(stated.value); numbered != (stated.by == "since") || !numbered && text(stated.value) == "" || !flagged {
 		return nil, errors.New("its selection is none")
 	}
 	good := true
@@ -58,6 +58,20 @@ func readManifest(raw []byte) (*manifest, error) {
 		read, ok := whole(value)
 		good = good && ok
 		return read
+	}
+	for _, name := range []string{"decided", "gone"} {
+		topics, described := fields[name].(object)
+		good = good && described
+		for _, each := range topics {
+			offsets, described := each.(object)
+			good = good && described
+			for _, offset := range offsets {
+				number(offset)
+			}
+		}
+	}
+	if !good {
+		return nil, errors.New("its offsets are not described")
 	}
 	for _, each := range list(fields["segments"]) {
 		of := fieldsOf(each)
@@ -78,6 +92,8 @@ func readManifest(raw []byte) (*manifest, error) {
 			number: number(of["partition"]), size: number(of["size"]), completeFrom: number(of["complete_from"]),
 			records: number(of["records"]), selected: number(of["selected"]), hashes: text(of["hashes_sha256"]),
 		}
+		stands, described := of["hashes_sha256"]
+		good = good && described && (stands == nil) == (read.completeFrom == 1)
 		if !good || read.completeFrom < 1 || (read.hashes == "") != (read.completeFrom == 1) {
 			return nil, errors.New("a partition is not described")
 		}

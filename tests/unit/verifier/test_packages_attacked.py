@@ -13,10 +13,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 from load.packages.made_ledger import (
     HEADS,
     PREFIX,
+    ROOT,
     START_MS,
     TRUST,
     make_key,
@@ -28,8 +30,10 @@ from load.tamper import seal
 from sluice.adapters.archive.package_plan import LEDGER, Selection
 from sluice.adapters.archive.package_writer import write_zip
 from sluice.adapters.archive.segment import read_record
+from sluice.cli.main import cli
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.clock import rfc3339
+from sluice.core.reports.audit_coverage import AnsweredOffsets
 from sluice.verifier.export import NotAnExport, read_lines
 from sluice.verifier.head_check import HeadCheck, HeadSigners, Witnesses
 from sluice.verifier.package_check import check_package
@@ -293,3 +297,48 @@ def test_a_control_record_with_a_member_of_any_type_ends_no_check(file: Path, na
         package.records[f"{PREFIX}{BUNDLES}", 0] = [replace(records[0], value=value)]
         codes = list_codes(file, package.pack())
         assert codes or odd in of_signatures
+
+
+QUESTIONS = [
+    ["audit", "activity", "--agent", "agent-1"],
+    *(["audit", name] for name in ("approvals", "policy", "models", "overrides", "undecided")),
+    ["rerun", "--all"],
+]
+FORGED: dict[str, dict[str, Any]] = {
+    "schema a list": {"schema": []},
+    "offset before the first": {"input": {"topic": ACTIONS, "partition": 0, "offset": -1}},
+    "offset far beyond": {"input": {"topic": ACTIONS, "partition": 0, "offset": 2**53 - 1}},
+    "a report without its counts": {"schema": "sluice/retrieval_reported/v1", "uncovered": [1]},
+    "a quality decision without its items": {"schema": "sluice/quality_decision/v1", "agent_id": "agent-1"},
+    "gates that are numbers": {"gateResults": [1]},
+    "policy in force and then a decision without an outcome": {"schema": "sluice/policy_in_force/v1"},
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_record_ends_no_question_and_no_rerun(
+    file: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = unpack(write(file))
+    records = package.records[f"{PREFIX}{VERDICTS}", 0]
+    records[0] = replace(records[0], value=canonical(seal({**read_fields(records[0]), **FORGED[name]})))
+    file.write_bytes(package.pack())
+    for setting, value in (
+        ("POLICY__INSTALLATION", "made"),
+        ("KAFKA__TOPIC_PREFIX", PREFIX),
+        ("POLICY__ROOT_KEYS", json.dumps([ROOT.public.text])),
+    ):
+        monkeypatch.setenv(f"SLUICE_{setting}", value)
+    for words in QUESTIONS:
+        result = CliRunner().invoke(cli, [*words, "--from", str(file)])
+        assert isinstance(result.exception, SystemExit | None), (words, result.exception)
+
+
+def test_offsets_near_the_largest_cost_a_page() -> None:
+    answered = AnsweredOffsets()
+    for offset in (0, 8191, 8192, 2**63 - 1):
+        answered.add(offset)
+    assert [answered.has(offset) for offset in (0, 1, 8191, 8192, 8193, 2**63 - 2, 2**63 - 1)] == [
+        True, False, True, True, False, False, True,
+    ]  # fmt: skip
+    assert (answered.end, AnsweredOffsets().end) == (2**63, 0)

@@ -3,7 +3,7 @@ answered, denials because something was missing, and gates that only observed.""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sluice.core.actions.pipeline import BUDGET_EXCEEDED, DEADLINE_ELAPSED, INCONCLUSIVE, PORT_BUSY
 from sluice.core.decide.kinds import DECISIONS
@@ -42,27 +42,28 @@ _UNREAD = {"input_refused": "the input was refused", "dead_letter": "the input c
 NO_RECORD = "no record answers the input"
 
 
-class AnsweredOffsets(NamedTuple):
-    """Of one partition of an input topic: a bit for each offset that a record of the ledger answers."""
+_PAGE = 8192
+"""Offsets of a page: a forged offset near the largest costs one page and not the space up to it."""
 
-    bits: bytearray
+
+class AnsweredOffsets:
+    """Of one partition of an input topic: a bit for each offset that a record of the ledger answers. `end`:
+    behind the last one."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, bytearray] = {}
+        self.end = 0
 
     def add(self, offset: int) -> None:
         """A record answers the input at this offset."""
-        byte, bit = divmod(offset, 8)
-        if byte >= len(self.bits):
-            self.bits.extend(bytes(byte + 1 - len(self.bits)))
-        self.bits[byte] |= 1 << bit
+        page, index = divmod(offset, _PAGE)
+        self._pages.setdefault(page, bytearray(_PAGE // 8))[index // 8] |= 1 << index % 8
+        self.end = max(self.end, offset + 1)
 
     def has(self, offset: int) -> bool:
         """Whether one does."""
-        byte, bit = divmod(offset, 8)
-        return byte < len(self.bits) and bool(self.bits[byte] >> bit & 1)
-
-    @property
-    def end(self) -> int:
-        """An offset behind the last one that is answered, by at most 7."""
-        return 8 * len(self.bits)
+        page, index = divmod(offset, _PAGE)
+        return page in self._pages and bool(self._pages[page][index // 8] >> index % 8 & 1)
 
 
 class Undecided(AuditQuestion):
@@ -83,9 +84,7 @@ class Undecided(AuditQuestion):
         fields = record.fields
         if isinstance(source := fields.get("input"), dict):
             partition = str(source.get("topic")), int(source.get("partition", 0))
-            self._answered.setdefault(partition, AnsweredOffsets(bytearray())).add(
-                int(source.get("offset", 0))
-            )
+            self._answered.setdefault(partition, AnsweredOffsets()).add(int(source.get("offset", 0)))
         if not self._is_meant(record):
             return
         for what, gate, reason in _find_undecided(record):
@@ -96,7 +95,7 @@ class Undecided(AuditQuestion):
     def take_input(self, record: InputRecord) -> Iterator[AuditRow]:
         """Take an input, after all records of the ledger; a row where none of them answers it. Inputs name
         their tenant by their agent alone, so they are of no tenant here."""
-        answered = self._answered.get((record.topic, record.partition), AnsweredOffsets(bytearray()))
+        answered = self._answered.get((record.topic, record.partition), AnsweredOffsets())
         at = rfc3339(record.timestamp_ms)
         if answered.has(record.offset) or self.scope.tenant is not None or not self.scope.has_time(at):
             return

@@ -107,9 +107,8 @@ _NO_RECORD: dict[str, Cell] = {
 
 def _classify(fields: Mapping[str, Any]) -> tuple[str, str]:
     """The gate that held a decision up first, and what it came to."""
-    outcome = next(
-        str(value) for name in ("verdict", "action", "outcome") if isinstance(value := fields.get(name), str)
-    )
+    named = (fields.get(name) for name in ("verdict", "action", "outcome"))
+    outcome = next((value for value in named if isinstance(value, str)), "none")
     results = fields.get("gateResults") or ()
     failed = [str(result.get("gate")) for result in results if result.get("passed") is not True]
     stages = [stage for stage in fields.get("stages") or () if isinstance(stage, dict)]

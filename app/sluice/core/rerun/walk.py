@@ -118,7 +118,9 @@ def list_places(entries: Iterable[LedgerEntry]) -> Iterator[Place]:
 def read_entry(written: WrittenRecord) -> LedgerEntry | None:
     """None for a record that does not belong to the ledger; `sluice ledger verify` reports it."""
     fields = _parse_record(written.value)
-    if not isinstance(fields, dict) or fields.get("schema") not in _KINDS:
+    if not isinstance(fields, dict) or not isinstance(schema := fields.get("schema"), str):
+        return None
+    if schema not in _KINDS:
         return None
     if type(fields.get("sequence")) is not int or not _is_input(fields.get("input", 0)):
         return None
@@ -149,11 +151,16 @@ def get_kind(fields: dict[str, Any]) -> str:
     return _KINDS[fields["schema"]]
 
 
+_MOST_OFFSET = 2**63 - 1
+
+
 def _is_input(source: Any) -> bool:
     if not isinstance(source, dict):
         return source is None
-    kinds = (("topic", str), ("partition", int), ("offset", int))
-    return all(type(source.get(name)) is kind for name, kind in kinds)
+    numbers = (source.get("partition"), source.get("offset"))
+    return isinstance(source.get("topic"), str) and all(
+        type(number) is int and 0 <= number <= _MOST_OFFSET for number in numbers
+    )
 
 
 def group_answers(entries: Iterable[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
@@ -287,8 +294,12 @@ class PartitionWalk:
         )
 
     def _find_second(self, entry: LedgerEntry) -> tuple[Difference, ...]:
-        """A difference where the input was decided before, by the decision's id."""
-        id_field = ANSWERS[entry.fields["schema"]].id_field
+        """A difference where the input was decided before, by the decision's id; of a record of another topic
+        there is none."""
+        answer = ANSWERS.get(entry.fields["schema"])
+        if answer is None:
+            return ()
+        id_field = answer.id_field
         name = str(entry.fields.get(id_field))
         first = self._decisions.setdefault(name, entry.fields["sequence"])
         if first == entry.fields["sequence"]:
