@@ -27,7 +27,7 @@ from load.packages.made_ledger import (
 )
 from load.packages.unpacked import read_fields, unpack
 from load.tamper import seal
-from sluice.adapters.archive.package_plan import LEDGER, Selection
+from sluice.adapters.archive.package_plan import LEDGER, NothingSelected, Selection
 from sluice.adapters.archive.package_writer import write_zip
 from sluice.adapters.archive.segment import read_record
 from sluice.cli.main import cli
@@ -342,3 +342,16 @@ def test_offsets_near_the_largest_cost_a_page() -> None:
         True, False, True, True, False, False, True,
     ]  # fmt: skip
     assert (answered.end, AnsweredOffsets().end) == (2**63, 0)
+
+
+def test_a_forged_head_takes_no_memory_of_who_exports(file: Path) -> None:
+    made = make_ledger(1)
+    record = made.records[f"{PREFIX}gate.tree_heads"][-1]
+    envelope = json.loads(record.value or b"")
+    head = json.loads(base64.b64decode(envelope["payload"]))
+    head["partitions"][0]["size"] = 10**10
+    envelope["payload"] = base64.b64encode(canonical(head)).decode()
+    made.append("gate.tree_heads", 0, "head", canonical(envelope))
+    with pytest.raises(NothingSelected, match="10000000000 records of partition 0 are stated"):
+        write_made_package(made, Selection("session", "s-0-1", only_selected=True), file)
+    assert not file.exists()

@@ -50,8 +50,13 @@ class Selection:
         return bool(fields.get(f"{self.by}_id") == self.value)
 
 
+_MOST_ABSENT = 1_000_000
+"""Numbers of a partition without a record: more are of a forger, and a package has 32 bytes for each."""
+
+
 class NothingSelected(Exception):
-    """No record is of the selection; the message says up to where was looked."""
+    """No record is of the selection, the message says up to where was looked; or far fewer are there than a
+    head, or a record's number, states."""
 
 
 class NewestHead(NamedTuple):
@@ -123,6 +128,10 @@ async def plan_package(source: RecordSource, prefix: str, selection: Selection) 
             if row is not None:
                 rows[record.partition].append(row)
     sizes = _find_sizes(head, rows)
+    for number, size in sizes.items():
+        if size > len(rows[number]) + _MOST_ABSENT:
+            stated = f"{size} records of partition {number} are stated, {len(rows[number])} are there"
+            raise NothingSelected(f"the ledger is not what it states: {stated} (sluice ledger verify)")
     selected = {
         number: sum(row.is_selected and row.sequence <= size for row in rows[number])
         for number, size in sizes.items()
