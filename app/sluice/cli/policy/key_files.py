@@ -229,17 +229,22 @@ def public(
 
 @cli.command()
 def seal(
-    file: Annotated[Path, typer.Argument(dir_okay=False, help="As the setting redis.key_file names it.")],
+    file: Annotated[
+        Path, typer.Argument(dir_okay=False, help="As redis.key_file or sealing.master_key_file names it.")
+    ],
     *,
     use: Annotated[bool, typer.Option("--use", help="Put the newest key first: it seals.")] = False,
     retire: Annotated[bool, typer.Option("--retire", help="Remove all keys but the first.")] = False,
 ) -> None:
-    """Make the keys with which gateways and workers seal entries in a Redis.
+    """Make keys that seal: entries in a Redis, or the keys of persons.
 
     A file that is there gets a further key. The first key of a file seals,
     each opens. To change the key: run this and copy the file to all of
     them; then --use, and copy it; after a day (and grader.kept_s) --retire,
     and copy it. They read the file again when it changes.
+
+    Never --retire a file of sealing.master_key_file: what the retired key
+    had wrapped could be opened by nobody.
 
     Exit codes: 0 done, 1 there is no second key, 2 could not do it.
 
