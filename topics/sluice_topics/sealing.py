@@ -211,11 +211,13 @@ class OpenedValue(NamedTuple):
     value: Any
 
 
-def open_document(document: Any, kind: str, keyring: Keyring) -> tuple[Any, list[OpenedValue]]:
-    """The document with every sealed value in it opened, and the values; the argument stays as it is. Raises
-    SealError for the first that cannot be opened."""
+def open_document(
+    document: Any, kind: str, keyring: Keyring, tokens: Sequence[tuple[tuple[Step, ...], str]] | None = None
+) -> tuple[Any, list[OpenedValue]]:
+    """The document with every sealed value in it opened, and the values; the argument stays as it is.
+    `tokens`: what `find_tokens` gave of it. Raises SealError for the first that cannot be opened."""
     opened: list[OpenedValue] = []
-    for steps, token in find_tokens(document):
+    for steps, token in find_tokens(document) if tokens is None else tokens:
         key, value = open_value(keyring, token, kind, steps)
         opened.append(OpenedValue(steps, token, key, value))
     for each in opened:

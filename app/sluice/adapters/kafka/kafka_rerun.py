@@ -14,7 +14,7 @@ from sluice.adapters.subject_key_port import ErasedWhereUnknown, FetchedKeyring
 from sluice.core.actions.plan import sort_stages
 from sluice.core.decide.kinds import DECIDING, DECISIONS
 from sluice.core.foundation.input_record import read_coordinates
-from sluice.core.foundation.sealed_input import list_key_ids, read_sealed
+from sluice.core.foundation.sealed_input import read_sealed
 from sluice.core.rerun.evidence import PolicyEvidence
 from sluice.core.rerun.policy_then import PolicyThen
 from sluice.core.rerun.recomputation import Recomputation
@@ -152,7 +152,8 @@ async def rerun_sample(source: LedgerSource, of: DecisionSettings, size: int, se
 async def fetch_keys(keyring: Keyring, inputs: Inputs) -> None:
     """Have a keyring that is fetched on demand hold the keys of these inputs."""
     if isinstance(keyring, FetchedKeyring):
-        key_ids = list_key_ids(*(read_sealed(record.value) for record in inputs.values()))
+        sealed = [each for record in inputs.values() if (each := read_sealed(record.value)) is not None]
+        key_ids = dict.fromkeys(key_id for document in sealed for key_id in document.list_key_ids())
         if key_ids:
             await keyring.fetch(key_ids)
 

@@ -33,7 +33,7 @@ from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.input_record import make_resolved_id
 from sluice.core.foundation.requests import ask_for_input, take_input
-from sluice.core.foundation.sealed_input import ask_for_keys, list_key_ids, open_sealed, read_sealed
+from sluice.core.foundation.sealed_input import ask_for_keys, open_sealed, read_sealed
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
 from sluice.core.state.reservations import count, expect_results
 from sluice_topics.record_reading import Unreadable, read, read_document
@@ -178,7 +178,7 @@ def read_escalated_action(
     value = take_input(answer, escalation.digest)
     opened: OpenedInput | None = None
     if (sealed := read_sealed(value)) is not None:
-        keys = yield from ask_for_keys(list_key_ids(sealed), escalation.tenant, erased)
+        keys = yield from ask_for_keys(sealed.list_key_ids(), escalation.tenant, erased)
         unsealed = open_sealed(sealed, ESCALATED_KIND, keys)
         if isinstance(unsealed, Unreadable):
             return None

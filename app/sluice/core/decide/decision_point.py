@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.input_record import InputRecord, InputSignature
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.foundation.requests import Answer, Request
-    from sluice.core.foundation.sealed_input import Keys
+    from sluice.core.foundation.sealed_input import Keys, SealedDocument
     from sluice.core.policy.policy import Policy
     from sluice.core.registry.registry_entries import Agent
     from sluice.core.state.book import Book
@@ -172,7 +172,9 @@ class DecisionPoint:
         sealed = read_sealed(input_record.value)
         if sealed is not None or input_record.topic == REVIEWS:
             tenant = UNREGISTERED if recorded["tenant_id"] is None else recorded["tenant_id"]
-            keys = yield from ask_for_keys(list_key_ids(sealed, recorded), tenant)
+            keys = yield from ask_for_keys(
+                list_key_ids(recorded) if sealed is None else sealed.list_key_ids(), tenant
+            )
             opened = _open_again(input_record, message, recorded, sealed, keys)
             if isinstance(opened, Unreadable):
                 return unreadable(input_record, opened).records
@@ -196,14 +198,14 @@ def _evaluate_sealed(
     parts: PointParts,
     input_record: InputRecord,
     agent_id: str,
-    sealed: Any,
+    sealed: SealedDocument,
     state: SessionState,
     shared: Shared,
 ) -> Generator[Request, Answer, Decision]:
     """Decide on an input with sealed values: its keys are asked for, then it is read once more, opened. One
     that cannot be opened is denied unread; no session changes."""
     keys = yield from ask_for_keys(
-        list_key_ids(sealed), parts.policy.find_principal(agent_id).tenant, parts.policy.registry.erasures
+        sealed.list_key_ids(), parts.policy.find_principal(agent_id).tenant, parts.policy.registry.erasures
     )
     opened = _open_input(input_record, sealed, keys)
     if isinstance(opened, Unreadable):
@@ -215,13 +217,17 @@ def _evaluate_sealed(
     return step if isinstance(step, Decision) else (yield from step)
 
 
-def _open_input(input_record: InputRecord, sealed: Any, keys: Keys) -> InputRecord | Unreadable:
+def _open_input(input_record: InputRecord, sealed: SealedDocument, keys: Keys) -> InputRecord | Unreadable:
     opened = open_sealed(sealed, BY_TOPIC[input_record.topic].name, keys)
     return opened if isinstance(opened, Unreadable) else replace(input_record, opened=opened)
 
 
 def _open_again(
-    input_record: InputRecord, message: Message, recorded: Mapping[str, Any], sealed: Any, keys: Keys
+    input_record: InputRecord,
+    message: Message,
+    recorded: Mapping[str, Any],
+    sealed: SealedDocument | None,
+    keys: Keys,
 ) -> tuple[InputRecord, Message, Mapping[str, Any]] | Unreadable:
     """An input, what is read in it and a decision on it, with all of their values opened."""
     if sealed is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.core.foundation.requests import Answer, Request
 from sluice_topics.json_text import Unreadable, parse, write_json_path
@@ -113,17 +113,30 @@ def list_key_ids(*documents: Any) -> tuple[str, ...]:
     )
 
 
-def read_sealed(value: bytes | None) -> Any:
+class SealedDocument(NamedTuple):
+    """An input's document with sealed values; `tokens`: these, each with its place."""
+
+    document: dict[str, Any]
+    tokens: list[tuple[tuple[Step, ...], str]]
+
+    def list_key_ids(self) -> tuple[str, ...]:
+        """The ids of their keys, each once."""
+        return list_key_ids(*(token for _, token in self.tokens))
+
+
+def read_sealed(value: bytes | None) -> SealedDocument | None:
     """The document in an input's bytes if it has a sealed value, else None."""
     if not value or not may_hold_sealed(value):
         return None
     document: Any = parse(value)
-    return document if isinstance(document, dict) and find_tokens(document) else None
+    tokens = find_tokens(document) if isinstance(document, dict) else []
+    return SealedDocument(document, tokens) if tokens else None
 
 
 def lacks_keys(keyring: Keyring, *values: bytes | None) -> bool:
     """Whether inputs with these bytes have a sealed value that cannot be opened."""
-    key_ids = list_key_ids(*map(read_sealed, values))
+    sealed = [document for value in values if (document := read_sealed(value)) is not None]
+    key_ids = [key_id for document in sealed for key_id in document.list_key_ids()]
     return any(not isinstance(keyring.find(key_id), SubjectKey) for key_id in key_ids)
 
 
@@ -148,18 +161,18 @@ def find_keys(keyring: Keyring, request: Request) -> Answer:
     return Answer("answered", {key_id: key for key_id, key in by_id.items() if key is not None})
 
 
-def open_sealed(document: Any, kind: str, keys: Keys) -> OpenedInput | Unreadable:
+def open_sealed(sealed: SealedDocument, kind: str, keys: Keys) -> OpenedInput | Unreadable:
     """An input of this kind with its values opened, or why it cannot be: then it is denied unread."""
-    if len(find_tokens(document)) > MOST_SEALED or len(list_key_ids(document)) > MOST_JOINED:
+    document, tokens = sealed
+    key_ids = sealed.list_key_ids()
+    if len(tokens) > MOST_SEALED or len(key_ids) > MOST_JOINED:
         text = f"over {MOST_SEALED} sealed values, or values of over {MOST_JOINED} persons"
         return Unreadable("sealed_invalid", "$", text)
     try:
-        plain, opened = open_document(document, kind, keys)
+        plain, _ = open_document(document, kind, keys, tokens)
     except SealError as error:
         return Unreadable(error.code, write_json_path(error.steps), str(error))
-    if not opened:
-        return Unreadable("sealed_invalid", "$", "no sealed value")
-    single = (keys.find(key_id) for key_id in sorted(list_key_ids(document)))
+    single = (keys.find(key_id) for key_id in sorted(key_ids))
     joint = join_keys([key for key in single if isinstance(key, SubjectKey)])
     return OpenedInput(plain, document, joint)
 
@@ -187,5 +200,10 @@ def _open_text(text: str, keys: Keyring, steps: tuple[Step, ...]) -> Any:
     code, colon, token = text.rpartition(": ")
     if not is_sealed(token):
         return text
-    value = open_value(keys, token, RECORD, steps)[1]
+    try:
+        value = open_value(keys, token, RECORD, steps)[1]
+    except SealError as error:
+        if error.code == "sealed_invalid":  # a text that somebody wrote
+            return text
+        raise
     return f"{code}{colon}{value}" if colon else value
