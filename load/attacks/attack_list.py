@@ -7,6 +7,7 @@ from functools import partial
 from load.attacks import (
     caller_words,
     changed_calls,
+    copied_tokens,
     false_outcomes,
     forged_answers,
     forged_records,
@@ -181,6 +182,12 @@ ATTACKS: tuple[Attack, ...] = (
         "unknown_classes",
         "an item served laxer under a misspelt content class than under its right one",
         unknown_classes.run,
+    ),
+    Attack(
+        22,
+        "copied_tokens",
+        "another tenant's sealed value opened, or written plain, by its token in an own input",
+        copied_tokens.run,
     ),
     Attack(
         22,
