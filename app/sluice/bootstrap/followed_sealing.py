@@ -25,7 +25,7 @@ from sluice_topics.sealing import (
     Erased,
     SealError,
     find_tokens,
-    get_key_id,
+    get_key_ids,
     is_sealed,
     list_subjects,
     open_document,
@@ -90,7 +90,7 @@ class FollowedSealing:
         if not tokens:
             return dict(document)
         try:
-            await self.keys.fetch({get_key_id(token) for token in tokens})
+            await self.keys.fetch({key_id for token in tokens for key_id in get_key_ids(token)})
             keys = _KeysOfTenant(self.keys, self._find_tenant(agent_id))
             opened: dict[str, Any] = open_document(document, kind, keys)[0]
         except (KafkaError, OSError, KeyUnavailable, SealError) as error:
