@@ -9,6 +9,7 @@ import base64
 import json
 import os
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -25,7 +26,7 @@ from sluice.cli.demo.throwaway_trust import OWNER, publish_policy
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
 from sluice.settings.reader import load_settings
 from sluice_topics.catalog import ACTIONS, BY_NAME, DEAD_LETTERS, SUBJECT_KEYS, VERDICTS
-from sluice_topics.sealing import PersonalField, Subject, get_key_id, seal_document
+from sluice_topics.sealing import PersonalField, Subject, get_key_ids, seal_document
 
 if TYPE_CHECKING:
     import random
@@ -97,7 +98,9 @@ class Persons:
         }
         key = await self.keys.choose(TENANT, Subject("subject", name))
         sealed = seal_document(action, "action", FIELDS, lambda _: key)
-        self.proposed[action_id] = frozenset(map(get_key_id, sealed["parameters"].values()))
+        self.proposed[action_id] = frozenset(
+            chain.from_iterable(map(get_key_ids, sealed["parameters"].values()))
+        )
         self._more.set()
         self._more.clear()
         await publisher.insert(

@@ -143,11 +143,6 @@ def get_key_ids(token: str) -> list[str]:
     return match[1].split("+")
 
 
-def get_key_id(token: str) -> str:
-    """The id of the one key under which a value of an input is sealed. Raises ValueError for what is none."""
-    return get_key_ids(token)[0]
-
-
 def join_keys(keys: Sequence[SubjectKey]) -> SubjectKey:
     """One key of several, MOST_JOINED at most: who lacks one of them opens nothing."""
     if len(keys) == 1:
