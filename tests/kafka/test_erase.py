@@ -7,13 +7,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner
 
 from load.erasures import shorten_compaction
 from load.installations.installation import prepare
 from sluice.adapters.kafka.kafka_key_erasure import KeyTopic
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
+from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice.cli.main import cli
+from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.subject_keys import SubjectKeys
 from sluice.secrets.key_wrapping import FileKeyWrapper
 from sluice.secrets.redis_seal import SealKeys, make_seal_key, write_seal_keys
@@ -83,9 +85,9 @@ def test_a_person_is_erased_by_a_signed_entry_and_a_read_back_and_another_one_st
     )
     code, said = erase(installation, "alice", "--tenant", "acme", "--wait", str(DESTROYED_WITHIN_S))
     assert (code, said["erased"], said["key_ids"]) == (0, True, [alice])
-    assert said["written"] == [f"erasure/{alice}@1", f"erasure/{alice}@2"]
+    assert said["written"] == [f"erasure/acme/{alice}@1", f"erasure/acme/{alice}@2"]
     assert list_stored(installation, alice, bob, elsewhere) == {bob, elsewhere}
-    shown = CliRunner().invoke(cli, ["registry", "show", f"erasure/{alice}"], env=installation.settings)
+    shown = CliRunner().invoke(cli, ["registry", "show", f"erasure/acme/{alice}"], env=installation.settings)
     assert (shown.exit_code, "destroyed" in shown.output) == (0, True), shown.output
 
     code, said = erase(installation, "alice", "--tenant", "acme")
@@ -113,9 +115,9 @@ def test_before_the_broker_has_compacted_nobody_says_erased_and_a_later_run_goes
     (key_id,) = make_keys(installation, carol)
     code, said = erase(installation, "s-carol", "--session", "--tenant", "acme", "--wait", "0")
     assert (code, said["erased"], said["still_stored"]) == (1, False, [key_id])
-    assert said["written"] == [f"erasure/{key_id}@1"]
+    assert said["written"] == [f"erasure/acme/{key_id}@1"]
     code, said = erase(installation, "--wait", str(DESTROYED_WITHIN_S))
-    assert (code, said["erased"], said["written"]) == (0, True, [f"erasure/{key_id}@2"])
+    assert (code, said["erased"], said["written"]) == (0, True, [f"erasure/acme/{key_id}@2"])
     assert list_stored(installation, key_id) == frozenset()
 
 
@@ -125,6 +127,37 @@ def test_who_may_not_sign_an_erasure_destroys_nothing(installation: TestInstalla
     assert (code, said["erased"]) == (1, False)
     assert "key_not_allowed" in said["refused"][0]
     assert list_stored(installation, key_id) == {key_id}
+
+
+def test_a_continued_erasure_leaves_another_tenants_key_that_it_names(installation: TestInstallation) -> None:
+    (key_id,) = make_keys(installation, Subject("subject", "frank"), tenant="globex")
+    spec = {"tenant_id": "acme", "key_ids": [key_id], "reason": "not acme's"}
+    named = {"kind": "erasure", "id": f"acme/{key_id}", "revision": 1, "spec": spec}
+    records = installation.trust.sign_entries([named])
+    asyncio.run(publish_policy(installation.cluster, installation.prefix, records))
+    code, said = erase(installation)
+    assert (code, said["erased"], said["of_other_tenants"]) == (0, True, [key_id])
+    assert (said["key_ids"], said["written"]) == ([], [])
+    assert list_stored(installation, key_id) == {key_id}
+
+
+def test_a_record_that_gives_anothers_key_to_a_person_has_it_not_erased(
+    installation: TestInstallation,
+) -> None:
+    gina, henry = (Subject("subject", name) for name in ("gina", "henry"))
+    of_gina, of_henry = make_keys(installation, gina, henry)
+    topic = installation.real(SUBJECT_KEYS)
+
+    async def plant() -> None:
+        lying = await KeyTopic(installation.cluster, topic).read_keys()
+        false = lying[of_henry].model_copy(update={"subject": lying[of_gina].subject})
+        async with AIOKafkaProducer(**build_client_arguments(installation.cluster)) as producer:
+            value = false.model_dump_json(by_alias=True).encode()
+            await producer.send_and_wait(topic, value, of_henry.encode(), partition=0)
+
+    asyncio.run(plant())
+    _, said = erase(installation, "gina", "--tenant", "acme", "--wait", "0")
+    assert said["key_ids"] == [of_gina]
 
 
 def test_without_master_key_or_tenant_the_command_says_what_is_missing(

@@ -23,6 +23,7 @@ from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
 from sluice.adapters.kafka.kafka_topics import open_admin
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.subject_keys import ROLL, read_wrapped_key
+from sluice_topics.records.subject_keys import WrappedKey
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -91,13 +92,22 @@ class KeyTopic:
     async def find(self, names: Collection[bytes]) -> dict[str, bytes]:
         """The ids of all keys of these persons that lie there, erased ones that are not compacted yet too,
         each with the name by which it was found. `names`: what stands for a person (`KeyWrapper.index`)."""
-        owners = dict[str, bytes]()
+        return {
+            key_id: owner
+            for key_id, key in (await self.read_keys()).items()
+            if (owner := b64decode(key.subject)) in names
+        }
+
+    async def read_keys(self, key_ids: Collection[str] | None = None) -> dict[str, WrappedKey]:
+        """The first record of each key that lies there, of all or of these: as whoever seals takes it. A
+        later one under its id says what somebody else says of it."""
+        first = dict[str, WrappedKey]()
         async for key_id, value in self.read():
-            key = None if value is None else read_wrapped_key(key_id, value)
-            name = None if key is None else b64decode(key.subject)
-            if name is not None and name in names:
-                owners[key_id] = name
-        return owners
+            if value is not None and key_id not in first and (key_ids is None or key_id in key_ids):
+                key = read_wrapped_key(key_id, value)
+                if key is not None:
+                    first[key_id] = key
+        return first
 
     async def list_stored(self, key_ids: Collection[str]) -> frozenset[str]:
         """Those of which a record with a value lies there."""

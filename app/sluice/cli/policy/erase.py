@@ -24,7 +24,12 @@ from sluice.cli.output import (
 from sluice.cli.policy.control_topics import AsJson, Publishing, require_roots
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.client.subject_keys import name_person
-from sluice.core.trust.erasing import list_ordered_keys, make_destroyed_entries, make_erasure_entries
+from sluice.core.trust.erasing import (
+    TenantKey,
+    list_ordered_keys,
+    make_destroyed_entries,
+    make_erasure_entries,
+)
 from sluice.core.trust.in_force import PolicyError
 from sluice.core.trust.signing import sign_entries
 from sluice.settings.reader import list_real_names
@@ -73,13 +78,15 @@ class ErasureOrder(NamedTuple):
 class ErasureOutcome(NamedTuple):
     """What became of it. `key_ids`: those that were to be destroyed; `remains`: what is left of them;
     `without_key`: persons of whom the topic has no key; `written`: the signed entries, "erasure/id@revision";
-    `refused`: why nothing was erased, in sentences."""
+    `refused`: why nothing was erased, in sentences; `foreign`: keys
+    that an erasure names and that are another tenant's, which stay."""
 
     key_ids: Sequence[str]
     remains: KeyRemains
     without_key: Sequence[str]
     written: Sequence[str]
     refused: Sequence[str]
+    foreign: Sequence[str] = ()
 
     @property
     def is_erased(self) -> bool:
@@ -147,25 +154,36 @@ async def carry_out(
     AnotherPublisherError."""
     topic = KeyTopic(settings.kafka.connection, list_real_names(settings)[SUBJECT_KEYS])
     key_ids, without_key = await _find_keys(topic, wrapper, order)
-    pending = list[str]()
+    pending = list[TenantKey]()
 
     def make_ordered(registry: Registry) -> list[EntryFile]:
         pending[:] = list_ordered_keys(registry)
-        return make_erasure_entries(registry, key_ids, order.reason)
+        return make_erasure_entries(registry, order.tenant, key_ids, order.reason)
 
     written, refused = await _publish(settings, signers, make_ordered)
-    wanted = list(dict.fromkeys([*key_ids, *pending]))
+    ordered = [(order.tenant, key_id) for key_id in key_ids] + pending
+    ordered, foreign = await _set_apart_foreign(topic, ordered)
+    wanted = list(dict.fromkeys(key_id for _, key_id in ordered))
     if refused or not wanted:
-        return ErasureOutcome(wanted, KeyRemains(frozenset(), 0.0), without_key, written, refused)
+        return ErasureOutcome(wanted, KeyRemains(frozenset(), 0.0), without_key, written, refused, foreign)
     erased_s = await topic.erase(wanted)
     remains = await topic.await_destruction(wanted, erased_s, order.wait_s, report)
     if remains.left_s <= 0:
-        gone = [key_id for key_id in wanted if key_id not in remains.stored]
+        gone = [key for key in ordered if key[1] not in remains.stored]
         more, refused = await _publish(
             settings, signers, lambda registry: make_destroyed_entries(registry, gone)
         )
         written = [*written, *more]
-    return ErasureOutcome(wanted, remains, without_key, written, refused)
+    return ErasureOutcome(wanted, remains, without_key, written, refused, foreign)
+
+
+async def _set_apart_foreign(topic: KeyTopic, keys: Sequence[TenantKey]) -> tuple[list[TenantKey], list[str]]:
+    """The keys that are their tenant's or do not lie there, and the ids of those that are another one's: an
+    erasure orders nothing for them."""
+    lying = await topic.read_keys({key_id for _, key_id in keys}) if keys else {}
+    owners = {key_id: key.tenant_id for key_id, key in lying.items()}
+    own = [key for key in keys if owners.get(key[1], key[0]) == key[0]]
+    return own, sorted({key_id for tenant, key_id in keys if owners.get(key_id, tenant) != tenant})
 
 
 async def _find_keys(
@@ -222,6 +240,7 @@ def _print(outcome: ErasureOutcome, *, as_json: bool) -> None:
                 "without_key": list(outcome.without_key),
                 "written": list(outcome.written),
                 "refused": list(outcome.refused),
+                "of_other_tenants": list(outcome.foreign),
                 "still_stored": sorted(outcome.remains.stored),
                 "followers_left_s": round(outcome.remains.left_s, 1),
             }
@@ -241,6 +260,10 @@ def _print_lines(outcome: ErasureOutcome) -> None:
     for name in outcome.without_key:
         print_line(
             f"{clean(name)}: there is no key: nothing is sealed for this person, or it is erased", console
+        )
+    for key_id in outcome.foreign:
+        print_line(
+            f"[red]left alone[/] {clean(key_id)}: an erasure names it that is another tenant's", console
         )
     for entry in outcome.written:
         print_line(f"[green]signed[/] {clean(entry)}", console)

@@ -170,10 +170,10 @@ class EscalatedAction(NamedTuple):
 
 
 def read_escalated_action(
-    escalation: Escalation, erased: Container[str]
+    escalation: Escalation, erased: Container[tuple[str, str]]
 ) -> Generator[Request, Answer, EscalatedAction | None]:
     """The action that waits, from the bytes at its coordinates; None if they have changed, or cannot be
-    opened. `erased`: ids of keys that open nothing any more."""
+    opened. `erased`: tenants and ids of keys that open nothing any more."""
     answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
     value = take_input(answer, escalation.digest)
     opened: OpenedInput | None = None

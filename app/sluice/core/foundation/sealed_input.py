@@ -141,17 +141,17 @@ def lacks_keys(keyring: Keyring, *values: bytes | None) -> bool:
 
 
 def ask_for_keys(
-    key_ids: Sequence[str], tenant: str, erased: Container[str] = ()
+    key_ids: Sequence[str], tenant: str, erased: Container[tuple[str, str]] = ()
 ) -> Generator[Request, Answer, Keys]:
     """Ask for keys; those that nobody gives are not among them, and neither are those of other tenants: else
-    one tenant could have the values of another opened. `erased`: ids of keys that are to be destroyed, which
-    open nothing any more, wherever they still lie."""
+    one tenant could have the values of another opened. `erased`: tenants and ids of keys that are to be
+    destroyed, which open nothing any more, wherever they still lie."""
     if not key_ids or len(key_ids) > MOST_JOINED:
         return NO_KEYS
     answer = yield Request(SUBJECT_KEYS, tuple(key_ids), _KEYS_MS, apart=True)
     by_id = answer.payload if answer.status == "answered" and isinstance(answer.payload, dict) else {}
     own = {key_id: key for key_id, key in by_id.items() if key is ERASED or key.tenant == tenant}
-    return Keys({key_id: ERASED if key_id in erased else key for key_id, key in own.items()})
+    return Keys({key_id: ERASED if (tenant, key_id) in erased else key for key_id, key in own.items()})
 
 
 def find_keys(keyring: Keyring, request: Request) -> Answer:

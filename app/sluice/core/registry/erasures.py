@@ -16,11 +16,13 @@ MOST_KEYS = 256
 
 
 class ErasureSpec(StrictModel):
-    """Keys of persons that are erased; nothing in the entry says whose they are. The entry's id is the first
-    of `key_ids`. `stage`: "ordered" erases them: no worker opens what they sealed. The next revision says
+    """Keys of persons of one tenant that are erased; nothing in the entry says whose they are, and it erases
+    no other tenant's. The entry's id is "tenant_id/key_id" with the first of `key_ids`, so that nobody takes
+    another tenant's. `stage`: "ordered" erases them: no worker opens what they sealed. The next revision says
     "destroyed": no broker has a wrapped one any more, as `sluice erase` read back. No revision takes an
     erasure back."""
 
+    tenant_id: Name
     key_ids: Annotated[list[KeyId], Field(min_length=1, max_length=MOST_KEYS)]
     reason: Name
     stage: Stage = "ordered"
@@ -28,8 +30,9 @@ class ErasureSpec(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class Erasure(Entry):
-    """The erasure of one key."""
+    """The erasure of keys."""
 
+    tenant_id: str
     key_ids: tuple[str, ...]
     reason: str
     stage: Stage
@@ -38,3 +41,8 @@ class Erasure(Entry):
     def revision(self) -> int:
         """Its revision, which is part of its key."""
         return int(self.key.rpartition("@")[2])
+
+
+def make_erasure_id(tenant: str, key_id: str) -> str:
+    """The id of the entry that erases keys of this tenant, this one first."""
+    return f"{tenant}/{key_id}"

@@ -39,7 +39,7 @@ MOST_PEERS = 64
 
 class Registry:
     """All entries in force, by kind and id; a source by its tenant and its own id, overrides by tenant and
-    item, grants by tenant, agent and tool, limits by tenant, erasures by each key's id.
+    item, grants by tenant, agent and tool, limits by tenant, erasures by the tenant and each key's id.
 
     Recorded provenance is kept by tenant and the URI's normal form, known bad entries by tenant, subject and
     value. Of several entries with the same name the first by its key counts, in whatever order they came.
@@ -67,7 +67,7 @@ class Registry:
         self.tasks: dict[str, RegisteredTask] = {}
         self.mandate_revocations: dict[str, MandateRevocation] = {}
         self.limits: dict[str, list[Limit]] = {}
-        self.erasures: dict[str, Erasure] = {}
+        self.erasures: dict[tuple[str, str], Erasure] = {}
         self._agent_keys: frozenset[str] | None = None
 
     def find_freezes(self, tenant: str, agent_id: str, session_id: str) -> tuple[Freeze, ...]:

@@ -16,7 +16,7 @@ from sluice.core.registry.agent_grants import AgentGrant, AgentGrantSpec
 from sluice.core.registry.agent_keys import AgentKey, Delegate, DelegateSpec
 from sluice.core.registry.approvers import Approver, ApproverSpec
 from sluice.core.registry.argument_roles import RoleReader
-from sluice.core.registry.erasures import Erasure, ErasureSpec
+from sluice.core.registry.erasures import Erasure, ErasureSpec, make_erasure_id
 from sluice.core.registry.facts import Fact, FactSpec
 from sluice.core.registry.freezes import Freeze, FreezeSpec
 from sluice.core.registry.keys import PublicKey
@@ -148,10 +148,10 @@ def _put_freeze(registry: Registry, base: Base, freeze: FreezeSpec) -> None:
 
 
 def _put_erasure(registry: Registry, base: Base, erasure: ErasureSpec) -> None:
-    _check_id(base, erasure.key_ids[0], "erasure")
-    entry = Erasure(*base, tuple(erasure.key_ids), erasure.reason, erasure.stage)
+    _check_id(base, make_erasure_id(erasure.tenant_id, erasure.key_ids[0]), "erasure")
+    entry = Erasure(*base, erasure.tenant_id, tuple(erasure.key_ids), erasure.reason, erasure.stage)
     for key_id in erasure.key_ids:
-        keep_first(registry.erasures, key_id, entry)
+        keep_first(registry.erasures, (erasure.tenant_id, key_id), entry)
 
 
 def _put_enforcement_point(registry: Registry, base: Base, point: EnforcementPointSpec) -> None:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.core.registry.erasures import MOST_KEYS, ErasureSpec
+from sluice.core.registry.erasures import MOST_KEYS, ErasureSpec, make_erasure_id
 from sluice.core.registry.registry_entries import EntryFile, Kind
 from sluice.core.trust.refused import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from sluice.core.registry.approvers import Approver
     from sluice.core.registry.registry import Registry
     from sluice.core.trust.revisions import Accepted
 
 ERASURE: Kind = "erasure"
+TenantKey = tuple[str, str]
+"""A tenant, and the id of a key that is to be its."""
 
 
-def object_to_erasure(entry: Accepted, newest: Mapping[tuple[str, str], Accepted]) -> Reason | None:
-    """Why an entry may not follow the one of its id: what is destroyed cannot come back, so a revision that
-    says so would lie."""
+def object_to_erasure(
+    entry: Accepted, newest: Mapping[tuple[str, str], Accepted], approvers: Mapping[str, Approver]
+) -> Reason | None:
+    """Why an entry does not count: nobody who signed it decides for its tenant; or it may not follow the one
+    of its id: what is destroyed cannot come back, so a revision that says so would lie."""
+    tenant = ErasureSpec.model_validate(entry.document["spec"]).tenant_id
+    if not any(each.tenants is None or tenant in each.tenants for each in approvers.values()):
+        description = f"nobody who signed it decides for the tenant {tenant}"
+        return Reason("key_not_allowed", "$.spec.tenant_id", description)
     previous = newest.get((ERASURE, entry.statement.id))
     if previous is None:
         return None
@@ -31,28 +40,39 @@ def object_to_erasure(entry: Accepted, newest: Mapping[tuple[str, str], Accepted
     return None
 
 
-def make_erasure_entries(registry: Registry, key_ids: Sequence[str], reason: str) -> list[EntryFile]:
-    """The entries, to be signed, that erase those of the keys that none in force erases."""
-    new = [key_id for key_id in key_ids if key_id not in registry.erasures]
+def make_erasure_entries(
+    registry: Registry, tenant: str, key_ids: Sequence[str], reason: str
+) -> list[EntryFile]:
+    """The entries, to be signed, that erase those of a tenant's keys that none in force erases."""
+    new = [key_id for key_id in key_ids if (tenant, key_id) not in registry.erasures]
     batches = [new[begin : begin + MOST_KEYS] for begin in range(0, len(new), MOST_KEYS)]
-    return [_make_entry(batch[0], 1, ErasureSpec(key_ids=batch, reason=reason)) for batch in batches]
+    specs = [ErasureSpec(tenant_id=tenant, key_ids=batch, reason=reason) for batch in batches]
+    return [_make_entry(1, spec) for spec in specs]
 
 
-def make_destroyed_entries(registry: Registry, key_ids: Sequence[str]) -> list[EntryFile]:
+def make_destroyed_entries(registry: Registry, keys: Iterable[TenantKey]) -> list[EntryFile]:
     """The entries, to be signed, which say of every erasure in force, all of whose keys are among these, that
     the keys are destroyed."""
-    destroyed, made = set(key_ids), dict[str, EntryFile]()
+    destroyed, made = set(keys), dict[str, EntryFile]()
     for erasure in registry.erasures.values():
-        if erasure.stage == "ordered" and destroyed.issuperset(erasure.key_ids):
-            spec = ErasureSpec(key_ids=list(erasure.key_ids), reason=erasure.reason, stage="destroyed")
-            made[erasure.id] = _make_entry(erasure.id, erasure.revision + 1, spec)
+        if erasure.stage == "ordered" and destroyed.issuperset(
+            (erasure.tenant_id, key_id) for key_id in erasure.key_ids
+        ):
+            spec = ErasureSpec(
+                tenant_id=erasure.tenant_id,
+                key_ids=list(erasure.key_ids),
+                reason=erasure.reason,
+                stage="destroyed",
+            )
+            made[erasure.id] = _make_entry(erasure.revision + 1, spec)
     return list(made.values())
 
 
-def list_ordered_keys(registry: Registry) -> list[str]:
+def list_ordered_keys(registry: Registry) -> list[TenantKey]:
     """The keys that are erased, and of which nobody has said that they are destroyed."""
-    return [key_id for key_id, erasure in registry.erasures.items() if erasure.stage == "ordered"]
+    return [key for key, erasure in registry.erasures.items() if erasure.stage == "ordered"]
 
 
-def _make_entry(name: str, revision: int, spec: ErasureSpec) -> EntryFile:
+def _make_entry(revision: int, spec: ErasureSpec) -> EntryFile:
+    name = make_erasure_id(spec.tenant_id, spec.key_ids[0])
     return EntryFile(kind=ERASURE, id=name, revision=revision, spec=spec.model_dump())

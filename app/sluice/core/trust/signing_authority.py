@@ -19,6 +19,7 @@ controls, so for some changes one allowed signature is not enough.
   its key stands for the keys of all who log in to it.
 - An override is the decision of one named person. It needs the signature of that approver, who must have a
   role that decides on escalations and the right to decide for the tenant; and its time is limited.
+- An erasure is signed by an approver who decides for its tenant.
 - A delegate that signs answers of people may sign a freeze for one of them (delegated_freezes.py), and
   nothing else of the control topics.
 """
@@ -194,7 +195,7 @@ def object_to_entry(
         return object_to_freeze(entry, newest, approvers)
     if entry.kind == DELEGATE:
         return _object_to_delegate(spec, entry.statement.id, newest, approvers)
-    objection = object_to_erasure(entry, newest) if entry.kind == ERASURE else None
+    objection = object_to_erasure(entry, newest, approvers) if entry.kind == ERASURE else None
     return _object_to_loss(entry, approvers) if entry.kind == POLICY_LOSS else objection
 
 

@@ -161,7 +161,7 @@ def test_without_a_port_nothing_sealed_is_judged() -> None:
 
 
 def test_a_key_that_is_to_be_destroyed_opens_nothing_any_more() -> None:
-    erasure = entry("erasure", ANNA_ID, key_ids=[ANNA_ID], reason="asked for")
+    erasure = entry("erasure", f"acme/{ANNA_ID}", tenant_id="acme", key_ids=[ANNA_ID], reason="asked for")
     case = Case((erasure,), answer=Keys(**{ANNA_ID: SubjectKey(ANNA_ID, b"a" * 64, "acme")}).answer)
     field = PersonalField("action", ("parameters", "q"))
     sealed = seal_document(action(), "action", [field], lambda _: SubjectKey(ANNA_ID, b"a" * 64, "acme"))
