@@ -180,6 +180,18 @@ def test_no_tenant_gets_opened_what_is_sealed_for_another_one_and_nobody_what_wa
         asked = {"sessionId": "s-token", "items": [item("i-1", body=body)]}
         served = client.post("/v1/retrievals/evaluate", json=asked)
         assert PLAIN not in served.text, "who sends in a token gets it back as it is"
+        copied = PARAMETERS | {"email": token}
+        refused = client.post("/v1/evaluate", json=action("s-copied", parameters=copied, actionId="a-1"))
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "sealed_invalid")
+        hook = {
+            "hook_event_name": "PreToolUse",
+            "session_id": "s-copied",
+            "tool_use_id": "t-1",
+            "tool_name": neutral_policy.READ_TOOL,
+            "tool_input": copied,
+        }
+        assert "sealed_invalid" in client.post("/v1/hooks/claude-code", json=hook).text
+    assert read_values(installation, ACTIONS, "s-copied") == [], "an approver who narrows would open it"
 
 
 def test_a_client_that_cannot_seal_publishes_nothing(

@@ -43,7 +43,8 @@ from sluice.core.foundation.input_record import make_resolved_id, memory_id, rea
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.openapi_shapes import PENDING_SCHEMA
 from sluice.gateway.waiting_subjects import is_of_caller
-from sluice_topics.json_text import parse
+from sluice_topics.json_text import parse, write_json_path
+from sluice_topics.sealing import find_tokens, is_sealed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -254,11 +255,22 @@ async def seal_prepared(sealing: SealingView, kind: InputKind, prepared: Prepare
     if isinstance(sealing, NoSealing):
         return prepared
     plain = json.loads(prepared.value)
+    if kind is ACTION:
+        refuse_sealed(plain)
     async with translate_faults(kind):
         sealed = await seal_record(sealing, kind, prepared.agent, plain)
     if not sealed.plain:
         return prepared
     return replace(prepared, value=serialize_record(sealed.fields), plain=sealed.plain)
+
+
+def refuse_sealed(document: Any) -> None:
+    """Raise HttpError for a sealed value in an action that a caller sends: it was copied from a topic, and
+    what an approver narrows would give it back opened."""
+    for steps, token in find_tokens(document):
+        if is_sealed(token):
+            message = "a sealed value is not taken from callers: send it plain"
+            raise HttpError(400, "sealed_invalid", message, path=write_json_path(steps))
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from sluice.client.input_kinds import ACTION, ESCALATIONS, MANDATE, OUTCOME
 from sluice.client.mandates import compute_mandate_digest
 from sluice.client.sealing import NoSealing
 from sluice.client.sender import serialize_record
-from sluice.gateway.decisions import seal_prepared, translate_faults
+from sluice.gateway.decisions import refuse_sealed, seal_prepared, translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found, make_unreadable
 from sluice.gateway.idempotency import (
     RememberedRequest,
@@ -196,6 +196,7 @@ class HookRoutes:
         Raises HttpError."""
         if isinstance(self.sealing, NoSealing):
             return
+        refuse_sealed({"parameters": event.arguments})
         root = find_caller_agent(context)
         agent = root if event.sub_agent is None else name_sub_agent(root, event.sub_agent)
         if self.registry.find_agent(agent, context.caller.tenant) is None:
