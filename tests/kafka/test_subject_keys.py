@@ -113,6 +113,23 @@ async def test_a_new_master_key_wraps_and_the_old_one_opens_and_names_until_it_g
         await rotated.close()
 
 
+async def test_nobody_seals_with_a_key_whose_erasure_is_signed_though_it_lies_there_again(
+    kafka: str, topic: str, processes: list[SubjectKeys]
+) -> None:
+    """Whoever copied a record can write it again once its tombstone is compacted."""
+    erased = await processes[0].choose("acme", ALICE)
+    ordered = {("acme", erased.id)}
+    chosen = [await keys.choose("acme", ALICE, ordered) for keys in processes]
+    assert chosen[0].id == chosen[1].id != erased.id
+    begun = SubjectKeys(kafka, topic, make_wrapper())
+    await begun.start()
+    try:
+        assert (await begun.choose("acme", ALICE, ordered)).id == chosen[0].id
+        assert (await begun.choose("acme", ALICE, {("other", erased.id)})).id == erased.id
+    finally:
+        await begun.close()
+
+
 async def test_a_record_that_nobody_with_the_master_key_wrote_is_no_key(
     kafka: str, topic: str, processes: list[SubjectKeys]
 ) -> None:

@@ -22,6 +22,7 @@ from sluice.gateway.registry_view import RegistryView
 from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.sealing import (
+    ERASED,
     Erased,
     SealError,
     find_tokens,
@@ -33,7 +34,7 @@ from sluice_topics.sealing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from sluice.client.subject_keys import SubjectKeys
     from sluice.settings.reader import Settings
@@ -78,7 +79,8 @@ class FollowedSealing:
             return dict(document)
         tenant = self._find_tenant(agent_id)
         try:
-            chosen = {subject: await self.keys.choose(tenant, subject) for subject in subjects}
+            erased = self.view.registry.erasures
+            chosen = {subject: await self.keys.choose(tenant, subject, erased) for subject in subjects}
         except (KafkaError, OSError, KeyUnavailable) as error:
             raise ClientError(f"personal data cannot be sealed: {error}", _AGAIN) from error
         return seal_document(document, kind, marked, chosen.__getitem__)
@@ -91,7 +93,7 @@ class FollowedSealing:
             return dict(document)
         try:
             await self.keys.fetch({key_id for token in tokens for key_id in get_key_ids(token)})
-            keys = _KeysOfTenant(self.keys, self._find_tenant(agent_id))
+            keys = _KeysOfTenant(self.keys, self._find_tenant(agent_id), self.view.registry.erasures)
             opened: dict[str, Any] = open_document(document, kind, keys)[0]
         except (KafkaError, OSError, KeyUnavailable, SealError) as error:
             raise ClientError(
@@ -115,13 +117,17 @@ class FollowedSealing:
 
 @dataclass(frozen=True, slots=True)
 class _KeysOfTenant:
-    """The keys with which a tenant's data is sealed: no other one's are found."""
+    """The keys with which a tenant's data is sealed: no other one's are found. `erased`: tenants and ids of
+    keys that are to be destroyed, which open nothing any more."""
 
     keys: SubjectKeys
     tenant: str
+    erased: Container[tuple[str, str]]
 
     def find(self, key_id: str) -> SubjectKey | Erased | None:
         """The tenant's key of this id."""
+        if (self.tenant, key_id) in self.erased:
+            return ERASED
         key = self.keys.find(key_id)
         return key if isinstance(key, Erased) or (key is not None and key.tenant == self.tenant) else None
 

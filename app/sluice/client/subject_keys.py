@@ -24,7 +24,7 @@ from sluice_topics.records.subject_keys import WrappedKey
 from sluice_topics.sealing import ERASED, SECRET_BYTES, SubjectKey
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Container, Sequence
 
     from sluice.client.kafka_connection import KafkaCluster
     from sluice.secrets.key_wrapping import KeyWrapper
@@ -102,29 +102,34 @@ class SubjectKeys:
             if key_id in self._wrapped:
                 await self._open(key_id)
 
-    async def choose(self, tenant: str, subject: Subject) -> SubjectKey:
-        """The subject's key; if it has none, one is made. Raises KeyUnavailable, KafkaError, and OSError of
-        the wrapper."""
+    async def choose(
+        self, tenant: str, subject: Subject, erased: Container[tuple[str, str]] = ()
+    ) -> SubjectKey:
+        """The subject's key; if it has none, one is made. `erased`: tenants and ids of keys that are to be
+        destroyed: nobody seals with one, also where its tombstone is not there yet, or not any more and
+        somebody wrote it again. Raises KeyUnavailable, KafkaError, and OSError of the wrapper."""
         names = await self._wrapper.index(name_person(tenant, subject))
-        key = await self._find_first(names)
+        key = await self._find_first(names, erased)
         if key is None:
             async with self._making:
                 await self._read_to_end()
-                key = await self._find_first(names)
+                key = await self._find_first(names, erased)
                 if key is None:
                     await self._make(tenant, names[0])
-                    key = await self._find_first(names)
+                    key = await self._find_first(names, erased)
         if key is None:
             raise KeyUnavailable("the key that was made cannot be read back, or was erased at once")
         return key
 
-    async def _find_first(self, names: Sequence[bytes]) -> SubjectKey | None:
+    async def _find_first(
+        self, names: Sequence[bytes], erased: Container[tuple[str, str]]
+    ) -> SubjectKey | None:
         """The first key of a subject that is not erased and opens: what does not is nobody's key."""
         for name in names:
             for key_id in list(self._subjects.get(name, ())):
                 await self._open(key_id)
                 key = self._opened.get(key_id)
-                if key is not None:
+                if key is not None and (key.tenant, key_id) not in erased:
                     return key
         return None
 
