@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -121,6 +122,20 @@ def test_a_document_without_marked_values_stays_as_it_is() -> None:
 def test_a_marked_value_within_a_marked_one_is_sealed_with_it() -> None:
     fields = [PersonalField("action", ("parameters",)), PersonalField("action", ("parameters", "name"))]
     assert is_sealed(seal_document(ACTION, "action", fields, BOTH.choose)["parameters"])
+
+
+def test_many_values_take_no_more_each() -> None:
+    """A caller chooses how many there are, and a gateway or a worker stands still meanwhile."""
+    path, subject = (split_pointer(f"/parameters/rows/*/{name}") for name in ("mail", "who"))
+    rows = [{"mail": "m", "who": "anna"}] * 20_000
+    began_s = time.process_time()
+    asked = {"session_id": "s1", "parameters": {"rows": rows}}
+    sealed = seal_document(asked, "action", [PersonalField("action", path, subject)], BOTH.choose)
+    copied = {"parameters": [0] * 400_000 + [seal(ANNA, "x", "action", ("parameters", 0))] * 2000}
+    opened = open_document(copied, "action", BOTH)[0]
+    assert time.process_time() - began_s < 20
+    assert is_sealed(sealed["parameters"]["rows"][-1]["mail"])
+    assert opened["parameters"][-1] == "x"
 
 
 @pytest.mark.parametrize("pointer", ["", "name", "/a~2", "$.name"])

@@ -41,6 +41,7 @@ _BLOCK = 32
 MOST_JOINED = 16
 """Persons under whose keys together a value may be sealed."""
 _TOKEN = re.compile(r"sealed:1:([A-Za-z0-9_-]{1,64}(?:\+[A-Za-z0-9_-]{1,64}){0,15}):([A-Za-z0-9_-]{22,})")
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 Step = str | int
 InputKind = Literal["action", "outcome", "write", "retrieval"]
@@ -215,9 +216,7 @@ def open_document(
     for steps, token in find_tokens(document) if tokens is None else tokens:
         key, value = open_value(keyring, token, kind, steps)
         opened.append(OpenedValue(steps, token, key, value))
-    for each in opened:
-        document = _replace_at(document, each.steps, each.value)
-    return document, opened
+    return _replace_all(document, ((each.steps, each.value) for each in opened)), opened
 
 
 def seal_document(
@@ -231,10 +230,11 @@ def seal_document(
 
     `choose_key` gives a person's key, and makes it where there is none.
     """
-    sealed = dict(document)
-    for steps, subject in _find_marked(document, kind, fields).items():
-        token = seal(choose_key(subject), _get_at(document, steps), kind, steps)
-        sealed = _replace_at(sealed, steps, token)
+    tokens = (
+        (steps, seal(choose_key(subject), _get_at(document, steps), kind, steps))
+        for steps, subject in _find_marked(document, kind, fields).items()
+    )
+    sealed: dict[str, Any] = _replace_all(dict(document), tokens)
     return sealed
 
 
@@ -314,10 +314,17 @@ def _find_places(
     if not path:
         yield steps, value
         return
-    first = path[0]
-    for step, member in _list_members(value):
-        if first in (EACH, str(step)):
-            yield from _find_places(member, path[1:], (*steps, step))
+    for step, member in _list_members(value) if path[0] == EACH else _list_member(value, path[0]):
+        yield from _find_places(member, path[1:], (*steps, step))
+
+
+def _list_member(value: Any, step: str) -> Iterable[tuple[Step, Any]]:
+    """The member to which a pointer's step leads, if there is one."""
+    if isinstance(value, dict):
+        return [(step, value[step])] if step in value else ()
+    if not isinstance(value, list | tuple) or not _INDEX.fullmatch(step) or int(step) >= len(value):
+        return ()
+    return [(int(step), value[int(step)])]
 
 
 def _list_members(value: Any) -> Iterable[tuple[Step, Any]]:
@@ -332,10 +339,24 @@ def _get_at(value: Any, steps: Sequence[Step]) -> Any:
     return value
 
 
-def _replace_at(value: Any, steps: Sequence[Step], member: Any) -> Any:
-    """The value with another one at this place; only what is on the way to it is copied."""
-    if not steps:
-        return member
-    copied: Any = dict(value) if isinstance(value, dict) else list(value)
-    copied[steps[0]] = _replace_at(copied[steps[0]], steps[1:], member)
-    return copied
+def _replace_all(document: Any, members: Iterable[tuple[Sequence[Step], Any]]) -> Any:
+    """The document with other values at these places, none within another; what is on the way to them is
+    copied, once however many they are."""
+    copies: dict[tuple[Step, ...], Any] = {}
+    for steps, member in members:
+        if not steps:
+            return member
+        if not copies:
+            copies[()] = _copy(document)
+        container = copies[()]
+        for length in range(1, len(steps)):
+            at = tuple(steps[:length])
+            if at not in copies:
+                copies[at] = container[at[-1]] = _copy(container[at[-1]])
+            container = copies[at]
+        container[steps[-1]] = member
+    return copies.get((), document)
+
+
+def _copy(container: Any) -> Any:
+    return dict(container) if isinstance(container, dict) else list(container)
