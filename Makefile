@@ -80,7 +80,7 @@ chart: tools $(OPS)/helm  ## config/helm/rendered from the chart, which is linte
 	$(OPS)/helm lint --strict --kube-version $(KUBERNETES) $(CHART)/sluice --values $(CHART)/full.values.yaml
 	$(RENDER) > $(CHART)/rendered/default.yaml
 	$(RENDER) --values $(CHART)/full.values.yaml > $(CHART)/rendered/full.yaml
-	@for wrong in worker.replicas=9 gateway.replicas=2 notifier.enabled=true worker.replica=1 archiver.enabled=true gateway.ingress.enabled=true; do \
+	@for wrong in worker.replicas=9 gateway.replicas=2 notifier.enabled=true worker.replica=1 archiver.enabled=true signer.enabled=true gateway.ingress.enabled=true; do \
 		! $(RENDER) --set $$wrong >$(OPS)/refused 2>&1 || { echo "the chart takes $$wrong"; exit 1; }; done
 	cd $(CHART) && find sluice full.values.yaml -type f | LC_ALL=C sort | xargs sha256sum > rendered/SHA256SUMS
 	$(BIN)/pytest -q -p no:cacheprovider tests/unit/test_chart.py

@@ -119,7 +119,7 @@ def test_every_container_runs_a_verb_with_settings_that_it_takes(rendered: Path,
         loaded = load_settings(written, environment=environment)
         assert loaded.kafka.bootstrap_servers.startswith("kafka")
         run += 1
-    assert run == (5 if rendered.stem == "full" else 3)
+    assert run == (6 if rendered.stem == "full" else 3)
 
 
 def find_value(entry: Json) -> str:
@@ -188,7 +188,7 @@ def test_selectors_find_the_pods_that_they_are_for(rendered: Path) -> None:
         name = one["metadata"]["name"]
         assert name not in labels or wanted <= labels[name].items(), name
         found = [each for each, own in labels.items() if wanted <= own.items()]
-        is_of_none = found == [] and name in ("sluice-notifier", "sluice-archiver")
+        is_of_none = found == [] and name in ("sluice-notifier", "sluice-archiver", "sluice-signer")
         assert found == [name] or is_of_none, (one["kind"], name, found)
 
 
@@ -198,14 +198,14 @@ def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rende
         for one in read_objects(rendered)
         if one["kind"] == "NetworkPolicy"
     }
-    roles = ("topics", "worker", "gateway", "notifier", "archiver")
+    roles = ("topics", "worker", "gateway", "notifier", "archiver", "signer")
     assert policies.keys() == {f"sluice-{role}" for role in roles}
     is_full = rendered.stem == "full"
     for name, spec in policies.items():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
         ports = [port["port"] for rule in spec["ingress"] for port in rule["ports"]]
         called = ["http"] if name == "sluice-gateway" else []
-        has_listener = name not in ("sluice-topics", "sluice-archiver")
+        has_listener = name != "sluice-topics"
         assert ports == called + ["metrics"] * (is_full and has_listener), name
         assert all(rule["from"] for rule in spec["ingress"])
         dns = next(rule for rule in spec["egress"] if {"protocol": "UDP", "port": 53} in rule["ports"])
@@ -213,7 +213,7 @@ def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rende
         assert ({"protocol": "UDP", "port": 5353} in dns["ports"]) is is_full
         assert ({"ipBlock": {"cidr": "169.254.20.10/32"}} in dns["to"]) is is_full
         web = {"protocol": "TCP", "port": 443}
-        if name in ("sluice-topics", "sluice-worker", "sluice-archiver"):
+        if name in ("sluice-topics", "sluice-worker", "sluice-archiver", "sluice-signer"):
             assert (web in [port for rule in spec["egress"] for port in rule["ports"]]) is is_full, name
         broker = {"protocol": "TCP", "port": 9093 if is_full else 9092}
         assert broker in [port for rule in spec["egress"] for port in rule["ports"]]
@@ -222,7 +222,7 @@ def test_only_the_gateway_may_be_called_and_every_role_reaches_the_brokers(rende
 def test_each_process_is_probed_where_it_listens(rendered: Path) -> None:
     for one, pod in list_pods(rendered):
         (container,) = pod["containers"]
-        if one["kind"] == "Job" or container["args"] == ["archive", "run"]:  # which listen nowhere
+        if one["kind"] == "Job":  # which listens nowhere
             assert not container.keys() & {"ports", "livenessProbe"}
             continue
         ports = {each["name"]: each["containerPort"] for each in container["ports"]}
@@ -251,6 +251,27 @@ def test_the_archiver_is_one_with_its_own_key_and_a_volume() -> None:
     assert own["signing_key"].startswith(f"{SECRETS}/")
     assert "archive" not in tomllib.loads(settings["worker.toml"])
     assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} < {entry["name"] for entry in container["env"]}
+
+
+def test_the_signer_is_one_with_a_key_that_no_other_pod_has() -> None:
+    signer = find_object(HELM / "rendered" / "full.yaml", "StatefulSet", "sluice-signer")
+    assert signer["spec"]["replicas"] == 1
+    (claim,) = signer["spec"]["volumeClaimTemplates"]
+    (container,) = signer["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["ledger", "sign-heads"]
+    paths = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    settings = find_object(HELM / "rendered" / "full.yaml", "ConfigMap", "sluice")["data"]
+    own = tomllib.loads(settings["signer.toml"])["heads"]
+    assert str(Path(own["copy_file"]).parent) == paths[claim["metadata"]["name"]]
+    assert own["signing_key"].startswith(f"{SECRETS}/")
+    assert [name for name, text in settings.items() if "heads" in tomllib.loads(text)] == ["signer.toml"]
+    secrets = [
+        each["secret"]["secretName"]
+        for one, pod in list_pods(HELM / "rendered" / "full.yaml")
+        for each in pod["volumes"]
+        if "secret" in each and one is not signer
+    ]
+    assert secrets.count("sluice-signer") == 1
 
 
 def test_the_ingress_leads_to_the_gateway_alone() -> None:

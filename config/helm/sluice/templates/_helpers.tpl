@@ -183,3 +183,70 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 5
 {{- end }}
+
+{{- /* A role of one process with a volume of its own: also "args", "group" (of its listener) and "volume". */ -}}
+{{- define "sluice.single" -}}
+{{- $name := printf "%s-%s" (include "sluice.name" .root) .role -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "sluice.labels" . | nindent 4 }}
+spec:
+  clusterIP: None
+  selector:
+    {{- include "sluice.selector" . | nindent 4 }}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "sluice.labels" . | nindent 4 }}
+spec:
+  # A StatefulSet never runs two of it; a second one would end.
+  replicas: 1
+  serviceName: {{ $name }}
+  updateStrategy: {type: RollingUpdate}
+  selector:
+    matchLabels:
+      {{- include "sluice.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "sluice.labels" . | nindent 8 }}
+        {{- with .root.Values.podLabels }}{{ toYaml . | nindent 8 }}{{ end }}
+      annotations:
+        checksum/settings: {{ include "sluice.settings" . | sha256sum }}
+        {{- with .root.Values.podAnnotations }}{{ toYaml . | nindent 8 }}{{ end }}
+    spec:
+      {{- include "sluice.pod" . | nindent 6 }}
+      terminationGracePeriodSeconds: {{ .values.terminationGracePeriodSeconds }}
+      containers:
+        - name: {{ .role }}
+          {{- include "sluice.container" . | nindent 10 }}
+            {{- if .values.persistence.enabled }}
+            - {name: {{ .volume }}, mountPath: /var/lib/sluice}
+            {{- end }}
+          args: {{ toJson .args }}
+          ports:
+            - {name: metrics, containerPort: {{ .root.Values.metrics.port }}}
+          {{- include "sluice.probes" .root | nindent 10 }}
+          env:
+            {{- include "sluice.listener" (dict "root" .root "group" .group) | nindent 12 }}
+            {{- include "sluice.environment" . | nindent 12 }}
+          resources: {{ toJson .values.resources }}
+  {{- with .values.persistence }}
+  {{- if .enabled }}
+  volumeClaimTemplates:
+    - metadata: {name: {{ $.volume }}}
+      spec:
+        accessModes: [ReadWriteOnce]
+        {{- with .storageClassName }}
+        storageClassName: {{ . }}
+        {{- end }}
+        resources: {requests: {storage: {{ .size }}}}
+  {{- end }}
+  {{- end }}
+{{- end }}
