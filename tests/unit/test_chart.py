@@ -27,7 +27,7 @@ RENDERED = sorted((HELM / "rendered").glob("*.yaml"))
 KUBERNETES = ("1.29", "1.34", "1.37")
 """The oldest that the chart takes, and later ones."""
 SECRETS = "/run/sluice/secrets"
-STAND_INS = {"SLUICE_NOTIFY__WEBHOOKS": "[]"}
+STAND_INS = {"SLUICE_NOTIFY__WEBHOOKS": "[]", "SLUICE_HEADS__WEBHOOK_SECRET": 24 * "s"}
 """What a key of a Secret stands for, where a word alone would not be a setting's value."""
 Json = dict[str, Any]
 
