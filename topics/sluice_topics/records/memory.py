@@ -209,13 +209,19 @@ class MemoryDecision(LedgerRecord):
     )
     findings: list[MemoryFinding]
     quality_faults: list[QualityFault]
-    similarity: Annotated[dict[str, Any], Field(description="status, and the bare cosines")]
-    analysis: Annotated[dict[str, Any], Field(description="status, and what the model said")]
+    similarity: Annotated[
+        dict[str, Any],
+        Field(description="status, and the bare cosines; sealed: `said`"),
+    ]
+    analysis: Annotated[
+        dict[str, Any],
+        Field(description="status, and what the model said; sealed: `said`"),
+    ]
     review_after_ms: Annotated[Whole | None, Field(alias="reviewAfterMs")] = None
     expires_at: Moment | None = None
     duplicate_of: Annotated[Id | None, Field(description="memory_id of the first sight")] = None
     content_digest: Annotated[Digest | None, Field(description="SHA-256 over the content's UTF-8")] = None
-    content_characters: Whole | None = None
+    content_characters: Annotated[Whole | None, Field(description="of sealed content its token's")] = None
     policy_bundle_id: Id | None = None
     bundle_hash: Digest
     registry_hashes: Annotated[dict[str, Digest], Field(description="kind/id@revision to hash")]

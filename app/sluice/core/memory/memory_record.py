@@ -11,6 +11,7 @@ from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.input_record import memory_id
 from sluice.core.foundation.sealed_input import seal_outputs
 from sluice.core.memory.plan import NOTHING_SEEN, Parent, RememberedWrite, WriteSeen
+from sluice.core.memory.similarity import VECTOR
 from sluice.core.state.history import History
 from sluice.detection.text_inspection import make_finding_fields
 from sluice_topics.catalog import MEMORY_DECISIONS
@@ -156,13 +157,19 @@ def record_decision(
 
 
 def _seal_decision(body: dict[str, Any], opened: OpenedInput) -> None:
-    """Seal what the gate made of a write with opened values. Findings name patterns and places alone."""
+    """Seal what the gate made of a write with opened values. Findings name patterns and places alone, but for
+    cosines: an encoder is public, and they tell one text from another as a digest does."""
+    body["content_characters"] = len(opened.sealed["content"])
     body["reason"] = opened.seal_reason(body["reason"], "reason")
     for number, fault in enumerate(body["quality_faults"]):
         fault["problem"] = opened.seal(fault["problem"], "quality_faults", number, "problem")
-    if len(body["analysis"]) > 1:
-        status = body["analysis"]["status"]
-        body["analysis"] = {"status": status, "said": opened.seal(body["analysis"], "analysis", "said")}
+    for name in ("analysis", "similarity"):
+        if len(body[name]) > 1:
+            status = body[name]["status"]
+            body[name] = {"status": status, "said": opened.seal(body[name], name, "said")}
+    for number, finding in enumerate(body["findings"]):
+        if finding["form"] == VECTOR:
+            finding["reason"] = opened.seal(finding["reason"], "findings", number, "reason")
     seal_outputs(body["model_outputs"], opened)
 
 

@@ -15,6 +15,7 @@ from sluice.core.rerun.evidence import PolicyEvidence
 from sluice_topics.catalog import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
 from sluice_topics.sealing import ERASED, Erased, PersonalField, SubjectKey, is_sealed, seal, seal_document
 from tests.unit.core.rerun.reruns import BUNDLE, Case, evidence, memory_write
+from tests.unit.core.rerun.test_rerun_memory import MODELS
 from tests.unit.core.retrieval.scene import Scene, item, retrieval
 from tests.unit.core.scene import action, entry, only, outcome
 
@@ -191,6 +192,28 @@ def test_a_held_memory_says_nothing_of_its_content() -> None:
     assert decided["action"] != "allow"
     assert decided["findings"]
     assert not holds_plain(decided)
+    assert rerun_status(case, decided, KEYS) == "identical"
+
+
+def test_no_number_of_a_memory_tells_its_content_from_another() -> None:
+    """Its exact length, and cosines by an encoder that everybody has."""
+
+    def answer(request: Request) -> Answer:
+        if request.port == SUBJECT_KEYS:
+            return KEYS.answer(request)
+        cosines = {"attack": {"id": "a1", "cosine": 0.8765}, "benign": {"id": "b1", "cosine": 0.1234}}
+        return Answer(
+            "answered", {"model": "sha256:m", "library": "sha256:l", "windows": 1, "of": 1} | cosines
+        )
+
+    case = Case(bundle=MODELS, answer=answer)
+    content = seal_content(f"{PLAIN} prefers e-mail.")
+    decided = case.remember(content=content)
+    assert decided["similarity"]["status"] == "measured"
+    assert [one["form"] for one in decided["findings"]] == ["vector"]
+    assert "0.87" not in json.dumps(decided)
+    assert decided["content_characters"] == len(content)
+    assert open_record(decided, KEYS)["similarity"]["said"]["attack"]["cosine"] == 0.8765
     assert rerun_status(case, decided, KEYS) == "identical"
 
 
