@@ -111,7 +111,7 @@ async def _model_answers(url: str, redis: Redis, keys: SealKeys, plants: tuple[P
     seal = Seal(keys, "model answer")
     store = SharedAnswers(url, "x.", seal, 60)
     name, other = b"\1" * 32, b"\2" * 32
-    key = f"x.sluice:answer:{name.hex()}"
+    key = f"x.sluice:answer:{seal.digest_name(name)}"
     redis.set(key, seal.seal(name, b'{"score":0.1}', time.time() + 60))
     entry: Any = redis.get(key)
     answer = await _find_entry(store, name)

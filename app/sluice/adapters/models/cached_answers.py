@@ -54,7 +54,8 @@ class SharedAnswers:
     """A Redis. While it is away or slow it is done without: that costs time, and no answer.
 
     Entries are sealed, so that whoever can write to the Redis alone cannot make an answer, or put one in
-    another's place.
+    another's place. Their names are keyed: a plain digest of a question would let whoever reads the Redis
+    test what it was about, a person's data too.
     """
 
     def __init__(self, url: str, prefix: str, seal: Seal, kept_s: int, look_s: float = STORE_S) -> None:
@@ -80,8 +81,7 @@ class SharedAnswers:
 
     async def find(self, name: bytes) -> object:
         """See AnswerStore."""
-        key = self._prefix + name.hex()
-        entry = await self._look("GETRANGE", key, 0, LONGEST_ENTRY)
+        entry = await self._look("GETRANGE", self._name_entry(name), 0, LONGEST_ENTRY)
         text = self._seal.unseal(name, entry) if isinstance(entry, bytes) and entry else None
         try:
             return None if text is None else json_object(text)
@@ -94,7 +94,7 @@ class SharedAnswers:
         if OVERHEAD + len(text) > LONGEST_ENTRY:
             return
         entry = self._seal.seal(name, text, time.time() + self._kept_s)
-        self._begin("SET", self._prefix + name.hex(), entry, "EX", self._kept_s)
+        self._begin("SET", self._name_entry(name), entry, "EX", self._kept_s)
 
     async def close(self) -> None:
         """See AnswerStore."""
@@ -105,6 +105,9 @@ class SharedAnswers:
     async def start(self) -> None:
         """See AnswerStore."""
         await self._begin("PING")
+
+    def _name_entry(self, name: bytes) -> str:
+        return self._prefix + self._seal.digest_name(name)
 
     def _begin(self, *words: Any) -> asyncio.Task[object]:
         telling = asyncio.ensure_future(self._ask_redis(words))
