@@ -33,6 +33,22 @@ def test_a_file_has_each_head_once_whatever_a_restart_gives_again(tmp_path: Path
             cut.write(b'{"cut off by a kill')
 
 
+def test_two_signers_of_whom_one_is_about_to_end_leave_each_head_once(tmp_path: Path) -> None:
+    """Both catch up with the topic until the broker has fenced the earlier one."""
+    path = tmp_path / "heads.jsonl"
+    path.write_bytes(VALUES[0] + b"\n")
+    both = [HeadFile(path), HeadFile(path)]
+    for number in range(3):
+        for file in both:
+            file.take(number + 1, DIGESTS[number], VALUES[number])
+    assert path.read_bytes().splitlines() == VALUES[:3]
+    late, other = HeadFile(tmp_path / "others.jsonl"), OTHER_HEADS[1].value or b""
+    for number in range(2):
+        HeadFile(tmp_path / "others.jsonl").take(number + 1, DIGESTS[number], VALUES[number])
+    with pytest.raises(HeadRefused, match="head 2 is another than that in"):
+        late.take(2, digest_head(open_head(other, 2)[0]), other)
+
+
 def test_a_file_shows_that_the_topic_lost_heads_or_has_others(tmp_path: Path) -> None:
     path = tmp_path / "heads.jsonl"
     path.write_bytes(b"".join(value + b"\n" for value in VALUES))

@@ -7,6 +7,7 @@ import itertools
 import json
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaProducer
@@ -18,12 +19,13 @@ from load.installations.worker_process import WorkerProcess
 from load.scene import count_behind, read_committed
 from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
 from sluice.client.kafka_connection import build_client_arguments
-from sluice_topics.catalog import ACTIONS
+from sluice_topics.catalog import ACTIONS, DESTINATION_USES, SOURCE_FEEDBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from load.scene import Ends
     from sluice.client.kafka_connection import KafkaCluster
 
 DEADLINE_S = 90.0
@@ -100,14 +102,15 @@ def wait_until(holds: Callable[[], bool], worker: WorkerProcess) -> None:
 def wait_until_decided(installation: TestInstallation, worker: WorkerProcess) -> None:
     """Return once all inputs that lie on the broker now are decided, with all that was written for them: a
     count of one kind of record says nothing of the others."""
-    inputs = [record for base in INPUTS for record in read_stored(installation, base)]
-    ends = {(record.topic, record.partition): record.offset + 1 for record in inputs}
+    for bases in (INPUTS, (SOURCE_FEEDBACK, DESTINATION_USES)):  # the latter follow from the former
+        there = [record for base in bases for record in read_stored(installation, base)]
+        ends = {(record.topic, record.partition): record.offset + 1 for record in there}
+        wait_until(partial(_is_decided, installation, ends), worker)
 
-    def holds() -> bool:
-        positions = asyncio.run(read_committed(installation))
-        return positions is not None and not count_behind(positions, ends)
 
-    wait_until(holds, worker)
+def _is_decided(installation: TestInstallation, ends: Ends) -> bool:
+    positions = asyncio.run(read_committed(installation))
+    return positions is not None and not count_behind(positions, ends)
 
 
 def action(session: str, action_id: str, **more: Any) -> dict[str, Any]:

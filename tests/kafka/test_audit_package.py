@@ -25,7 +25,7 @@ from sluice_topics.catalog import (
     SESSION_EVENTS,
     VERDICTS,
 )
-from tests.kafka.installation import action, publish, run_worker, wait_for
+from tests.kafka.installation import action, publish, run_worker, wait_for, wait_until_decided
 from tests.kafka.memories import (
     MemoryInstallation,
     make_held_write,
@@ -93,6 +93,7 @@ def worker(audited: Audited) -> Iterator[WorkerProcess]:
     """A worker that has decided a bit of everything, and a head over it."""
     for process in run_worker(audited.installation):
         decide(audited, process)
+        wait_until_decided(audited.installation, process)  # a package says how far that is
         signed = audited.run("ledger", "sign-heads", "--once")
         assert signed.exit_code == 0, signed.output
         yield process

@@ -7,13 +7,14 @@ A file has one DSSE envelope a line, in the order of the heads' numbers.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import logging
 import os
 import ssl
 import time
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import httpx2
 
@@ -40,12 +41,22 @@ def read_head_file(path: Path) -> Iterator[bytes]:
                 yield line.rstrip(b"\n")
 
 
-def _append_line(path: Path, line: str) -> None:
+def _open_alone(path: Path) -> BinaryIO:
+    """The file, to read and to add to, held until it is closed: who else opens it so waits."""
+    file = path.open("ab+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _write_line(file: BinaryIO, line: bytes) -> None:
     """Add it, and wait until it is on the disk."""
-    with path.open("ab") as file:
-        file.write(line.encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    file.write(line + b"\n")
+    file.flush()
+    os.fsync(file.fileno())
 
 
 class HeadFile:
@@ -55,28 +66,40 @@ class HeadFile:
         """Reads what is there. Raises OSError, and HeadRefused where a line is no head."""
         self._path = path
         self._digests: list[str] = []
-        whole = 0
+        self._end = 0
         if path.exists():
-            for number, value in enumerate(read_head_file(path), start=1):
-                envelope, head = open_head(value, number)
-                if head.number != number:
-                    raise HeadRefused(f"{path}: line {number} is head {head.number}")
-                self._digests.append(digest_head(envelope))
-                whole += len(value) + 1
-            with path.open("rb+") as file:
-                file.truncate(whole)
+            with _open_alone(path) as file:
+                self._read_on(file)
 
     async def open(self) -> None:
         """See HeadCopies: nothing."""
 
     def take(self, number: int, digest: str, value: bytes) -> None:
         """See HeadCopies."""
-        if number <= len(self._digests):
-            if self._digests[number - 1] != digest:
-                raise HeadRefused(f"head {number} is another than that in {self._path}")
-            return
-        _append_line(self._path, value.decode())
-        self._digests.append(digest)
+        if number > len(self._digests):
+            with _open_alone(self._path) as file:
+                self._read_on(file)
+                if number > len(self._digests):
+                    _write_line(file, value)
+                    self._digests.append(digest)
+                    self._end += len(value) + 1
+        if self._digests[number - 1] != digest:
+            raise HeadRefused(f"head {number} is another than that in {self._path}")
+
+    def _read_on(self, file: BinaryIO) -> None:
+        """Take the heads that were added, also by a second signer: until one of two is fenced, both may write.
+        A last line that a kill cut off is cut away."""
+        file.seek(self._end)
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            number = len(self._digests) + 1
+            envelope, head = open_head(line[:-1], number)
+            if head.number != number:
+                raise HeadRefused(f"{self._path}: line {number} is head {head.number}")
+            self._digests.append(digest_head(envelope))
+            self._end += len(line)
+        file.truncate(self._end)
 
     def require_no_later(self, number: int) -> None:
         """See HeadCopies."""
@@ -193,7 +216,9 @@ class HeadTimestamps:
         if objection is not None:
             log.warning("head %d has no time stamp: the authority's answer %s", number, objection)
             return
-        _append_line(self._path, json.dumps(json.loads(value) | {"timestamp": b64encode(answer).decode()}))
+        stamped = json.dumps(json.loads(value) | {"timestamp": b64encode(answer).decode()})
+        with _open_alone(self._path) as file:
+            _write_line(file, stamped.encode())
         self._stamped, self._waiting = number, None
 
     async def close(self) -> None:
