@@ -226,7 +226,7 @@ async def test_a_server_that_sends_the_key_back_gets_it_nowhere(
 async def test_at_the_budget_the_request_is_closed_and_the_next_one_answered() -> None:
     async with ask(silent, reply_with_judgement(), max_connections=1) as (port, api, _):
         ports = Ports({PORT: port})
-        impatient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 100}))
+        impatient = build_question("A note.", "user", POLICY.model_copy(update={"budget_ms": 1000}))
         assert (await ports.answer(impatient)).status == "overrun"
         await api.hung_up.wait()
         assert (await ports.answer(ORDINARY)).status == "answered"

@@ -87,8 +87,8 @@ class HeadFile:
             raise HeadRefused(f"head {number} is another than that in {self._path}")
 
     def _read_on(self, file: BinaryIO) -> None:
-        """Take the heads that were added, also by a second signer: until one of two is fenced, both may write.
-        A last line that a kill cut off is cut away."""
+        """Take the heads that were added, also by a second signer: until one of two is fenced, both write. A
+        last line that a kill cut off is cut away."""
         file.seek(self._end)
         for line in file:
             if not line.endswith(b"\n"):
