@@ -74,6 +74,12 @@ class SubjectKey:
         return AESSIV(self.secret)
 
 
+def counts_for(key: SubjectKey | Erased, tenant: str) -> bool:
+    """Whether a key is looked at for a tenant's inputs: else one tenant could copy another's tokens, and have
+    its own rules read them. What was destroyed opens nothing, whosever it was."""
+    return key is ERASED or key.tenant == tenant
+
+
 class Keyring(Protocol):
     """The keys that a process can use, by their ids."""
 

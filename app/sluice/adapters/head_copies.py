@@ -41,8 +41,9 @@ def read_head_file(path: Path) -> Iterator[bytes]:
                 yield line.rstrip(b"\n")
 
 
-def _open_alone(path: Path) -> BinaryIO:
-    """The file, to read and to add to, held until it is closed: who else opens it so waits."""
+def open_alone(path: Path) -> BinaryIO:
+    """The file, to read and to add to, held until it is closed: who else opens it so waits. Raises
+    OSError."""
     file = path.open("ab+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -52,8 +53,8 @@ def _open_alone(path: Path) -> BinaryIO:
     return file
 
 
-def _write_line(file: BinaryIO, line: bytes) -> None:
-    """Add it, and wait until it is on the disk."""
+def write_line(file: BinaryIO, line: bytes) -> None:
+    """Add it, and wait until it is on the disk. Raises OSError."""
     file.write(line + b"\n")
     file.flush()
     os.fsync(file.fileno())
@@ -68,7 +69,7 @@ class HeadFile:
         self._digests: list[str] = []
         self._end = 0
         if path.exists():
-            with _open_alone(path) as file:
+            with open_alone(path) as file:
                 self._read_on(file)
 
     async def open(self) -> None:
@@ -77,10 +78,10 @@ class HeadFile:
     def take(self, number: int, digest: str, value: bytes) -> None:
         """See HeadCopies."""
         if number > len(self._digests):
-            with _open_alone(self._path) as file:
+            with open_alone(self._path) as file:
                 self._read_on(file)
                 if number > len(self._digests):
-                    _write_line(file, value)
+                    write_line(file, value)
                     self._digests.append(digest)
                     self._end += len(value) + 1
         if self._digests[number - 1] != digest:
@@ -217,8 +218,8 @@ class HeadTimestamps:
             log.warning("head %d has no time stamp: the authority's answer %s", number, objection)
             return
         stamped = json.dumps(json.loads(value) | {"timestamp": b64encode(answer).decode()})
-        with _open_alone(self._path) as file:
-            _write_line(file, stamped.encode())
+        with open_alone(self._path) as file:
+            write_line(file, stamped.encode())
         self._stamped, self._waiting = number, None
 
     async def close(self) -> None:

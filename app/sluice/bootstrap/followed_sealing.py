@@ -25,6 +25,7 @@ from sluice_topics.sealing import (
     ERASED,
     Erased,
     SealError,
+    counts_for,
     find_tokens,
     get_key_ids,
     is_sealed,
@@ -129,7 +130,7 @@ class _KeysOfTenant:
         if (self.tenant, key_id) in self.erased:
             return ERASED
         key = self.keys.find(key_id)
-        return key if isinstance(key, Erased) or (key is not None and key.tenant == self.tenant) else None
+        return key if key is not None and counts_for(key, self.tenant) else None
 
 
 def follow_sealing(settings: Settings) -> Callable[[], FollowedSealing] | None:

@@ -62,6 +62,9 @@ FLUSH_S = 2.0
 """How long a process that was asked to stop waits for its last spans."""
 
 
+Health = WorkerHealth | GatewayHealth | NotifierHealth | FollowerHealth
+
+
 class ObservedWorker(NamedTuple):
     """A worker's observer, and the listener that serves what it counts, not started; None: nothing is
     served. `flush`: hands on the spans that are left, within FLUSH_S."""
@@ -86,8 +89,7 @@ def observe_worker(settings: Settings, beat_file: Path | None = None) -> Observe
     flush = partial(spans.flush, FLUSH_S) if spans is not None else _flush_nothing
     if not address:
         return ObservedWorker(EngineObservers(observers), None, flush) if observers else None
-    checks = HealthChecks(health.beat.find_fault, health.list_waits)
-    metrics, listener = observe_process("worker", address, checks)
+    metrics, listener = observe_process("worker", address, health)
     counted = WorkerMetrics(metrics, SystemClock().wall_ms)
     return ObservedWorker(EngineObservers([counted, *observers]), listener, flush)
 
@@ -120,9 +122,7 @@ def observe_gateway(settings: Settings) -> ObservedGateway | None:
     if not address:
         return None
     health = GatewayHealth()
-    metrics, listener = observe_process(
-        "gateway", address, HealthChecks(health.beat.find_fault, health.list_waits)
-    )
+    metrics, listener = observe_process("gateway", address, health)
     return ObservedGateway(GatewayMetrics(metrics), health, listener)
 
 
@@ -140,9 +140,7 @@ def observe_notifier(settings: Settings) -> ObservedNotifier | None:
     if not address:
         return None
     health = NotifierHealth()
-    metrics, listener = observe_process(
-        "notifier", address, HealthChecks(health.beat.find_fault, health.list_waits)
-    )
+    metrics, listener = observe_process("notifier", address, health)
     return ObservedNotifier(NotifierMetrics(metrics, health), health, listener)
 
 
@@ -159,8 +157,7 @@ def observe_signer(settings: Settings) -> ObservedSigner | None:
     if not address:
         return None
     health = FollowerHealth("ledger: it is not read to its end yet, so no head was signed")
-    checks = HealthChecks(health.beat.find_fault, health.list_waits)
-    metrics, listener = observe_process("signer", address, checks)
+    metrics, listener = observe_process("signer", address, health)
     return ObservedSigner(SignerMetrics(metrics, health), listener)
 
 
@@ -177,15 +174,15 @@ def observe_archiver(settings: Settings) -> ObservedArchiver | None:
     if not address:
         return None
     health = FollowerHealth("topics: what lay there at the start is not archived yet")
-    checks = HealthChecks(health.beat.find_fault, health.list_waits)
-    metrics, listener = observe_process("archiver", address, checks)
+    metrics, listener = observe_process("archiver", address, health)
     return ObservedArchiver(ArchiverMetrics(metrics, health), listener)
 
 
-def observe_process(process: Process, address: str, checks: HealthChecks) -> ObservedProcess:
+def observe_process(process: Process, address: str, health: Health) -> ObservedProcess:
     """The metrics of a process, with those of Python and of the operating system, and their listener."""
     registry = CollectorRegistry()
     for collect in (ProcessCollector, PlatformCollector, GCCollector):
         collect(registry=registry)
     metrics = ProcessMetrics(process, registry)
+    checks = HealthChecks(health.beat.find_fault, health.list_waits)
     return ObservedProcess(metrics, HttpListener(address, registry, checks))

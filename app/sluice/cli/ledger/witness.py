@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from sluice.adapters.head_copies import open_alone, write_line
 from sluice.cli.ledger.tree_heads import list_head_signers
 from sluice.cli.output import WRONG, clean, errors, require_settings, stop
 from sluice.cli.policy.key_files import require_private_keys
@@ -84,11 +83,9 @@ def _open_alone(cosigned: Path) -> BinaryIO:
     """The file of a witness, held until it is closed: of two commands at one time that were shown two
     histories, the later one reads what the earlier one co-signed."""
     try:
-        memory = cosigned.open("ab+")
-        fcntl.flock(memory, fcntl.LOCK_EX)
+        return open_alone(cosigned)
     except OSError as error:
         stop(f"cannot write {cosigned}: {error.strerror}")
-    return memory
 
 
 def _find_objection(growth: Growth, last: StatedHead | None) -> str | None:
@@ -117,8 +114,6 @@ def _append(memory: BinaryIO, value: bytes) -> None:
     whole = memory.read().rfind(b"\n") + 1
     try:
         memory.truncate(whole)
-        memory.write(value + b"\n")
-        memory.flush()
-        os.fsync(memory.fileno())
+        write_line(memory, value)
     except OSError as error:
         stop(f"cannot write {memory.name}: {error.strerror}")

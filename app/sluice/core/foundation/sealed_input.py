@@ -20,6 +20,7 @@ from sluice_topics.sealing import (
     MOST_JOINED,
     SealError,
     SubjectKey,
+    counts_for,
     find_tokens,
     get_key_ids,
     is_sealed,
@@ -150,7 +151,7 @@ def ask_for_keys(
         return NO_KEYS
     answer = yield Request(SUBJECT_KEYS, tuple(key_ids), _KEYS_MS, apart=True)
     by_id = answer.payload if answer.status == "answered" and isinstance(answer.payload, dict) else {}
-    own = {key_id: key for key_id, key in by_id.items() if key is ERASED or key.tenant == tenant}
+    own = {key_id: key for key_id, key in by_id.items() if counts_for(key, tenant)}
     return Keys({key_id: ERASED if (tenant, key_id) in erased else key for key_id, key in own.items()})
 
 
