@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from sluice.gateway.routes.deciding_routes import DecidingRoutes
+from sluice.gateway.routes.declared_routes import add_routes
 from sluice.gateway.routes.review_routes import ReviewRoutes
-from sluice.gateway.routes.route_table import add_deciding, add_reviewing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,8 +32,7 @@ def write_types() -> str:
     """Write the module with one exported interface for each request and answer."""
     nothing: Any = None
     app = FastAPI()
-    add_deciding(app, DecidingRoutes(*[nothing] * 6))
-    add_reviewing(app, ReviewRoutes(*[nothing] * 5))
+    add_routes(app, DecidingRoutes(*[nothing] * 6), ReviewRoutes(*[nothing] * 5))
     document = app.openapi()
     schemas = document["components"]["schemas"]
     written = {

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -27,23 +27,16 @@ from sluice.gateway.pages.page_views import PageViews
 from sluice.gateway.pages.search import Search
 from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import DecidingRoutes
+from sluice.gateway.routes.declared_routes import add_routes
 from sluice.gateway.routes.hook_routes import HookRoutes
 from sluice.gateway.routes.quarantine_routes import QuarantineRoutes
 from sluice.gateway.routes.reading_routes import LedgerWork, ReadingRoutes
 from sluice.gateway.routes.review_routes import ReviewRoutes
-from sluice.gateway.routes.route_table import (
-    add_deciding,
-    add_hooks,
-    add_quarantine,
-    add_reading,
-    add_reviewing,
-    add_slack,
-)
 from sluice.gateway.subjects import Subjects
 from sluice_topics.headers import API_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from starlette.requests import Request
 
@@ -127,42 +120,35 @@ def build_app(parts: GatewayParts) -> Edge:
     app = FastAPI(
         title="Sluice gateway", version=API_VERSION, lifespan=lifespan, docs_url=None, redoc_url=None
     )
-    app.add_exception_handler(HttpError, _answer_error)
-    app.add_exception_handler(HTTPException, _answer_error)
-    app.add_exception_handler(RequestValidationError, _answer_error)
+    for kind in (HttpError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _answer_error)
     app.add_exception_handler(Exception, _answer_fault)
-    callers = Callers(parts.keys, parts.rate)
-    add_deciding(
-        app,
-        DecidingRoutes(
-            callers,
-            parts.decisions,
-            parts.registry,
-            parts.wait,
-            IdempotentRequests(parts.answers),
-            parts.sealing,
-        ),
-    )
-    hooks = HookRoutes(
-        callers,
-        parts.decisions,
-        parts.registry,
-        parts.wait,
-        parts.subjects,
-        IdempotentRequests(parts.answers),
-        parts.sealing,
-    )
-    add_hooks(app, hooks)
-    standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
-    add_reading(app, ReadingRoutes(callers, *standing, parts.advised))
-    add_reviewing(app, ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait, parts.sealing))
     subjects = Subjects(parts.decisions, parts.exchange, parts.subjects, parts.recent)
+    add_routes(app, *_make_routes(parts, subjects))
+    add_pages(app, _make_pages(parts, subjects))
+    return Edge(app, parts.edge, parts.observe, parts.tracer)
+
+
+def _make_routes(parts: GatewayParts, subjects: Subjects) -> Iterator[Any]:
+    """The objects whose methods answer the API."""
+    callers, repeats = Callers(parts.keys, parts.rate), IdempotentRequests(parts.answers)
+    deciding = (parts.decisions, parts.registry, parts.wait)
+    yield DecidingRoutes(callers, *deciding, repeats, parts.sealing)
+    yield HookRoutes(callers, *deciding, parts.subjects, repeats, parts.sealing)
+    standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
+    yield ReadingRoutes(callers, *standing, parts.advised)
+    yield ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait, parts.sealing)
     if parts.slack is not None:
-        _add_slack(app, parts.slack, parts, subjects)
-    add_quarantine(app, QuarantineRoutes(callers, subjects, parts.ledger))
+        from sluice.gateway.routes.slack_routes import SlackRoutes  # noqa: PLC0415 - only where configured
+
+        yield SlackRoutes(parts.slack, parts.registry, subjects, parts.people)
+    yield QuarantineRoutes(callers, subjects, parts.ledger)
+
+
+def _make_pages(parts: GatewayParts, subjects: Subjects) -> PageRoutes:
     views = PageViews(subjects, parts.people, parts.ledger.quality_page, parts.scan)
     forms = AnswerPages(parts.visitors, views), Freezes(parts.visitors, views)
-    pages = PageRoutes(
+    return PageRoutes(
         parts.visitors,
         views,
         *forms,
@@ -172,14 +158,6 @@ def build_app(parts: GatewayParts) -> Edge:
         AuditPage(views),
         parts.rate,
     )
-    add_pages(app, pages)
-    return Edge(app, parts.edge, parts.observe, parts.tracer)
-
-
-def _add_slack(app: FastAPI, slack: SlackApp, parts: GatewayParts, subjects: Subjects) -> None:
-    from sluice.gateway.routes.slack_routes import SlackRoutes  # noqa: PLC0415 - only where it is configured
-
-    add_slack(app, SlackRoutes(slack, parts.registry, subjects, parts.people))
 
 
 async def _watch(parts: GatewayParts) -> None:

@@ -9,15 +9,15 @@ import pytest
 from fastapi import FastAPI
 
 from sluice.gateway.http.edge import Edge, EdgeRules
+from sluice.gateway.routes.declared_routes import add_routes
 from sluice.gateway.routes.reading_routes import ReadingRoutes
-from sluice.gateway.routes.route_table import add_reading
 
 
 async def get(path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
     """What the application answers; nothing behind its routes is asked."""
     nothing: Any = None
     app = FastAPI(docs_url=None, redoc_url=None)
-    add_reading(app, ReadingRoutes(*[nothing] * 8))
+    add_routes(app, ReadingRoutes(*[nothing] * 8))
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
     sent: list[dict[str, Any]] = []

@@ -31,7 +31,19 @@ from sluice.gateway.input_requests import (
     prepare_retrieval,
     prepare_write,
 )
+from sluice.gateway.openapi_shapes import (
+    ErrorResponse,
+    EvaluationResponse,
+    PendingResponse,
+    build_action_schema,
+    build_answer_schema,
+    build_mandate_schema,
+    build_outcome_schema,
+    build_retrieval_schema,
+    build_write_schema,
+)
 from sluice.gateway.routes.answer_rendering import (
+    build_memory_schema,
     render_evaluation,
     render_memory,
     render_outcome,
@@ -39,6 +51,8 @@ from sluice.gateway.routes.answer_rendering import (
     write_body,
 )
 from sluice.gateway.routes.callers import Callers, read_facts
+from sluice.gateway.routes.declared_routes import declare
+from sluice_topics.records import MandateRecorded, ReservationSettled, ServedRetrieval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,6 +63,7 @@ if TYPE_CHECKING:
     from sluice.gateway.http.response_headers import ResponseFacts
     from sluice.gateway.input_requests import RequestContext, WaitLimits
     from sluice.gateway.registry_view import RegistryView
+    from sluice.gateway.routes.declared_routes import Handler
 
     Prepare = Callable[[bytes, RequestContext, RegistryView, WaitLimits], PreparedInput]
     Render = Callable[[Mapping[str, Any]], StoredAnswer]
@@ -64,6 +79,19 @@ class DecidingRoute:
     render: Render
 
 
+def declare_record(
+    path: str, summary: str, asked: dict[str, Any], answered: dict[str, Any]
+) -> Callable[[Handler], Handler]:
+    """Mark the handler of a question that a committed record answers, whatever was decided. `asked`,
+    `answered`: the JSON Schemas of request and answer."""
+    answers: dict[int | str, Any] = {
+        200: {"description": "decided", "content": {"application/json": {"schema": answered}}},
+        202: (PendingResponse, "an outcome that waits for its action"),
+        422: None,
+    }
+    return declare(f"POST {path}", summary, answers, body=asked, may_repeat=True)
+
+
 @dataclass(frozen=True, slots=True)
 class DecidingRoutes:
     """The parts that the routes are made of."""
@@ -75,22 +103,57 @@ class DecidingRoutes:
     idempotent: IdempotentRequests
     sealing: SealingView
 
+    @declare(
+        "POST /v1/evaluate",
+        "Decide on an action",
+        {
+            200: (EvaluationResponse, "allowed; in standard mode, any decision"),
+            202: (EvaluationResponse, "needs_human"),
+            422: (EvaluationResponse | ErrorResponse, "denied, with `error` in it"),
+        },
+        body=build_action_schema(),
+        may_repeat=True,
+    )
     async def evaluate(self, request: Request) -> Response:
         """Decide on an action (seeds 000 and 001)."""
         return await self._decide(request, EVALUATE)
 
+    @declare_record(
+        "/v1/memory/evaluate",
+        "Decide whether a memory may be kept",
+        build_write_schema(),
+        build_memory_schema(),
+    )
     async def memory(self, request: Request) -> Response:
         """Decide whether a memory may be kept (seed 003)."""
         return await self._decide(request, WRITE_MEMORY)
 
+    @declare_record(
+        "/v1/retrievals/evaluate",
+        "Decide which items the agent may see",
+        build_retrieval_schema(),
+        build_answer_schema(ServedRetrieval),
+    )
     async def retrieval(self, request: Request) -> Response:
         """Decide which retrieved items the agent may see (seed 004)."""
         return await self._decide(request, RETRIEVE)
 
+    @declare_record(
+        "/v1/outcomes",
+        "Take what an action really did",
+        build_outcome_schema(),
+        build_answer_schema(ReservationSettled),
+    )
     async def outcome(self, request: Request) -> Response:
         """Take what an action really did."""
         return await self._decide(request, REPORT)
 
+    @declare_record(
+        "/v1/mandates",
+        "Take what an issuer says that an agent is asked to do",
+        build_mandate_schema(),
+        build_answer_schema(MandateRecorded),
+    )
     async def mandate(self, request: Request) -> Response:
         """Take what an issuer says that an agent is asked to do."""
         return await self._decide(request, MANDATED)

@@ -41,6 +41,7 @@ from sluice.gateway.input_requests import (
 from sluice.gateway.routes.answer_rendering import render_answer, write_body
 from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import respond
+from sluice.gateway.routes.declared_routes import declare
 from sluice.hook_dialects import (
     AFTER,
     ALLOW,
@@ -132,6 +133,16 @@ class HookRoutes:
     idempotent: IdempotentRequests
     sealing: SealingView
 
+    @declare(
+        "POST /v1/hooks/{dialect}",
+        "An event of a coding agent's hook, answered as its product reads it",
+        {
+            200: (dict[str, Any], "before a call: the decision, a denial too"),
+            404: (None, "no such dialect; after a call: it was not judged here"),
+            422: None,
+        },
+        body={"type": "object", "properties": {"hook_event_name": {"type": "string"}}},
+    )
     async def answer(
         self,
         request: Request,

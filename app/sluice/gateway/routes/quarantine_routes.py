@@ -15,6 +15,7 @@ from sluice.gateway.openapi_shapes import build_answer_fields
 from sluice.gateway.routes.answer_rendering import render_answer
 from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import respond
+from sluice.gateway.routes.declared_routes import declare
 from sluice.gateway.routes.reading_routes import COME_AGAIN_S, LedgerUnreadable, LedgerWork
 from sluice.notify.reported_subject import LEFT
 
@@ -53,6 +54,11 @@ class QuarantineRoutes:
     subjects: Subjects
     ledger: LedgerWork
 
+    @declare(
+        "GET /v1/quarantine/{subject_id}",
+        "A memory with its content, for its reviewers",
+        {200: HeldMemoryResponse, 404: None, 409: (None, "not decided yet")},
+    )
     async def show(self, request: Request, subject_id: str) -> Response:
         """One memory whole, as `sluice quarantine show` has it."""
         caller = await self._require_reviewer(request)
@@ -72,6 +78,7 @@ class QuarantineRoutes:
         }
         return respond(render_answer(200, body, HELD_SCHEMA), read_facts(request))
 
+    @declare("GET /v1/quarantine/stats", "How many memories were decided how", {200: MemoryCountsResponse})
     async def stats(self, request: Request) -> Response:
         """How many writes of the tenant's agents were decided how, as `sluice quarantine stats` has it."""
         caller = await self._require_reviewer(request)

@@ -16,7 +16,17 @@ from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.idempotency import StoredAnswer
 from sluice.gateway.input_requests import require_agent
-from sluice.gateway.openapi_shapes import PENDING_SCHEMA, PendingResponse
+from sluice.gateway.openapi_shapes import (
+    PENDING_SCHEMA,
+    AdvisoriesResponse,
+    CheckpointResponse,
+    EvaluationResponse,
+    FreezesResponse,
+    InclusionResponse,
+    PendingResponse,
+    RerunResponse,
+    SessionResponse,
+)
 from sluice.gateway.routes.answer_rendering import (
     read_checkpoint,
     render_answer,
@@ -25,6 +35,7 @@ from sluice.gateway.routes.answer_rendering import (
 )
 from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import respond
+from sluice.gateway.routes.declared_routes import declare, declare_open
 from sluice_topics.checkpoints import CHECKPOINT_ID
 
 if TYPE_CHECKING:
@@ -88,16 +99,19 @@ class ReadingRoutes:
     advised: RecentAdvisories
     one_at_a_time: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
+    @declare_open("GET /", "", {}, include_in_schema=False)
     async def index(self, request: Request) -> Response:
         """The way in: people get to the pages, programs get the addresses of what there is."""
         if "application/json" in request.headers.get("accept", ""):
             return respond(render_answer(200, INDEX, INDEX_SCHEMA), read_facts(request))
         return Response(status_code=303, headers={"Location": INDEX["pages"]})
 
+    @declare_open("GET /healthz", "The process answers", {})
     async def health(self) -> dict[str, str]:
         """The process answers."""
         return {"status": "ok"}
 
+    @declare_open("GET /readyz", "It can decide", {503: None})
     async def ready(self) -> dict[str, str]:
         """Whether the broker is there, and it reads answers and the registry."""
         if self.exchange.is_broker_away:
@@ -110,6 +124,7 @@ class ReadingRoutes:
             raise HttpError(503, "not_ready", "what waits for a person is not read yet, or no more")
         return {"status": "ready"}
 
+    @declare("GET /v1/sessions/{session_id:path}", "A session's totals", {200: SessionResponse, 404: None})
     async def session(self, request: Request, session_id: str) -> Response:
         """The totals of a session, as the ledger said them last."""
         context = await self.callers.identify(request)
@@ -122,6 +137,11 @@ class ReadingRoutes:
         facts.session = session_id
         return respond(render_answer(200, totals, SESSION_SCHEMA), facts)
 
+    @declare(
+        "GET /v1/agents/{agent_id}/advisories",
+        "All advisories of an agent's newest actions",
+        {200: AdvisoriesResponse},
+    )
     async def advisories(self, request: Request, agent_id: str, limit: Limit = 100) -> Response:
         """The advisories of an agent's newest actions, all of them (seed 002, X-Mnemom-Advisory)."""
         context = await self.callers.identify(request)
@@ -135,6 +155,11 @@ class ReadingRoutes:
             body = {"agent_id": agent, "advisories": advisories[:limit], "count": len(advisories)}
             return respond(render_answer(200, body, ADVISORIES_SCHEMA), facts)
 
+    @declare(
+        "GET /v1/agents/{agent_id}/freezes",
+        "What is frozen of an agent: ask right before a tool starts",
+        {200: FreezesResponse},
+    )
     async def freezes(self, request: Request, agent_id: str, session_id: SessionId = None) -> Response:
         """What is frozen of an agent in a session, as this gateway follows the registry: no question to the
         broker. Raises HttpError, 503 too where the registry was not read lately: nobody knows then."""
@@ -158,6 +183,7 @@ class ReadingRoutes:
         body = {"agent_id": agent, "session_id": session_id, "may_start": not listed, "freezes": listed}
         return respond(render_answer(200, body, FREEZES_SCHEMA), facts)
 
+    @declare("GET /v1/quality/report", "How retrieved items were decided", {200: dict[str, Any]})
     async def quality(self, request: Request, since: Day = None, until: Day = None) -> Response:
         """How the tenant's retrieved items were decided (seed 004)."""
         context = await self.callers.identify(request)
@@ -168,6 +194,11 @@ class ReadingRoutes:
         report = await self._read_ledger(partial(self.ledger.quality, context.caller.tenant, since, until))
         return respond(render_answer(200, report, QUALITY_SCHEMA), read_facts(request))
 
+    @declare(
+        "POST /v1/verdicts/{verdict_id}/rerun",
+        "Decide again what was decided",
+        {200: RerunResponse, 404: None, 409: (None, "not decided yet")},
+    )
     async def rerun(self, request: Request, verdict_id: str) -> Response:
         """Decide again what was decided (seed 000, "Rerunnability")."""
         await self._require_decided(request, verdict_id)
@@ -175,6 +206,11 @@ class ReadingRoutes:
         body = {"verdict_id": verdict_id, "identical": result["status"] == "identical", **result}
         return respond(render_answer(200, body, RERUN_SCHEMA), read_facts(request))
 
+    @declare(
+        "GET /v1/verdicts/{verdict_id}/proof",
+        "The proof that a decision is in the ledger that a tree head signs",
+        {200: InclusionResponse, 404: None, 409: (None, "not decided, or in no tree head yet")},
+    )
     async def proof(self, request: Request, verdict_id: str) -> Response:
         """The proof that a decision is in the ledger that a tree head signs (docs/tree-heads.md)."""
         await self._require_decided(request, verdict_id)
@@ -199,6 +235,11 @@ class ReadingRoutes:
             except LedgerUnreadable as error:
                 raise HttpError(503, "unavailable", str(error)).set_retry_after(COME_AGAIN_S) from None
 
+    @declare(
+        "GET /v1/verdicts/{verdict_id}",
+        "A decision by its id",
+        {200: EvaluationResponse, 202: (PendingResponse, "not decided yet"), 404: None},
+    )
     async def verdict(self, request: Request, verdict_id: str) -> Response:
         """The decision of this id, as POST /v1/evaluate gives it."""
         context = await self.callers.identify(request)
@@ -212,6 +253,11 @@ class ReadingRoutes:
             StoredAnswer(202, write_body(pending), {"schema": PENDING_SCHEMA}), read_facts(request)
         )
 
+    @declare(
+        "GET /v1/integrity-checkpoints/{checkpoint_id}",
+        "What a model made of an agent's reasoning",
+        {200: CheckpointResponse, 404: None},
+    )
     async def checkpoint(self, request: Request, checkpoint_id: str) -> Response:
         """The analysis of an agent's reasoning and what attests it (seed 002, X-AIP-Checkpoint-Id)."""
         context = await self.callers.identify(request)

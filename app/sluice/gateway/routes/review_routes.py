@@ -14,10 +14,19 @@ from sluice.core.foundation.input_record import escalation_id, memory_id, read_c
 from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.input_requests import prepare_review
-from sluice.gateway.openapi_shapes import ESCALATION_SCHEMA, WAITING_SCHEMA, build_answer_fields
+from sluice.gateway.openapi_shapes import (
+    ESCALATION_SCHEMA,
+    WAITING_SCHEMA,
+    EscalationResponse,
+    ReviewResponse,
+    WaitingResponse,
+    build_answer_fields,
+    build_review_schema,
+)
 from sluice.gateway.routes.answer_rendering import build_evaluation, render_answer, render_review
 from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import respond
+from sluice.gateway.routes.declared_routes import declare
 from sluice.gateway.waiting_subjects import WaitingSubjects, is_of_caller
 
 if TYPE_CHECKING:
@@ -33,6 +42,14 @@ _OF_RETRIEVALS = escalation_id(f"{RETRIEVALS}:")
 Wait = Annotated[float, Query(ge=0, le=3600, description="seconds to wait for its end")]
 
 
+_TAKEN: dict[int | str, Any] = {
+    200: ReviewResponse,
+    404: None,
+    409: None,
+    422: (None, "refused: ended, no approver, wrong role"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ReviewRoutes:
     """The parts that the routes are made of."""
@@ -43,14 +60,21 @@ class ReviewRoutes:
     wait: WaitLimits
     sealing: SealingView
 
+    @declare("GET /v1/escalations", "What waits for an approver", {200: WaitingResponse})
     async def escalations(self, request: Request) -> Response:
         """Actions and retrievals of the caller's agents that wait for a person."""
         return await self._list(request, ESCALATIONS)
 
+    @declare("GET /v1/quarantine", "Memories that wait for a reviewer", {200: WaitingResponse})
     async def quarantine(self, request: Request) -> Response:
         """Memories of the caller's agents that wait for a reviewer."""
         return await self._list(request, QUARANTINE)
 
+    @declare(
+        "GET /v1/escalations/{subject_id}",
+        "How an escalated action stands; waits for its end",
+        {200: EscalationResponse, 202: (EscalationResponse, "it waits"), 404: None},
+    )
     async def escalation(self, request: Request, subject_id: str, wait: Wait = 0) -> Response:
         """How an escalated action stands: 202 while it waits, 200 once it ended."""
         context = await self.callers.identify(request)
@@ -75,10 +99,22 @@ class ReviewRoutes:
                 narrowed = opened_again["parameters"]
         return respond(_render_end(subject_id, first, end, narrowed), read_facts(request))
 
+    @declare(
+        "POST /v1/escalations/{subject_id}/decision",
+        "Approve or deny",
+        _TAKEN,
+        body=build_review_schema(),
+    )
     async def decide_escalation(self, request: Request, subject_id: str) -> Response:
         """A signed answer of an approver to an escalated action."""
         return await self._review(request, subject_id, ESCALATIONS)
 
+    @declare(
+        "POST /v1/quarantine/{subject_id}/review",
+        "Approve or reject a memory",
+        _TAKEN,
+        body=build_review_schema(),
+    )
     async def review_memory(self, request: Request, subject_id: str) -> Response:
         """A signed answer of a reviewer to a held memory."""
         return await self._review(request, subject_id, QUARANTINE)

@@ -28,6 +28,7 @@ from sluice.gateway.decisions import NOT_THERE
 from sluice.gateway.delegated_answers import PersonsAnswer, read_days
 from sluice.gateway.http.http_errors import HttpError, make_unauthorized
 from sluice.gateway.routes.callers import read_facts
+from sluice.gateway.routes.declared_routes import ERROR_STATUSES, declare_open
 from sluice.notify.reported_subject import apply_record
 from sluice.notify.slack_blocks import (
     DECISION_ACTION,
@@ -60,6 +61,18 @@ REMEMBER_S = 600
 DECISIONS = ("approve", "deny")
 KEPT = ("escalation_id", "session_id", "tenant_id", "action_digest", "request_hash")
 """Of the record that opened it, in the form: the answer is to exactly what the form shows."""
+_FORM: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/x-www-form-urlencoded": {
+            "schema": {
+                "type": "object",
+                "properties": {"payload": {"type": "string"}},
+                "required": ["payload"],
+            }
+        }
+    },
+}
 LATE = "Your answer is on its way. The message in the channel will say what came of it."
 
 
@@ -96,6 +109,13 @@ class SlackRoutes:
     signatures: dict[str, float] = field(default_factory=dict)
     giving: set[asyncio.Task[Any]] = field(default_factory=set)
 
+    @declare_open(
+        "POST /v1/slack/interactions",
+        "What a person pressed in Slack",
+        {**dict.fromkeys(ERROR_STATUSES), 200: {"description": "taken; for a form, what came of it"}},
+        openapi_extra={"requestBody": _FORM},
+        response_class=Response,
+    )
     async def interact(self, request: Request) -> Response:
         """A button was pressed, or a form was sent."""
         payload = self._read_payload(request.headers, await request.body())
