@@ -6,7 +6,7 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from sluice_topics.catalog import CATALOG, DEFAULT_PARTITIONS, SESSION_KEY, Topic, get_wire_schema
 from sluice_topics.fields import make_fields_page
@@ -96,6 +96,7 @@ UNANSWERED: Json = {
     "required": ["port", "budget_ms", "status"],
 }
 SCHEMAS = "records.schema.json"
+_WIDTH = 110
 _REFERENCE = "#/$defs/{model}"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _BINDING = "0.5.0"
@@ -140,17 +141,49 @@ def list_public_topics() -> tuple[Topic, ...]:
 def make_documents(gates: Shapes = NO_SHAPES) -> dict[str, str]:
     """Every generated file: its path below docs/ and its text."""
     files = {"asyncapi.json": make_asyncapi(), SCHEMAS: make_schemas(gates)}
-    written = {
-        path: json.dumps(content, indent=2, ensure_ascii=False) + "\n" for path, content in files.items()
-    }
+    written = {path: write_document(content) for path, content in files.items()}
     return written | {"fields.md": make_fields_page()}
+
+
+class UntitledFields(GenerateJsonSchema):
+    """Without the titles that pydantic makes of fields' names: they say the names again."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Whether a field gets a title of its name."""
+        del schema
+        return False
+
+
+def write_document(content: Any) -> str:
+    """JSON for people and for `git diff`: what fits into a line stands on one."""
+    return _write_value(content, "", 0) + "\n"
+
+
+def _write_value(value: Any, indent: str, before: int) -> str:
+    """`before`: the characters that stand before and behind it on its line."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(indent) + before + len(line) <= _WIDTH or not value or not isinstance(value, dict | list):
+        return line
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        names = [(f"{json.dumps(name, ensure_ascii=False)}: ", member) for name, member in value.items()]
+        brackets = "{}"
+    else:
+        names, brackets = [("", member) for member in value], "[]"
+    parts = [f"{deeper}{name}{_write_value(member, deeper, len(name) + 1)}" for name, member in names]
+    return "\n".join((brackets[0], ",\n".join(parts), indent + brackets[1]))
 
 
 def make_schemas(gates: Shapes = NO_SHAPES) -> Json:
     """The JSON Schema of each record, by wire names, and of all that records have in common: each once, under
     its name in `$defs`."""
     models = [(record, "validation") for record in _list_records()]
-    _, definitions = models_json_schema(models, by_alias=True, ref_template=_REFERENCE)  # type: ignore[arg-type]
+    _, definitions = models_json_schema(
+        models,  # type: ignore[arg-type]
+        by_alias=True,
+        ref_template=_REFERENCE,
+        schema_generator=UntitledFields,
+    )
     schemas: Json = definitions["$defs"]
     described = {record.__name__: _describe(record, schemas[record.__name__]) for record in _list_records()}
     return {"$schema": DIALECT, "$defs": _add_gates(schemas | described, gates)}
@@ -201,7 +234,9 @@ def _add_gates(schemas: Json, gates: Shapes) -> Json:
     }
     shapes: Json = {}
     for model in (*(gate.detail for gate in gates.values()), *memories.values()):
-        shape = model.model_json_schema(by_alias=True, ref_template=_REFERENCE)
+        shape = model.model_json_schema(
+            by_alias=True, ref_template=_REFERENCE, schema_generator=UntitledFields
+        )
         shapes |= {**shape.pop("$defs", {}), model.__name__: shape}
     session = copy.deepcopy(schemas[SESSION_VALUES])
     references = {name: _make_ref(model) for name, model in memories.items()}

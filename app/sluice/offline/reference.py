@@ -12,8 +12,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from pydantic.json_schema import GenerateJsonSchema
-
 from sluice.core.actions.stage import RememberingGate
 from sluice.core.actions.stages import BUNDLE_FORM, GATES
 from sluice.core.backtest.backtest_report import BacktestReport
@@ -22,7 +20,7 @@ from sluice.core.registry.registry_entries import EntryFile, Kind
 from sluice.core.registry.registry_readers import KINDS
 from sluice.settings.groups import Settings
 from sluice.settings.reader import DEFAULT_FILE, PREFIX
-from sluice_topics.asyncapi import GateShapes
+from sluice_topics.asyncapi import GateShapes, UntitledFields, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,7 +97,7 @@ PAGES = {
 }
 
 
-class _WithDefaults(GenerateJsonSchema):
+class _WithDefaults(UntitledFields):
     """Says also the defaults that are made anew for each record."""
 
     def get_default_value(self, schema: Any) -> Any:
@@ -126,10 +124,7 @@ def write_documents() -> dict[str, str]:
         "registry": build_registry_schema(),
         "backtest": _build_schema(BacktestReport),
     }
-    files = {
-        f"{FOLDER}/{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-        for name, schema in schemas.items()
-    }
+    files = {f"{FOLDER}/{name}.schema.json": write_document(schema) for name, schema in schemas.items()}
     pages = {f"{FOLDER}/{name}.md": _write_page(page) for name, page in PAGES.items()}
     own = {"gates.md": _write_gates_page(), "settings.md": write_settings_page(_read_sentences())}
     return files | pages | {f"{FOLDER}/{name}": text for name, text in own.items()}
