@@ -3,7 +3,6 @@ that judge actions, and the sentence encoder."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -121,10 +120,9 @@ def build_hosted_model(options: HostedModelSettings, group: str, waiting: int | 
     if options.api_key is None:
         return None
     effort = None if options.effort == "none" else options.effort
-    named = options.model_dump(include={field.name for field in fields(ModelApiSettings)} - {"effort"})
     limits = LoadLimits(options.max_connections, waiting, options.failures_to_open, options.open_s)
     try:
-        return GuardedModel(_build_model(options, ModelApiSettings(**named, effort=effort)), limits)
+        return GuardedModel(_build_model(options, options.fill(ModelApiSettings, effort=effort)), limits)
     except ValueError as wrong:
         raise PolicyError(f"{group}.api_key: {wrong}") from wrong
 

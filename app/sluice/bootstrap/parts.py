@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -228,7 +228,6 @@ def _build_provenance(settings: Settings) -> ProvenanceFeed:
 def _build_resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
     """Every worker has one; they share the references as one consumer group."""
     group, names = settings.provenance, list_real_names(settings)
-    rules = HttpRules(**group.model_dump(include={setting.name for setting in fields(HttpRules)}))
     topic = KafkaProvenance(
         settings.kafka.connection,
         f"{settings.worker.app_id}-provenance",
@@ -237,13 +236,10 @@ def _build_resolver(settings: Settings, feed: ProvenanceFeed) -> ThreadRunner:
         max_request_bytes=BY_NAME[PROVENANCE_RECORDS].max_message_bytes,
     )
     resolver = ProvenanceResolver(
-        HttpProvenance(rules, HostNames().look_up, httpcore2.default_ssl_context()),
+        HttpProvenance(group.fill(HttpRules), HostNames().look_up, httpcore2.default_ssl_context()),
         topic,
         feed,
-        ResolverSettings(
-            Shares(**group.model_dump(include={setting.name for setting in fields(Shares)})),
-            group.min_interval_s,
-        ),
+        group.fill(ResolverSettings, shares=group.fill(Shares)),
         SystemClock().wall_ms,
     )
     return ThreadRunner("provenance", resolver.run, RESOLVER_AGAIN_S, RESOLVER_CLOSE_S)
@@ -263,19 +259,14 @@ def build_control_reader(settings: Settings) -> KafkaControlReader:
 
 def _build_engine_settings(settings: Settings, observer: EngineObserver) -> EngineSettings:
     worker = settings.worker
-    return EngineSettings(
+    return worker.fill(
+        EngineSettings,
         input_topics=tuple(BY_TOPIC),
         real_names=list_real_names(settings),
         source=f"/sluice/{settings.policy.environment}/{worker.app_id}",
         partitions=settings.kafka.partitions,
-        max_batch=worker.max_batch,
-        max_in_flight=worker.max_in_flight,
-        offsets_interval_s=worker.offsets_interval_s,
         linger_low_s=worker.linger_min_ms / 1000,
         linger_high_s=worker.linger_max_ms / 1000,
-        timer_interval_s=worker.timer_interval_s,
-        close_timeout_s=worker.close_timeout_s,
-        halt_on_offset_gap=worker.halt_on_offset_gap,
         decider_version=compute_decider_version(),
         signer=_build_signer(settings),
         observer=observer,
@@ -311,17 +302,10 @@ def _build_transaction_settings(settings: Settings) -> TransactionSettings:
 
 
 def _build_application_settings(settings: Settings) -> ApplicationSettings:
-    worker = settings.worker
     names = list_real_names(settings)
-    return ApplicationSettings(
-        app_id=worker.app_id,
+    return settings.worker.fill(
+        ApplicationSettings,
         cluster=settings.kafka.connection,
         partitions=settings.kafka.partitions,
         input_names={names[base]: base for base in BY_TOPIC},
-        session_timeout_s=worker.session_timeout_s,
-        heartbeat_interval_s=worker.heartbeat_interval_s,
-        rebalance_timeout_s=worker.rebalance_timeout_s,
-        request_timeout_s=worker.request_timeout_s,
-        max_poll_records=worker.max_poll_records,
-        group_instance_id=worker.group_instance_id,
     )

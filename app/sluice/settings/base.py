@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Part = TypeVar("Part", bound=DataclassInstance)
 
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -18,3 +24,9 @@ class SettingGroup(BaseModel):
     """A table of the settings file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def fill(self, form: type[Part], **others: Any) -> Part:
+        """The settings as the part takes them that they are for, a dataclass: each field that both have by
+        its name, and `others`, which come before."""
+        shared = {field.name for field in fields(form)} & type(self).model_fields.keys()
+        return form(**{name: getattr(self, name) for name in shared} | others)

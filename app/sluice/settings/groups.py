@@ -94,16 +94,10 @@ class SessionSettings(SettingGroup):
         self, memory: MemorySettings, approvals: ApprovalSettings, partitions: int
     ) -> SessionLimits:
         """In ms, as the core takes them, with the bounds of a partition."""
-        return SessionLimits(
+        return self.fill(
+            SessionLimits,
             action_window_ms=int(self.action_window_s * 1000),
             idle_timeout_ms=int(self.idle_timeout_s * 1000),
-            max_recent_actions=self.max_recent_actions,
-            max_early_outcomes=self.max_early_outcomes,
-            max_recent_writes=self.max_recent_writes,
-            max_known_sources=self.max_known_sources,
-            max_recent_retrievals=self.max_recent_retrievals,
-            max_recent_items=self.max_recent_items,
-            max_state_bytes=self.max_state_bytes,
             max_quarantine=memory.max_quarantine_size,
             max_source_histories=memory.max_source_histories,
             max_escalations=approvals.max_escalations,
