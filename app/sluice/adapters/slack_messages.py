@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from slack_sdk.errors import SlackApiError
 
 from sluice.adapters.slack_calls import OF_THE_BLOCKS, RefusedError, SlackCalls, read_code
+from sluice.core.reports.pending_subject import REMINDED, REROUTED
 from sluice.core.reports.value_words import add_texts
 from sluice.notify.notifier import TryLaterError
-from sluice.notify.reported_subject import REMINDED, REROUTED, ReportedSubject, apply_record
+from sluice.notify.reported_subject import ReportedSubject, apply_record
 from sluice.notify.slack_blocks import (
     FIELD_CHARS,
     MESSAGE_CHARS,

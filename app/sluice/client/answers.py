@@ -243,7 +243,7 @@ class ActionNotDecided(ClientError):
 
 
 class InputUnreadable(ClientError):
-    """The worker could not read the input: `code` and `path` say what is wrong and where."""
+    """The worker could not read the input: `code`, `path` and `flaw` say what is wrong where."""
 
     advice = "Do not repeat the call. You may call it with another value at that place"
 
@@ -254,6 +254,7 @@ class InputUnreadable(ClientError):
         )
         self.code: str = dead_letter["code"]
         self.path: str = dead_letter["path"]
+        self.flaw: str = dead_letter["message"]
 
 
 class ActionInterrupted(ClientError):

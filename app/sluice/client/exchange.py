@@ -168,6 +168,27 @@ class Exchange:
             raise ActionNotDecided(what.name, wait_s, location, may_still_come=True) from None
         return _check_readable(what.name, answer)
 
+    async def review(
+        self,
+        what: OutgoingInput,
+        subject_id: str,
+        wait_s: float,
+        placed: Callable[[InputLocation], None] | None = None,
+    ) -> dict[str, Any]:
+        """Publish a person's answer to what waits under an id, and wait for the record that says what became
+        of it. Takes `placed` and raises as `ask`."""
+        places: list[InputLocation] = []
+
+        def note_place(location: InputLocation) -> None:
+            places.append(location)
+            if placed is not None:
+                placed(location)
+
+        answer = await self.ask(what, wait_s, note_place, [subject_id])
+        if not _is_of_review(answer.record):  # another answer, or time, was first
+            answer = await self.fetch_answer(what, places[0], wait_s)
+        return answer.record
+
     async def fetch_answer(
         self, what: OutgoingInput, location: InputLocation, wait_s: float
     ) -> CommittedAnswer:
@@ -180,6 +201,12 @@ class Exchange:
                 return _check_readable(what.name, answer or await answering)
         except TimeoutError:
             raise ActionNotDecided(what.name, wait_s, location, may_still_come=True) from None
+
+
+def _is_of_review(record: Mapping[str, Any]) -> bool:
+    """Whether a record says what became of a review. A review that comes too late is the input of the expiry
+    that it finds, and is refused besides."""
+    return "approver_id" in record or "refusal_id" in record
 
 
 def _check_readable(name: str, answer: CommittedAnswer) -> CommittedAnswer:

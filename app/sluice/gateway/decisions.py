@@ -124,12 +124,8 @@ class Decisions:
         )
         headers.append((REQUEST_ID, request_id.encode()))
         what = OutgoingInput(REVIEW, prepared.name, prepared.session, prepared.value, headers)
-        places: list[InputLocation] = []
         async with translate_faults(REVIEW):
-            answer = await self._exchange.ask(what, prepared.wait_s, places.append, [subject_id])
-            if not _is_answer(answer.record, places[0]):  # another answer, or time, was first
-                answer = await self._exchange.fetch_answer(what, places[0], prepared.wait_s)
-        return answer.record
+            return await self._exchange.review(what, subject_id, prepared.wait_s)
 
     async def fetch_end(self, first: dict[str, Any]) -> ActionAnswer | None:
         """The end of an escalated action's verdict; None: it still waits. Raises HttpError."""
@@ -239,15 +235,6 @@ class Decisions:
         if canonical != an_id or partition >= self._exchange.partitions or offset >= MOST_OFFSET:
             raise make_not_found(an_id)
         return topic, partition, offset
-
-
-def _is_answer(record: dict[str, Any], location: InputLocation) -> bool:
-    """Whether a record says what became of the review at this place. A review that comes too late is the
-    input of the expiry that it finds, and is refused besides."""
-    at = record.get("input") or {}
-    coordinates = (at.get("topic"), at.get("partition"), at.get("offset"))
-    is_of_review = "approver_id" in record or "refusal_id" in record
-    return is_of_review and coordinates == (REVIEWS, location.partition, location.offset)
 
 
 async def seal_prepared(sealing: SealingView, kind: InputKind, prepared: PreparedInput) -> PreparedInput:

@@ -24,20 +24,16 @@ from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.input_requests import PreparedInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sluice.core.registry.agent_grants import AgentGrant
     from sluice.core.registry.agent_keys import Delegate
     from sluice.core.registry.freezes import Freeze
     from sluice.core.registry.registry_entries import Agent
+    from sluice.core.reports.pending_subject import PendingSubject
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.registry_view import RegistryView
     from sluice_topics.records.base import Channel
 
 MOST_DIGITS = 3
-DIGESTS = ("action_digest", "request_hash", "content_digest")
-"""Of what waits, by the kinds of records that opened it."""
-SUBJECTS = ("escalation_id", "memory_id")
 SHOWN_WITHIN_S = 5.0
 """How long a freeze that is published waits until this gateway has read it."""
 _NO_DELEGATE = "this gateway is no registered delegate for people of this tenant"
@@ -134,28 +130,24 @@ class DelegatedAnswers:
             raise make_not_found("agent")
         return agent
 
-    async def give(self, opened: Mapping[str, Any], answer: PersonsAnswer, request_id: str) -> dict[str, Any]:
-        """Publish a person's answer to what a record opened, and wait for the record that says what became of
-        it: it counted, or InputRefused says why not.
+    async def give(self, subject: PendingSubject, answer: PersonsAnswer, request_id: str) -> dict[str, Any]:
+        """Publish a person's answer to what waits, and wait for the record that says what became of it: it
+        counted, or InputRefused says why not.
 
         Raises HttpError: 503 `no_delegate` where this gateway signs for nobody of the tenant, 400 for an
         answer that is none.
         """
-        delegate = self.find_delegate(str(opened["tenant_id"]))
+        delegate = self.find_delegate(subject.tenant)
         if delegate is None or self._key is None:
             raise HttpError(503, "no_delegate", f"{_NO_DELEGATE}: answer in a terminal")
-        subject = str(next(opened[name] for name in SUBJECTS if name in opened))
-        fields: dict[str, Any] = {
-            "subject_id": subject,
-            "session_id": opened["session_id"],
-            "decision": answer.decision,
-            "approver_id": answer.person,
-            "digest": next(opened[name] for name in DIGESTS if name in opened),
-            "justification": answer.justification,
-            "delegate": {"id": delegate.id, "channel": answer.channel, "key_id": self._key.keyid},
-        }
-        more = {"parameters": answer.parameters, "remember_days": answer.remember_days}
-        fields |= {name: value for name, value in more.items() if value is not None}
+        fields = subject.write_answer(
+            answer.decision,
+            answer.person,
+            answer.justification,
+            delegate={"id": delegate.id, "channel": answer.channel, "key_id": self._key.keyid},
+            parameters=answer.parameters,
+            remember_days=answer.remember_days,
+        )
         try:
             review = sign_review(fields, self._key, self._registry.registry.audience)
         except ValidationError as error:
@@ -164,6 +156,5 @@ class DelegatedAnswers:
             raise HttpError(400, "invalid_value", first["msg"], path=path) from None
         value = canonical(review.model_dump(mode="json", by_alias=True, exclude_unset=True))
         name = f"review-of:{sha256(value).hexdigest()}"
-        session = str(opened["session_id"])
-        prepared = PreparedInput(answer.person, False, session, name, value, self._wait_s)
-        return await self._decisions.review(prepared, subject, request_id)
+        prepared = PreparedInput(answer.person, False, review.session_id, name, value, self._wait_s)
+        return await self._decisions.review(prepared, review.subject_id, request_id)

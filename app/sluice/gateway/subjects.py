@@ -10,13 +10,15 @@ from sluice.client.answers import InputLocation
 from sluice.client.binding import compute_digest
 from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
 from sluice.core.foundation.input_record import read_coordinates
+from sluice.core.reports.pending_subject import ENDS, SUBJECT_IDS, PendingSubject
 from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
-from sluice.gateway.waiting_subjects import EndedSubject, is_narrowed, is_of_caller
-from sluice.notify.reported_subject import ENDS
+from sluice.gateway.waiting_subjects import EndedSubject, is_of_caller
 from sluice_topics.json_text import Unreadable, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sluice.client.exchange import Exchange
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.http.api_keys import Caller
@@ -40,17 +42,16 @@ class Subjects:
     waiting: WaitingSubjects
     recent: RecentRecords
 
-    def list_waiting(self, base: str, caller: Caller) -> list[Record]:
-        """List the records of a topic that wait, the oldest first."""
-        waiting = self.waiting.list_waiting(base, caller)
-        return sorted(waiting, key=lambda record: str(record.get("opened_at") or record.get("entered_at")))
+    def list_waiting(self, base: str, caller: Caller) -> list[PendingSubject]:
+        """List what waits in a topic, the oldest first."""
+        return sorted(self.waiting.list_waiting(base, caller), key=lambda subject: subject.opened_at)
 
-    def find_opening(self, base: str, an_id: str, caller: Caller) -> Record | None:
-        """Find the record that opened what still waits under an id; None where nothing does."""
-        opening = self.waiting.get(base, an_id)
-        return opening if opening is not None and is_of_caller(opening, caller) else None
+    def find_waiting(self, base: str, an_id: str, caller: Caller) -> PendingSubject | None:
+        """Find what waits under an id; None where nothing of the caller's does."""
+        subject = self.waiting.get(base, an_id)
+        return subject if subject is not None and is_of_caller(subject.fields, caller) else None
 
-    async def fetch_content(self, record: Record) -> Any:
+    async def fetch_content(self, record: Mapping[str, Any]) -> Any:
         """The input that a record answers, parsed; None where it is no longer there, or not what it was."""
         coordinates = record.get("input")
         if not isinstance(coordinates, dict):
@@ -63,9 +64,9 @@ class Subjects:
         content = parse(value)
         return None if isinstance(content, Unreadable) else content
 
-    async def fetch_approved(self, opened: Record) -> Any:
+    async def fetch_approved(self, subject: PendingSubject) -> Any:
         """The parameters by which the approvals so far replace those of the action; None: they stay."""
-        return await self.fetch_parameters(opened["last_approval"]) if is_narrowed(opened) else None
+        return await self.fetch_parameters(subject.fields["last_approval"]) if subject.is_narrowed else None
 
     async def fetch_parameters(self, coordinates: Record) -> Any:
         """The parameters in the review at a place; None where it is no longer there."""
@@ -120,11 +121,9 @@ def find_ending(followed: list[Record]) -> EndedSubject | None:
     """Find the end of an escalated decision or a held memory among the records that followed it; None where
     it waits, or no person was asked."""
     ends = [
-        record
-        for record in followed
-        if record.get("schema") in ENDS and {"escalation_id", "memory_id"} & record.keys()
+        record for record in followed if record.get("schema") in ENDS and record.keys() & set(SUBJECT_IDS)
     ]
-    return EndedSubject({}, ends[-1], None) if ends else None
+    return EndedSubject(PendingSubject.of(ends[-1:]), None) if ends else None
 
 
 def list_changes(record: Record) -> dict[str, Any]:

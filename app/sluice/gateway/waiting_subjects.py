@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
 from sluice.client.past_records import POLL_MS, connect
 from sluice.client.record_proofs import NO_PROOFS
+from sluice.core.reports.pending_subject import ENDS, EVENTS, LEFT, OPENS, PendingSubject, is_blocked
 from sluice.gateway.waiting_contents import WaitingContents
-from sluice.notify.reported_subject import ENDS, LEFT, OPENS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,32 +31,27 @@ log = logging.getLogger(__name__)
 MOST_ENDED = 5_000
 """Ends that are remembered, of all tenants."""
 ID_FIELDS = {ESCALATIONS: "escalation_id", QUARANTINE: "memory_id"}
-_REVIEWED = {"approved": "allow", "rejected": "reject"}
-"""What a review of a memory comes to, in the words of the decisions on memories."""
-CHANGING = (
-    *("approvals", "quorum", "approved_parameters", "tier", "required_role", "own_key"),
-    *("group", "remind_at", "next_group", "next_at"),
-)
-"""What a record in between says anew of an escalation."""
+_WORDS = {"approved": "allowed"}
+_MEMORY_WORDS = {"approved": "allow", "rejected": "reject"}
+"""What the decisions call how something ended; other words are theirs already."""
 
 
 class EndedSubject(NamedTuple):
-    """What waited and has ended: the records that opened and ended it, and the action as it was in lists."""
+    """What waited and has ended, and the action as it was in lists."""
 
-    opened: Mapping[str, Any]
-    end: Mapping[str, Any]
+    subject: PendingSubject
     content: WaitingContent | None
+
+    @property
+    def end(self) -> Mapping[str, Any]:
+        """The record that ended it."""
+        return self.subject.records[-1]
 
     @property
     def word(self) -> str:
         """A word for the end, as a decision says it: an approval that a gate blocked is denied."""
-        left = LEFT.get(str(self.end.get("schema")))
-        if left is not None:
-            return _REVIEWED.get(left, left)
-        if "decision" not in self.end:
-            return "expired"
-        is_allowed = self.end["decision"] == "approve" and self.end.get("outcome", "ALLOW") == "ALLOW"
-        return "allowed" if is_allowed else "denied"
+        words = _MEMORY_WORDS if self.end["schema"] in LEFT else _WORDS
+        return "denied" if is_blocked(self.end) else words.get(self.subject.status, self.subject.status)
 
 
 class WaitingSubjects:
@@ -71,8 +66,8 @@ class WaitingSubjects:
         self._connection = connection
         self._topics = {prefix + base: base for base in ID_FIELDS}
         self._back_s = back_s
-        self._open: dict[str, dict[str, dict[str, Any]]] = {base: {} for base in ID_FIELDS}
-        self._of_tenant: dict[tuple[str, str], dict[str, dict[str, Any]]] = defaultdict(dict)
+        self._open: dict[str, dict[str, PendingSubject]] = {base: {} for base in ID_FIELDS}
+        self._of_tenant: dict[tuple[str, str], dict[str, PendingSubject]] = defaultdict(dict)
         self._ended: dict[str, EndedSubject] = {}
         self._ending: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self.contents = WaitingContents(connection, prefix)
@@ -118,14 +113,13 @@ class WaitingSubjects:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def list_waiting(self, base: str, caller: Caller) -> list[dict[str, Any]]:
-        """The records that opened what waits now in a topic (base name) of the caller's agents, the oldest
-        first; of an escalation with `approvals` so far, and the group whose turn it is."""
-        opened = self._of_tenant.get((base, caller.tenant), {})
-        return [record for record in opened.values() if is_of_caller(record, caller)]
+    def list_waiting(self, base: str, caller: Caller) -> list[PendingSubject]:
+        """What waits now in a topic (base name) of the caller's agents, in the order in which it was read."""
+        waiting = self._of_tenant.get((base, caller.tenant), {})
+        return [subject for subject in waiting.values() if is_of_caller(subject.fields, caller)]
 
-    def get(self, base: str, an_id: str) -> dict[str, Any] | None:
-        """The record that opened it; None where it does not wait, or is not read yet."""
+    def get(self, base: str, an_id: str) -> PendingSubject | None:
+        """What waits under an id; None where it does not wait, or is not read yet."""
         return self._open[base].get(an_id)
 
     def find_end_word(self, an_id: str) -> str | None:
@@ -133,19 +127,18 @@ class WaitingSubjects:
         ended = self._ended.get(an_id)
         return None if ended is None else ended.word
 
-    def list_alike_ends(self, opened: Mapping[str, Any], most: int) -> list[EndedSubject]:
+    def list_alike_ends(self, waiting: PendingSubject, most: int) -> list[EndedSubject]:
         """List the answers about the same tenant, agent, tool and reason, the newest first: of the newest
         `MOST_ENDED` ends those that waited while this process ran."""
-        content = self.contents.get(str(opened.get("escalation_id")))
+        content = self.contents.get(waiting.subject_id)
         if content is None:
             return []
         same = [
-            subject
-            for subject in self._ended.values()
-            if subject.content is not None
-            and subject.content.tool == content.tool
-            and all(subject.opened.get(name) == opened.get(name) for name in ("tenant_id", "agent_id"))
-            and _read_code(subject.opened) == _read_code(opened)
+            ended
+            for ended in self._ended.values()
+            if ended.content is not None
+            and ended.content.tool == content.tool
+            and _name_group(ended.subject) == _name_group(waiting)
         ]
         return same[: -most - 1 : -1]
 
@@ -201,29 +194,36 @@ class WaitingSubjects:
         an_id, schema = str(record.get(ID_FIELDS[base])), record.get("schema")
         waiting = self._open[base]
         if schema in OPENS:
-            waiting[an_id] = record
-            self._of_tenant[base, str(record.get("tenant_id"))][an_id] = record
+            self._store(base, an_id, PendingSubject.of([record]))
             if base == ESCALATIONS:
                 self.contents.request(an_id, record, stored.timestamp)
         elif schema in ENDS:
-            opened = waiting.pop(an_id, {})
-            self._of_tenant[base, str(opened.get("tenant_id"))].pop(an_id, None)
-            self._ended[an_id] = EndedSubject(opened, record, self.contents.get(an_id))
-            if len(self._ended) > MOST_ENDED:
-                del self._ended[next(iter(self._ended))]
-            self.contents.forget(an_id)
-            for ended in self._ending.get(an_id, ()):
-                if not ended.done():
-                    ended.set_result(None)
-        elif an_id in waiting:
-            update_waiting(waiting[an_id], record)
+            self._end(base, an_id, record)
+        elif an_id in waiting and schema in EVENTS:
+            self._store(base, an_id, waiting[an_id].apply(record))
         self._change(str(record.get("tenant_id")))
+
+    def _store(self, base: str, an_id: str, subject: PendingSubject) -> None:
+        self._open[base][an_id] = self._of_tenant[base, subject.tenant][an_id] = subject
+
+    def _end(self, base: str, an_id: str, record: dict[str, Any]) -> None:
+        subject = self._open[base].pop(an_id, None)
+        if subject is not None:
+            self._of_tenant[base, subject.tenant].pop(an_id, None)
+        whole = PendingSubject.of([record]) if subject is None else subject.apply(record)
+        self._ended[an_id] = EndedSubject(whole, self.contents.get(an_id))
+        if len(self._ended) > MOST_ENDED:
+            del self._ended[next(iter(self._ended))]
+        self.contents.forget(an_id)
+        for ended in self._ending.get(an_id, ()):
+            if not ended.done():
+                ended.set_result(None)
 
     def _tell(self, an_id: str) -> None:
         """The content of what waits is read."""
-        opened = self._open[ESCALATIONS].get(an_id)
-        if opened is not None:
-            self._change(str(opened.get("tenant_id")))
+        subject = self._open[ESCALATIONS].get(an_id)
+        if subject is not None:
+            self._change(subject.tenant)
 
     def _change(self, tenant: str) -> None:
         self._changes[tenant] += 1
@@ -231,24 +231,8 @@ class WaitingSubjects:
         self._stirred = asyncio.Event()
 
 
-def update_waiting(opened: dict[str, Any], record: Mapping[str, Any]) -> None:
-    """Add to what opened an escalation what a record in between says: `approved_by` are those whose approvals
-    count so far, `last_approval` is the place of the newest of them."""
-    opened |= {name: record[name] for name in CHANGING if record.get(name) is not None}
-    if "approval_id" in record:
-        gone = record.get("dropped") or ()
-        still = [approver for approver in opened.get("approved_by", ()) if approver not in gone]
-        opened |= {"approved_by": [*still, record["approver_id"]], "last_approval": record["input"]}
-
-
-def _read_code(opened: Mapping[str, Any]) -> str:
-    return str(opened.get("reason")).partition(":")[0]
-
-
-def is_narrowed(opened: Mapping[str, Any]) -> bool:
-    """Whether the approvals so far are for other parameters than the action's."""
-    proposed = opened.get("parameters_digest")
-    return bool(opened.get("approved_parameters", proposed) != proposed)
+def _name_group(subject: PendingSubject) -> tuple[object, ...]:
+    return subject.fields.get("tenant_id"), subject.fields.get("agent_id"), subject.code
 
 
 def is_of_caller(record: Mapping[str, Any], caller: Caller) -> bool:

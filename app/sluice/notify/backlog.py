@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.notify.reported_subject import ENDS
+from sluice.core.reports.pending_subject import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,34 +8,29 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sluice.client.binding import ENDINGS
+from sluice.core.reports.pending_subject import (
+    ENDS,
+    EXPIRED,
+    LEFT,
+    OPENS,
+    REROUTED,
+    Kind,
+    PendingSubject,
+    Status,
+    is_blocked,
+    list_approvers,
+    read_status,
+)
 from sluice.core.reports.value_words import may_remember
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Status = Literal["waiting", "approved", "denied", "rejected", "expired", "evicted", "raised"]
-Kind = Literal["action", "retrieval", "memory", "alarm"]
 Shown = Literal["escalation", "memory", "alarm"]
 """What a line of `slack.channels` is for."""
 MOST_TEXT = 1000
 """Characters of a text of a record that are kept."""
-OPENS: dict[str, Kind] = {
-    "sluice/escalation_opened/v1": "action",
-    "sluice/retrieval_escalation_opened/v1": "retrieval",
-    "sluice/quarantine_entered/v1": "memory",
-}
 ALARMS = frozenset(("sluice/alarm/v1", "sluice/outcome_alarm/v1"))
-_EXPIRED = ("sluice/escalation_expired/v1", "sluice/retrieval_escalation_expired/v1")
-LEFT: dict[str, Status] = {
-    "sluice/quarantine_approved/v1": "approved",
-    "sluice/quarantine_rejected/v1": "rejected",
-    "sluice/quarantine_expired/v1": "expired",
-    "sluice/quarantine_evicted/v1": "evicted",
-}
-"""How a memory left the quarantine."""
-ENDS = frozenset((*ENDINGS, *LEFT))
-REMINDED, REROUTED = "sluice/escalation_reminded/v1", "sluice/escalation_rerouted/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ class ReportedSubject:
     the installation's.
     """
 
-    kind: Kind
+    kind: Kind | Literal["alarm"]
     subject_id: str
     tenant: str
     agent: str
@@ -79,7 +74,7 @@ class ReportedSubject:
     next_group: str | None = None
     next_at: str | None = None
     approvals: int = 0
-    status: Status = "waiting"
+    status: Status | Literal["raised"] = "waiting"
     by: str | None = None
     via: str | None = None
     why: str | None = None
@@ -148,7 +143,6 @@ def apply_record(subject: ReportedSubject | None, record: Mapping[str, Any]) -> 
 
 def _apply_approval(subject: ReportedSubject, record: Mapping[str, Any]) -> ReportedSubject:
     """Apply an approval that left it waiting, and what the policy demands by then."""
-    still = [approver for approver in subject.approved_by if approver not in (record.get("dropped") or ())]
     return replace(
         subject,
         approvals=record["approvals"],
@@ -157,7 +151,7 @@ def _apply_approval(subject: ReportedSubject, record: Mapping[str, Any]) -> Repo
         role=record.get("required_role") or subject.role,
         own_key=record.get("own_key") or subject.own_key,
         approved=record.get("approved_parameters"),
-        approved_by=(*still, record["approver_id"]),
+        approved_by=tuple(list_approvers(subject.approved_by, record)),
         approval=record["input"],
         counted=record["sequence"],
         narrowed=None,
@@ -165,27 +159,22 @@ def _apply_approval(subject: ReportedSubject, record: Mapping[str, Any]) -> Repo
 
 
 _LISTS = ("groups", "approved_by", "values")
-_FIELDS: dict[Kind, tuple[str, str, str]] = {
-    "action": ("escalation_id", "action_id", "action_digest"),
-    "retrieval": ("escalation_id", "request_id", "request_hash"),
-    "memory": ("memory_id", "write_id", "content_digest"),
-}
 
 
 def _read_opening(record: Mapping[str, Any]) -> ReportedSubject:
-    kind = OPENS[record["schema"]]
-    group, (subject_id, name, digest) = record.get("group"), _FIELDS[kind]
+    kind, subject = OPENS[record["schema"]], PendingSubject(record)
+    group = record.get("group")
     return ReportedSubject(
         kind,
-        record[subject_id],
-        record["tenant_id"],
-        record["agent_id"],
+        subject.subject_id,
+        subject.tenant,
+        subject.agent,
         record["session_id"],
-        record[name],
-        record[digest],
+        subject.name,
+        subject.digest,
         record.get("tier"),
         record["reason"][:MOST_TEXT],
-        record.get("required_role", "reviewer"),
+        subject.role,
         record.get("quorum"),
         record["expires_at"],
         own_key=bool(record.get("own_key")),
@@ -221,26 +210,17 @@ def _read_alarm(record: Mapping[str, Any]) -> ReportedSubject:
 
 
 def _apply_end(subject: ReportedSubject, record: Mapping[str, Any]) -> ReportedSubject:
-    if record["schema"] in LEFT:
-        return replace(
-            subject,
-            status=LEFT[record["schema"]],
-            by=record.get("approver_id"),
-            via=(record.get("delegate") or {}).get("channel"),
-            why=str(record.get("justification") or record.get("reason"))[:MOST_TEXT],
-            ended_at=record["decided_at"],
-        )
-    if record["schema"] in _EXPIRED:
+    schema = record["schema"]
+    if schema in EXPIRED:
         return replace(
             subject, status="expired", why=record["reason"][:MOST_TEXT], ended_at=record["expired_at"]
         )
-    is_blocked = record["decision"] == "approve" and record.get("outcome", "ALLOW") != "ALLOW"
     return replace(
         subject,
-        status="approved" if record["decision"] == "approve" else "denied",
-        by=record["approver_id"],
+        status=read_status(record),
+        by=record.get("approver_id"),
         via=(record.get("delegate") or {}).get("channel"),
-        why=record["justification"][:MOST_TEXT],
-        ended_at=record["resolved_at"],
-        came_to=str(record.get("blockReason"))[:MOST_TEXT] if is_blocked else None,
+        why=str(record.get("justification") or record.get("reason"))[:MOST_TEXT],
+        ended_at=record["decided_at" if schema in LEFT else "resolved_at"],
+        came_to=str(record.get("blockReason"))[:MOST_TEXT] if is_blocked(record) else None,
     )

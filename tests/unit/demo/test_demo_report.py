@@ -18,7 +18,7 @@ from sluice.cli.demo.judged_actions import DemoJudgement
 from sluice.cli.demo.refunds import Refund
 from sluice.cli.demo.run import Examined, Result
 from sluice.cli.demo.run_location import RunLocation
-from sluice.cli.ledger.quarantine import GateCounts
+from sluice.cli.ledger.quarantine_counts import GateCounts
 from sluice.cli.output import print_parts
 from sluice.core.reports.report import build_quality_report
 from sluice.core.reports.report_tally import QualityTally

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.core.reports.pending_subject import PendingSubject
 from sluice.gateway.action_summary import WaitingContent, summarize
 from sluice.gateway.pages.queue import SORTS, Query, build_rows, find_walk, group_rows, list_rows, select
 
@@ -63,7 +64,8 @@ def test_both_seeds_forms_are_read_and_other_inputs_are_none() -> None:
 
 
 ROWS = build_rows(
-    [open_escalation(one) for one in range(120)], lambda _: WaitingContent("pay", 3, text="a parcel")
+    [PendingSubject.of([open_escalation(one)]) for one in range(120)],
+    lambda _: WaitingContent("pay", 3, text="a parcel"),
 )
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from sluice.core.reports.pending_subject import ENDS, OPENS, PendingSubject
 from sluice.gateway.pages.queue import SORTS, Query, build_rows, list_rows
 from sluice.gateway.pages.rendering import render_page
-from sluice.gateway.waiting_subjects import ID_FIELDS, is_narrowed, update_waiting
-from sluice.notify.reported_subject import ENDS, OPENS
+from sluice.gateway.waiting_subjects import ID_FIELDS
 from sluice_topics.catalog import BY_NAME, get_wire_schema
 from tests.unit import records
 from tests.unit.escalation_records import ledger_records
@@ -40,7 +40,7 @@ PAY = {"toolName": "pay", "parameters": {"amount": 500}}
 
 
 def show_text(
-    opened: dict[str, Any], approved: dict[str, Any] | None, content: dict[str, Any] | None = None
+    subject: PendingSubject, approved: dict[str, Any] | None, content: dict[str, Any] | None = None
 ) -> str:
     """The page of an escalation, as a browser gets it."""
     session = SimpleNamespace(csrf="c", account=SimpleNamespace(approver_id="cyd", name="Cyd", roles=()))
@@ -51,23 +51,23 @@ def show_text(
         "delegate": SimpleNamespace(id="gateway"),
     }
     about: dict[str, Any] = {"content": content or PAY, "verdict": None}
-    about |= {"approved": approved, "is_narrowed": is_narrowed(opened), "now_ms": 0}
-    return bytes(render_page("escalation.html", one=opened, **context, **about).body).decode()
+    about |= {"approved": approved, "is_narrowed": subject.is_narrowed, "now_ms": 0}
+    return bytes(render_page("escalation.html", one=subject.fields, **context, **about).body).decode()
 
 
 def test_the_page_says_what_exactly_the_approvals_so_far_are_for() -> None:
     """Mend 22.1: who has approved which parameters so far; the form has the same ones."""
-    opened = {**RECORDS["EscalationOpened"], "quorum": 2}
-    assert "Approved so far" not in show_text(opened, None)
-    update_waiting(opened, make_counted("ann", opened["parameters_digest"], 1))
-    assert "1 of 2, by ann, for\nexactly what waits" in show_text(opened, None)
-    update_waiting(opened, make_counted("ben", OTHER, 1, "ann"))
-    assert (opened["approved_by"], opened["last_approval"]) == (["ben"], {"offset": 7})
-    text = show_text(opened, {"amount": 1})
+    subject = PendingSubject.of([{**RECORDS["EscalationOpened"], "quorum": 2}])
+    assert "Approved so far" not in show_text(subject, None)
+    subject = subject.apply(make_counted("ann", subject.fields["parameters_digest"], 1))
+    assert "1 of 2, by ann, for\nexactly what waits" in show_text(subject, None)
+    subject = subject.apply(make_counted("ben", OTHER, 1, "ann"))
+    assert (subject.fields["approved_by"], subject.fields["last_approval"]) == (["ben"], {"offset": 7})
+    text = show_text(subject, {"amount": 1})
     assert "1 of 2, by ben, for\n<strong>other parameters</strong>" in text
     assert "with others, or none, the count starts again" in text
     assert '>{"amount": 1}</textarea>' in text
-    listing = list_rows(build_rows([opened], lambda _: None), Query())
+    listing = list_rows(build_rows([subject], lambda _: None), Query())
     about: dict[str, Any] = {"listing": listing, "query": listing.query, "sorts": SORTS, "now_ms": 0}
     listed = bytes(render_page("escalations.html", said=(), counts={}, session=None, **about).body).decode()
     assert "1 of 2 for other parameters" in listed
@@ -82,13 +82,13 @@ def test_the_page_says_what_exactly_the_approvals_so_far_are_for() -> None:
     ],
 )
 def test_the_page_shows_an_action_in_each_form_that_is_read(content: dict[str, Any]) -> None:
-    text = show_text(RECORDS["EscalationOpened"], None, content)
+    text = show_text(PendingSubject.of([RECORDS["EscalationOpened"]]), None, content)
     assert "<dd>pay</dd>" in text
     assert "&#34;amount&#34;: 500" in text.partition("<h3>Parameters</h3>")[2].partition("</pre>")[0]
 
 
 def test_a_retrieval_that_names_its_tool_is_shown_as_one() -> None:
-    opened = records.ledger_records()["RetrievalEscalationOpened"]
-    text = show_text(opened, None, {"toolName": "files.read", "items": [{"item_id": "i-1"}]})
+    subject = PendingSubject.of([records.ledger_records()["RetrievalEscalationOpened"]])
+    text = show_text(subject, None, {"toolName": "files.read", "items": [{"item_id": "i-1"}]})
     assert "Items that were denied" in text
     assert "<h3>Parameters</h3>" not in text

@@ -19,7 +19,7 @@ from sluice.adapters.kafka.kafka_quarantine import read_if_about
 from sluice.client.binding import compute_digest
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.foundation.input_record import read_coordinates
-from sluice.notify.reported_subject import LEFT
+from sluice.core.reports.pending_subject import LEFT
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE
 

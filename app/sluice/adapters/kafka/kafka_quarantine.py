@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
@@ -14,23 +12,17 @@ from aiokafka.errors import KafkaError
 from sluice.adapters.kafka.kafka_consumers import Connection, read_batches_since
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
 from sluice.adapters.kafka.kafka_ledger import read_signed
-from sluice.adapters.kafka.kafka_publish import publish
-from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
+from sluice.adapters.kafka.kafka_publish import PublishedAt
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
+from sluice.client.answers import ActionNotDecided, InputUnreadable
+from sluice.client.exchange import Exchange
+from sluice.client.input_kinds import REVIEW
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.ledger_values import NotInLedgerError, read_decision, read_event
 from sluice.core.reports.memory_recount import StatisticsRecount
-from sluice_topics.catalog import (
-    BY_NAME,
-    DEAD_LETTERS,
-    ESCALATIONS,
-    MEMORY_DECISIONS,
-    QUARANTINE,
-    REVIEWS,
-    SESSION_EVENTS,
-    SESSIONS_CHANGELOG,
-    VERDICTS,
-)
+from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE, REVIEWS, SESSIONS_CHANGELOG, VERDICTS
 from sluice_topics.json_text import parse
+from sluice_topics.record_reading import read_ledger_record
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -38,15 +30,20 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
 
     from sluice.adapters.kafka.kafka_consumers import Isolation
-    from sluice.adapters.kafka.kafka_publish import Outgoing, PublishedAt
-    from sluice.adapters.kafka.kafka_read import StoredRecord, TopicReader
+    from sluice.adapters.kafka.kafka_read import StoredRecord
+    from sluice.client.answers import InputLocation
+    from sluice.client.exchange import OutgoingInput
     from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.record_proofs import RecordProofs
-    from sluice.core.reports.ledger_values import Event
-    from sluice_topics.records import MemoryDecision
 
 
 T = TypeVar("T")
+
+
+def parse_ledger_record(base: str, value: bytes | None) -> dict[str, Any] | None:
+    """The fields of a record of the ledger; None for what no worker wrote."""
+    fields = parse(value or b"")
+    return fields if isinstance(fields, dict) and read_ledger_record(base, fields) is not None else None
 
 
 def read_if_about(memory_id: str, value: bytes) -> dict[str, Any] | None:
@@ -62,23 +59,6 @@ def _is_verdict(verdict_id: str, value: bytes) -> bool:
     return isinstance(fields, dict) and fields.get("verdict_id") == verdict_id
 
 
-def read_stored_event(record: StoredRecord) -> Event:
-    """The event of gate.quarantine in a record. Raises NotInLedgerError with its place."""
-    return _read_with_place(read_event, record, "event of the quarantine")
-
-
-def read_stored_decision(record: StoredRecord) -> MemoryDecision:
-    """The decision of gate.memory.decisions in a record. Raises NotInLedgerError with its place."""
-    return _read_with_place(read_decision, record, "decision on a memory")
-
-
-def _try_event(record: StoredRecord) -> Event | None:
-    try:
-        return read_event(record.value)
-    except NotInLedgerError:
-        return None
-
-
 def _read_with_place(read: Callable[[bytes | None], T], record: StoredRecord, what: str) -> T:
     try:
         return read(record.value)
@@ -92,16 +72,16 @@ Place = tuple[str, int, int]
 
 CLOCKS_APART_MS = 60_000
 """A decision is written after its input; brokers' clocks differ by less than this."""
-ANSWERS = (QUARANTINE, ESCALATIONS, SESSION_EVENTS, DEAD_LETTERS)
-"""Where it is written what became of a review."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed(Generic[T]):
-    """Where a review lies, and what became of it; None if no answer came in time."""
+class Reviewed:
+    """Where a review lies, and the record that says what became of it; None if none came in time. `flaw`: why
+    the worker could not read it, a code and words."""
 
     placed: PublishedAt
-    outcome: T | None
+    record: dict[str, Any] | None = None
+    flaw: tuple[str, str] | None = None
 
 
 class KafkaQuarantine:
@@ -117,17 +97,14 @@ class KafkaQuarantine:
         self._names = real_names
         self._bases = {real: base for base, real in real_names.items()}
 
-    async def read_events(self, name: str = "") -> AsyncIterator[Event]:
-        """Every committed event of gate.quarantine that has this text in it, each partition in order. What no
-        worker wrote is passed over (`sluice ledger verify` names it)."""
-        async for _, record in self._read_all(QUARANTINE):
-            if name.encode() in (record.value or b"") and (event := _try_event(record)) is not None:
-                yield event
-
-    async def read_escalations(self) -> AsyncIterator[StoredRecord]:
-        """Every committed event of gate.escalations, each partition in order."""
-        async for _, record in self._read_all(ESCALATIONS):
-            yield record
+    async def read_records(self, base: str, text: str = "") -> AsyncIterator[dict[str, Any]]:
+        """Every committed record of a topic that has this text in it, each partition in order. What no worker
+        wrote is passed over (`sluice ledger verify` names it)."""
+        async for _, record in self._read_all(base):
+            if text.encode() in (record.value or b""):
+                fields = parse_ledger_record(base, record.value)
+                if fields is not None:
+                    yield fields
 
     async def read_changelog(self) -> AsyncIterator[StoredRecord]:
         """Every committed entry of the workers' table, as far as the log is not compacted."""
@@ -141,9 +118,9 @@ class KafkaQuarantine:
         anew = StatisticsRecount(until)
         async for base, record in self._read_all(MEMORY_DECISIONS, QUARANTINE):
             if base == MEMORY_DECISIONS:
-                anew.count_decision(read_stored_decision(record))
+                anew.count_decision(_read_with_place(read_decision, record, "decision on a memory"))
             else:
-                anew.count_event(read_stored_event(record))
+                anew.count_event(_read_with_place(read_event, record, "event of the quarantine"))
         return anew
 
     async def _read_all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
@@ -191,35 +168,29 @@ class KafkaQuarantine:
                         return bytes(message.value)
         return None
 
-    async def review(
-        self,
-        review: Outgoing,
-        read_outcome: Callable[[PublishedAt, StoredRecord], T | None],
-        patience_s: float,
-    ) -> Reviewed[T]:
-        """Publish a review and wait for what becomes of it: the first value of `read_outcome` for a record
-        written since."""
-        async with open_reader(self._cluster, [self._names[base] for base in ANSWERS], "end") as reader:
-            most = BY_NAME[REVIEWS].max_message_bytes
-            (placed,) = await publish(self._cluster, self._names[REVIEWS], [review], max_request_bytes=most)
-            try:
-                async with asyncio.timeout(patience_s):
-                    return Reviewed(placed, await self._find_first(reader, partial(read_outcome, placed)))
-            except TimeoutError:
-                return Reviewed(placed, None)
+    async def review(self, review: OutgoingInput, subject_id: str, wait_s: float) -> Reviewed:
+        """Publish a person's signed answer to what waits under an id, and wait for what becomes of it."""
+        prefix = self._names[REVIEWS].removesuffix(REVIEWS)
+        exchange = Exchange(self._cluster, prefix, answers=REVIEW.answer_topics, proofs=self._proofs)
+        places: list[PublishedAt] = []
 
-    async def _find_first(
-        self, reader: TopicReader, read_outcome: Callable[[StoredRecord], T | None]
-    ) -> T | None:
-        async for batch in reader.follow(None):
-            for record in batch:
-                outcome = read_outcome(record)
-                if (
-                    outcome is not None
-                    and self._proofs.find_objection(self._bases[record.topic], record) is None
-                ):
-                    return outcome
-        return None
+        def note_place(at: InputLocation) -> None:
+            places.append(PublishedAt(self._names[REVIEWS], at.partition, at.offset, at.timestamp_ms))
+
+        try:
+            await exchange.start()
+            record = await exchange.review(review, subject_id, wait_s, note_place)
+            return Reviewed(places[0], record)
+        except InputUnreadable as unreadable:
+            return Reviewed(places[0], flaw=(unreadable.code, unreadable.flaw))
+        except ActionNotDecided as late:
+            if not places:
+                raise make_unreachable(self._cluster, late) from late
+            return Reviewed(places[0])
+        except (KafkaError, ConnectionError) as error:
+            raise make_unreachable(self._cluster, error) from error
+        finally:
+            await exchange.close()
 
     @asynccontextmanager
     async def _open_consumer(self, isolation: Isolation) -> AsyncIterator[AIOKafkaConsumer]:

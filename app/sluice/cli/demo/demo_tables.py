@@ -17,7 +17,7 @@ from sluice.cli.demo.demo_answers import choose_examples, list_settled, read_cau
 from sluice.cli.demo.invoice import AGENT as PAYER
 from sluice.cli.demo.refunds import CLERK, REFUND
 from sluice.cli.ledger.ledger import build_report_parts
-from sluice.cli.ledger.quarantine import By, build_counted_parts
+from sluice.cli.ledger.quarantine_counts import By, build_counted_parts
 from sluice.cli.ledger.record_line import COLOURS
 from sluice.cli.ledger.rerun import build_rerun_parts
 from sluice.cli.output import clean, print_parts

@@ -28,7 +28,7 @@ from sluice.cli.demo.run_gateway import leave_waiting, start_gateway
 from sluice.cli.demo.run_location import RunLocation, start_worker
 from sluice.cli.demo.talk import Talk
 from sluice.cli.demo.throwaway_trust import publish_policy
-from sluice.cli.ledger.quarantine import count_gate
+from sluice.cli.ledger.quarantine_counts import count_gate
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerValues
 from sluice.core.reports.report import build_quality_report
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sluice.cli.demo.refunds import Refund
     from sluice.cli.demo.run_gateway import RunGateway
     from sluice.cli.demo.talk import Step
-    from sluice.cli.ledger.quarantine import GateCounts
+    from sluice.cli.ledger.quarantine_counts import GateCounts
     from sluice.core.reports.report import QualityReport
     from sluice.verifier.ledger_findings import Report
 

@@ -8,33 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from sluice.cli.ledger.escalated_actions import read_escalations
-from sluice.cli.ledger.escalation_lines import describe_subject, describe_wait, print_whole
-from sluice.cli.ledger.grant_verbs import (
+from sluice.cli.ledger.grant_verbs import GrantWhen, Subject, grant_command, require_span, revoke
+from sluice.cli.ledger.pending_lines import SHOWN, describe_state, print_escalation, print_escalations
+from sluice.cli.ledger.pending_subjects import connect, require_escalation, require_waiting, write_model
+from sluice.cli.ledger.reviews import (
     Approver,
-    GrantWhen,
     Key,
-    Subject,
+    Sending,
     Wait,
     Why,
     Yes,
-    grant_command,
-    require_escalation,
-    require_span,
-    revoke,
+    print_to_sign,
+    require_signed,
+    send_review,
 )
-from sluice.cli.ledger.quarantine_review import Sending, print_to_sign, require_signed, send_review
-from sluice.cli.ledger.quarantined_memories import connect, run_question
-from sluice.cli.output import WRONG, clean, console, errors, print_json, print_line, read_clock_ms, stop
+from sluice.cli.output import WRONG, console, errors, print_json, read_clock_ms, stop
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.strict import json_object
+from sluice_topics.catalog import ESCALATIONS
 
 if TYPE_CHECKING:
-    from sluice.cli.ledger.escalated_actions import Escalated
+    from sluice.core.reports.pending_subject import PendingSubject
 
-SHOWN, BEGINNING = 4000, 1200
-"""Characters of an action on the screen, and before signing."""
+BEGINNING = 1200
+"""Characters of an action before signing."""
 AS_COUNTED = object()
 """In place of parameters: those of the approvals so far."""
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
@@ -67,23 +65,16 @@ def list_command(
     Exit codes: 0 shown, also when nothing waits; 2 could not read.
     """
     criteria = {"tenant_id": tenant, "agent_id": agent, "session_id": session, "required_role": role}
-    wanted = {name: value for name, value in criteria.items() if value is not None}
     waiting = [
-        escalation
-        for escalation in run_question(read_escalations(connect())).values()
-        if escalation.state == "waiting"
-        and all(getattr(escalation.opened, name) == value for name, value in wanted.items())
-        if group is None or group in escalation.groups
+        subject
+        for subject in require_waiting(ESCALATIONS, criteria)
+        if group is None or group in subject.groups
     ]
-    waiting.sort(key=lambda escalation: escalation.opened.opened_at)
     now = read_clock_ms()
     if as_json:
-        print_json([_build_row(escalation, now) for escalation in waiting])
-        return
-    for escalated in waiting:
-        print_line(f"[bold]{clean(escalated.opened.escalation_id)}[/] {describe_wait(escalated, now)}")
-        print_line(f"  {describe_subject(escalated.opened)}: {clean(escalated.opened.reason)}")
-    print_line(f"{len(waiting)} waiting" if waiting else "[green]Nothing waits.[/]")
+        print_json([_build_row(subject, now) for subject in waiting])
+    else:
+        print_escalations(waiting, now)
 
 
 @cli.command()
@@ -96,22 +87,22 @@ def show(escalation: Subject, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
     """
-    escalated = require_escalation(connect(), escalation)
+    whole = require_escalation(connect(), escalation)
     if as_json:
         print_json(
             {
-                "escalation_id": escalated.opened.escalation_id,
-                "state": escalated.state,
-                "events": [event.model_dump(mode="json", by_alias=True) for event in escalated.events],
-                "approved": escalated.approved,
-                "verdict": escalated.verdict,
-                "resolved": escalated.resolved,
-                "action": None if escalated.action is None else orjson.loads(escalated.action),
-                "no_action": escalated.no_action or None,
+                "escalation_id": whole.subject.subject_id,
+                "state": describe_state(whole.subject),
+                "events": [write_model(ESCALATIONS, event) for event in whole.subject.records],
+                "approved": whole.approved,
+                "verdict": whole.verdict,
+                "resolved": whole.resolved,
+                "action": None if whole.action is None else orjson.loads(whole.action),
+                "no_action": whole.no_action or None,
             }
         )
     else:
-        print_whole(escalated, console, SHOWN)
+        print_escalation(whole, console, SHOWN)
 
 
 Narrowed = Annotated[
@@ -180,18 +171,17 @@ def approve(  # noqa: PLR0913 - the command's options
     Example: sluice escalations approve 3:17 --as ann --key ann.pem
     --justification "the customer confirmed"
     """
-    more: dict[str, Any] = {} if parameters is None else {"parameters": _require_parameters(parameters)}
+    more: dict[str, Any] = {"parameters": None if parameters is None else _require_parameters(parameters)}
     if grant_uses is not None:
         until = rfc3339(read_clock_ms() + require_span(grant_for))
         more["grant"] = {"uses": grant_uses, "until": until}
         more["grant"] |= {} if grant_when is None else {"when": grant_when}
-    if remember_days is not None:
-        more["remember_days"] = remember_days
     if as_counted:
         if parameters is not None:
             stop("--as-counted and --parameters exclude each other")
         more["parameters"] = AS_COUNTED
     fields = {"decision": "approve", "approver_id": approver, "justification": justification, **more}
+    fields["remember_days"] = remember_days
     _answer(escalation, fields, key, yes=yes, wait=wait, as_json=as_json)
 
 
@@ -230,36 +220,28 @@ def _answer(
 ) -> None:
     (signer,) = require_private_keys([key])
     kafka = connect()
-    escalated = require_escalation(kafka, escalation)
-    opened = escalated.opened
-    if escalated.state != "waiting":
-        stop(f"{opened.escalation_id} does not wait: {escalated.state}", WRONG)
-    if escalated.action is None and review_fields["decision"] == "approve":
-        stop(f"nobody can approve what nobody can read: {escalated.no_action}")
+    whole = require_escalation(kafka, escalation)
+    subject = whole.subject
+    if subject.status != "waiting":
+        stop(f"{subject.subject_id} does not wait: {describe_state(subject)}", WRONG)
+    if whole.action is None and review_fields["decision"] == "approve":
+        stop(f"nobody can approve what nobody can read: {whole.no_action}")
     if review_fields.get("parameters") is AS_COUNTED:
-        review_fields = {**review_fields, "parameters": escalated.approved}
-        if not escalated.is_narrowed:
-            del review_fields["parameters"]
-        elif escalated.approved is None:
+        if subject.is_narrowed and whole.approved is None:
             stop("the answer that has the parameters approved so far is no longer there")
-    fields = {
-        "subject_id": opened.escalation_id,
-        "session_id": opened.session_id,
-        "digest": escalated.digest,
-        **review_fields,
-    }
-    signed = require_signed(fields, signer)
-    print_whole(escalated, errors, BEGINNING)
+        review_fields = {**review_fields, "parameters": whole.approved}
+    signed = require_signed(subject.write_answer(**review_fields), signer)
+    print_escalation(whole, errors, BEGINNING)
     print_to_sign(signed)
     how = Sending(kafka, "escalations", "escalation_id", wait, yes=yes, as_json=as_json)
     send_review(signed, how, review_fields["decision"])
 
 
-def _build_row(escalation: Escalated, now: int) -> dict[str, Any]:
+def _build_row(subject: PendingSubject, now: int) -> dict[str, Any]:
     return {
-        **escalation.opened.model_dump(mode="json", by_alias=True),
-        **escalation.turn,
-        "approvals": escalation.approvals,
-        "is_narrowed": escalation.is_narrowed,
-        "expires_in_ms": read_milliseconds(escalation.opened.expires_at) - now,
+        **write_model(ESCALATIONS, subject.opened),
+        **subject.turn,
+        "approvals": subject.fields.get("approvals", 0),
+        "is_narrowed": subject.is_narrowed,
+        "expires_in_ms": read_milliseconds(subject.opened["expires_at"]) - now,
     }

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
 import orjson
 import typer
 
-from sluice.cli.ledger.escalated_actions import fetch_whole, find_grant
-from sluice.cli.ledger.quarantine_review import Sending, require_signed, send_review
-from sluice.cli.ledger.quarantined_memories import connect, run_question
+from sluice.cli.ledger.pending_subjects import connect, find_grant, require_escalation, run_question
+from sluice.cli.ledger.reviews import Approver, Key, Sending, Wait, Why, Yes, require_signed, send_review
 from sluice.cli.output import WRONG, clean, errors, parse_span, print_line, read_clock_ms, stop
 from sluice.cli.policy.control_topics import publish_values, require_policy
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.actions.standing_grants import OF_REGISTRY, condition_of
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError, RegistryError
-from sluice.core.foundation.input_record import escalation_id, read_coordinates
 from sluice.core.registry.agent_grants import LONGEST_GRANT_MS, MOST_USES
 from sluice.core.trust.signing import check_entries, sign_entries
-from sluice_topics.catalog import ACTIONS, REGISTRY, RETRIEVALS
+from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
-    from sluice.cli.ledger.escalated_actions import Escalated
+    from sluice.cli.ledger.pending_subjects import WholeEscalation
     from sluice.core.registry.keys import SigningKey
     from sluice.core.registry.registry_entries import EntryFile
 
@@ -34,18 +31,13 @@ Subject = Annotated[
     str,
     typer.Argument(metavar="ESCALATION", help="As `list` shows it, or partition:offset of its action: 3:17."),
 ]
-Approver = Annotated[str, typer.Option("--as", metavar="APPROVER", help="Your id in the registry.")]
-Key = Annotated[Path, typer.Option(metavar="PEM", help="Your private key, to sign with.")]
-Why = Annotated[str, typer.Option(help="Why; it stays in the ledger.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Sign without asking.")]
-Wait = Annotated[float, typer.Option(min=0.1, metavar="S", help="Wait this long for the outcome.")]
 GrantWhen = Annotated[
     str | None,
     typer.Option(metavar="CEL", help="The grant holds for actions of which this is true (docs/rules.md)."),
 ]
 
 
-def _require_entry(escalation: Escalated, bounds: dict[str, Any], span_ms: int) -> EntryFile:
+def _require_entry(escalation: WholeEscalation, bounds: dict[str, Any], span_ms: int) -> EntryFile:
     """The registry entry of a grant to the agent of an escalated action; `bounds`: uses, when, approver_id
     and justification."""
     if escalation.action is None:
@@ -57,8 +49,8 @@ def _require_entry(escalation: Escalated, bounds: dict[str, Any], span_ms: int) 
     except BundleError as error:
         stop(f"--when: {error}", WRONG)
     spec = {
-        "tenant_id": escalation.opened.tenant_id,
-        "agent_id": escalation.opened.agent_id,
+        "tenant_id": escalation.subject.tenant,
+        "agent_id": escalation.subject.agent,
         "tool": orjson.loads(escalation.action)["toolName"],
         "expires_at": rfc3339(read_clock_ms() + span_ms),
         **bounds,
@@ -108,14 +100,16 @@ def _revoke_of_session(
     if grant is None:
         stop(f"no grant was given under {grant_id}", WRONG)
     fields = {
-        "subject_id": grant.grant_id,
-        "session_id": grant.session_id,
-        "digest": grant.grant_digest,
+        "subject_id": grant["grant_id"],
+        "session_id": grant["session_id"],
+        "digest": grant["grant_digest"],
         "decision": "deny",
         **review_fields,
     }
     signed = require_signed(fields, key)
-    print_line(f"grant {clean(grant.grant_id)}: {clean(grant.tool)} for {clean(grant.agent_id)}", errors)
+    print_line(
+        f"grant {clean(grant['grant_id'])}: {clean(grant['tool'])} for {clean(grant['agent_id'])}", errors
+    )
     send_review(signed, Sending(kafka, "escalations", "grant_id", wait, yes=yes), "revoke it")
 
 
@@ -172,26 +166,6 @@ def grant_command(  # noqa: PLR0913 - the command's options
     escalated = require_escalation(connect(), escalation)
     bounds = {"uses": uses, "when": when, "approver_id": approver, "justification": justification}
     _publish_entry(_require_entry(escalated, bounds, require_span(span)), signer, yes=yes)
-
-
-def _require_name(name: str) -> str:
-    whole = name if name.count(":") > 1 else f"{ACTIONS}:{name}"
-    try:
-        topic, partition, offset = read_coordinates(whole)
-    except ValueError as error:
-        stop(f"{error}. Ids of escalations are like {escalation_id(f'{ACTIONS}:3:17')}")
-    if topic not in (ACTIONS, RETRIEVALS):
-        stop(f"no escalation of an action or a retrieval: {name} is of {topic}", WRONG)
-    return escalation_id(f"{topic}:{partition}:{offset}")
-
-
-def require_escalation(kafka: KafkaQuarantine, name_or_prefix: str) -> Escalated:
-    """The escalation that was named; an unknown one ends the command."""
-    name = _require_name(name_or_prefix)
-    escalation = run_question(fetch_whole(kafka, name))
-    if escalation is None:
-        stop(f"nothing was escalated under {name}", WRONG)
-    return escalation
 
 
 def require_span(span: str) -> int:

@@ -1,199 +1,41 @@
-"""`sluice quarantine`: what waits for a reviewer, one memory whole, reviews, statistics.
-
-Statistics of the memory gate on the screen and as JSON, by tenant or by agent.
-"""
+"""`sluice quarantine`: memories that wait for a reviewer. List them, show one whole, approve or reject it."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from sluice.cli.ledger.quarantine_review import Memory, review
-from sluice.cli.ledger.quarantined_memories import (
+from sluice.cli.ledger.pending_lines import print_memories, print_memory
+from sluice.cli.ledger.pending_subjects import (
     connect,
-    fetch_life,
-    list_waiting,
-    print_life,
-    print_waiting,
+    fetch_memory,
     require_place,
+    require_waiting,
     run_question,
+    write_model,
 )
-from sluice.cli.output import WELL, WRONG, clean, print_json, print_parts, read_clock_ms, stop
+from sluice.cli.ledger.quarantine_counts import stats
+from sluice.cli.ledger.reviews import (
+    Approver,
+    Key,
+    Sending,
+    Wait,
+    Why,
+    Yes,
+    print_to_sign,
+    require_signed,
+    send_review,
+)
+from sluice.cli.output import WRONG, errors, print_json, read_clock_ms, stop
+from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.foundation.clock import read_milliseconds
-from sluice.core.reports.memory_recount import compare_statistics, find_behind, sum_by_group
-from sluice.core.state.statistics import NOTHING, Statistics
-from sluice.stream.engine.outbox import live_statistics
+from sluice_topics.catalog import QUARANTINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import RenderableType
-
-    from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
-    from sluice.cli.ledger.quarantined_memories import Life
-    from sluice.core.reports.memory_recount import Behind, Counts, LiveCounts, StatisticsDifference
-    from sluice.core.state.statistics import Whose
-    from sluice_topics.records import QuarantineEntered
-
-
-HEADINGS = tuple(NOTHING.fields())
-
-
-class By(StrEnum):
-    """Whose numbers stand in one row."""
-
-    tenant = "tenant"
-    agent = "agent"
-
-
-class LedgerCounts(NamedTuple):
-    """The ledger's own numbers, and where the workers' are others."""
-
-    counts: Counts
-    differences: list[StatisticsDifference]
-    behind: list[Behind]
-
-    @property
-    def equal(self) -> bool:
-        """Whether the workers keep what the ledger says."""
-        return not (self.differences or self.behind)
-
-
-class GateCounts(NamedTuple):
-    """`recounted` None: no recount was asked for."""
-
-    live: Counts
-    recounted: LedgerCounts | None = None
-
-    @property
-    def overall(self) -> Statistics:
-        """Over all partitions, tenants and agents, as the workers keep them."""
-        return _sum_overall(self.live)
-
-    @property
-    def equal(self) -> bool:
-        """Whether no recount differs from what the workers keep."""
-        return self.recounted is None or self.recounted.equal
-
-
-def _name_row(by: By, whose: Whose) -> tuple[str, ...]:
-    return (whose.tenant,) if by is By.tenant else (whose.tenant, whose.agent)
-
-
-def _group_rows(counts: Counts, by: By) -> dict[tuple[str, ...], Statistics]:
-    return dict(sorted(sum_by_group(counts, lambda whose: _name_row(by, whose)).items()))
-
-
-def _sum_overall(counts: Counts) -> Statistics:
-    return sum_by_group(counts, lambda _: None).get(None, NOTHING)
-
-
-def build_counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
-    """Build the JSON: {by, rows, overall}, and {recount, differences, behind} where they were asked for."""
-    fields = {"by": by.value, **_build_counts(counted.live, by)}
-    if counted.recounted is not None:
-        fields["recount"] = _build_counts(counted.recounted.counts, by)
-        fields["differences"] = [
-            _build_difference(difference) for difference in counted.recounted.differences
-        ]
-        fields["behind"] = [lag._asdict() for lag in counted.recounted.behind]
-    return fields
-
-
-def _build_difference(difference: StatisticsDifference) -> dict[str, Any]:
-    both = {"live": difference.live.fields(), "recounted": difference.recounted.fields()}
-    return {"partition": difference.partition, **difference.whose._asdict(), **both}
-
-
-def _build_counts(counts: Counts, by: By) -> dict[str, Any]:
-    names = ("tenant", "agent")
-    rows = [
-        {**dict(zip(names, name, strict=False)), **statistics.fields()}
-        for name, statistics in _group_rows(counts, by).items()
-    ]
-    return {"rows": rows, "overall": _sum_overall(counts).fields()}
-
-
-def build_counted_parts(counted: GateCounts, by: By) -> Iterator[RenderableType]:
-    """A table of each side, and every difference."""
-    yield _build_table(counted.live, by, "as the workers keep them")
-    if counted.recounted is None:
-        return
-    yield _build_table(counted.recounted.counts, by, "as the ledger has them")
-    for difference in counted.recounted.differences:
-        message = f"partition {difference.partition}, {difference.whose.tenant} {difference.whose.agent}"
-        live, recounted = tuple(difference.live), tuple(difference.recounted)
-        yield f"[bold red]differs:[/] {clean(message)}: live {live}, ledger {recounted}"
-    for lost in counted.recounted.behind:
-        ends = f"the state ends at sequence {lost.state}, the ledger at {lost.ledger}"
-        yield f"[bold red]behind:[/] partition {lost.partition}: {ends}"
-    if counted.recounted.equal:
-        yield "[green]The recount is equal.[/]"
-
-
-def _spell_out(name: str) -> str:
-    """A wire name as words, which may stand on two lines: "current quarantine size"."""
-    return "".join(f" {sign.lower()}" if sign.isupper() else sign for sign in name)
-
-
-def _build_table(counts: Counts, by: By, title: str) -> Table:
-    names = ["tenant", "agent"] if by is By.agent else ["tenant"]
-    table = Table(title=title, box=None, pad_edge=False)
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for name in HEADINGS:
-        table.add_column(_spell_out(name), justify="right")
-    for whose, statistics in _group_rows(counts, by).items():
-        table.add_row(*(clean(part) for part in whose), *map(str, statistics))
-    table.add_row("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _sum_overall(counts)))
-    return table
-
-
-def stats(
-    *,
-    by: Annotated[By, typer.Option(help="One row for each tenant or agent.")] = By.tenant,
-    recount: Annotated[
-        bool, typer.Option("--recount", help="Count the ledger's records too, and compare.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")] = False,
-) -> None:
-    """Show how many writes were decided how, and how many wait.
-
-    The workers keep these numbers, and the command reads them from the
-    sessions' changelog. Repeated writes do not count. --recount reads
-    gate.memory.decisions and gate.quarantine up to the same moment of each
-    partition, so it may run while workers decide.
-
-    Exit codes: 0 shown, and equal if recounted; 1 the recount differs; 2
-    could not read.
-    """
-    counted = run_question(count_gate(connect(), recount=recount))
-    if as_json:
-        print_json(build_counted_fields(counted, by))
-    else:
-        print_parts(build_counted_parts(counted, by))
-    raise typer.Exit(WELL if counted.equal else WRONG)
-
-
-async def count_gate(kafka: KafkaQuarantine, *, recount: bool) -> GateCounts:
-    """Read from the broker, with `recount` the ledger too. Raises KafkaUnreachable and UnknownTopics."""
-    live = await live_statistics(kafka.read_changelog())
-    return GateCounts(live.counts, await _recompute(kafka, live) if recount else None)
-
-
-async def _recompute(kafka: KafkaQuarantine, live: LiveCounts) -> LedgerCounts:
-    """What the ledger has beyond the state was written since: if so, the state has it by now too."""
-    anew = await kafka.recompute(live.sequences)
-    lost = (
-        find_behind((await live_statistics(kafka.read_changelog())).sequences, anew.beyond)
-        if anew.beyond
-        else []
-    )
-    return LedgerCounts(anew.counts, compare_statistics(live.counts, anew.counts), lost)
-
+    from sluice.cli.ledger.pending_subjects import WholeMemory
+    from sluice.core.reports.pending_subject import PendingSubject
 
 cli = typer.Typer(
     name="quarantine",
@@ -201,8 +43,13 @@ cli = typer.Typer(
     help="Memories that wait for a reviewer: list and show them, decide on one, count them. A quarantined "
     "memory is a normal outcome of a write; without a review it expires.",
 )
-cli.command()(review)
 cli.command()(stats)
+BEGINNING = 600
+"""Characters of the content that are shown before signing."""
+Memory = Annotated[
+    str,
+    typer.Argument(metavar="MEMORY_ID", help="As `list` shows it, or partition:offset of its write: 3:17."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
 
@@ -223,17 +70,12 @@ def list_command(
     Exit codes: 0 shown, also when nothing is held; 2 could not read.
     """
     criteria = {"tenant_id": tenant, "agent_id": agent, "session_id": session}
-    wanted = {name: value for name, value in criteria.items() if value is not None}
-    memories = [
-        memory
-        for memory in run_question(list_waiting(connect()))
-        if all(getattr(memory, name) == value for name, value in wanted.items())
-    ]
+    memories = require_waiting(QUARANTINE, criteria)
     now = read_clock_ms()
     if as_json:
         print_json([_build_row(memory, now) for memory in memories])
     else:
-        print_waiting(memories, now)
+        print_memories(memories, now)
 
 
 @cli.command()
@@ -246,29 +88,78 @@ def show(memory: Memory, as_json: AsJson = False) -> None:
 
     Exit codes: 0 shown, 1 the id is unknown, 2 could not read.
     """
-    life = run_question(fetch_life(connect(), require_place(memory)))
-    if life.decision is None and not life.events:
-        stop(f"nothing was decided under {life.memory_id}", WRONG)
+    whole = run_question(fetch_memory(connect(), require_place(memory)))
+    if whole.decision is None and whole.subject is None:
+        stop(f"nothing was decided under {whole.memory_id}", WRONG)
     if as_json:
-        print_json(_build_whole(life))
+        print_json(_build_whole(whole))
     else:
-        print_life(life, read_clock_ms())
+        print_memory(whole, read_clock_ms())
 
 
-def _build_row(memory: QuarantineEntered, now: int) -> dict[str, Any]:
+class ReviewWord(StrEnum):
+    """What a reviewer may say of a memory."""
+
+    approve = "approve"
+    reject = "reject"
+
+
+@cli.command()
+def review(  # noqa: PLR0913 - the command's options
+    memory: Memory,
+    decision: ReviewWord,
+    *,
+    approver: Approver,
+    key: Key,
+    justification: Why,
+    yes: Yes = False,
+    wait: Wait = 30,
+    as_json: Annotated[bool, typer.Option("--json", help="The outcome as one JSON value.")] = False,
+) -> None:
+    """Approve or reject a held memory, signed by a registered reviewer.
+
+    The command shows what you will sign, asks you, signs, publishes to
+    gate.reviews and waits for the ledger's answer. The signature is bound
+    to the content's digest and counts once. An approved memory is released
+    to gate.memory.admitted. The author of a memory cannot review it.
+
+    Exit codes: 0 the review took effect; 1 it was refused (not held,
+    expired, not a reviewer, wrong signature) or you did not sign; 2 could
+    not do it, or no answer came in time: `show` has the result later.
+
+    Example: sluice quarantine review 3:17 reject --as bob --key bob.pem
+    --justification "an instruction to send keys away"
+    """
+    coordinates = require_place(memory)
+    (signer,) = require_private_keys([key])
+    kafka = connect()
+    whole = run_question(fetch_memory(kafka, coordinates))
+    subject = whole.subject
+    if subject is None or subject.status != "waiting":
+        stop(f"{whole.memory_id} is not held: {whole.state}", WRONG)
+    if whole.content is None and decision is ReviewWord.approve:
+        stop(f"nobody can approve what nobody can read: {whole.no_content}")
+    signed = require_signed(subject.write_answer(decision.value, approver, justification), signer)
+    print_memory(whole, read_clock_ms(), to=errors, most=BEGINNING)
+    print_to_sign(signed)
+    how = Sending(kafka, "quarantine", "memory_id", wait, yes=yes, as_json=as_json)
+    send_review(signed, how, str(decision))
+
+
+def _build_row(memory: PendingSubject, now: int) -> dict[str, Any]:
     return {
-        **memory.model_dump(mode="json", by_alias=True),
-        "expires_in_ms": read_milliseconds(memory.expires_at) - now,
+        **write_model(QUARANTINE, memory.opened),
+        "expires_in_ms": read_milliseconds(memory.opened["expires_at"]) - now,
     }
 
 
-def _build_whole(life: Life) -> dict[str, Any]:
-    decision = life.decision
+def _build_whole(whole: WholeMemory) -> dict[str, Any]:
+    decision, subject = whole.decision, whole.subject
     return {
-        "memory_id": life.memory_id,
-        "state": life.state,
+        "memory_id": whole.memory_id,
+        "state": whole.state,
         "decision": None if decision is None else decision.model_dump(mode="json", by_alias=True),
-        "events": [event.model_dump(mode="json", by_alias=True) for event in life.events],
-        "content": life.content,
-        "no_content": life.no_content or None,
+        "events": [write_model(QUARANTINE, event) for event in (subject.records if subject else ())],
+        "content": whole.content,
+        "no_content": whole.no_content or None,
     }

@@ -106,7 +106,7 @@ def _count_memories(settings: Settings, tenant: str) -> list[dict[str, Any]]:
     """Count what `sluice quarantine stats --by agent` shows of one tenant. Raises LedgerUnreadable."""
     from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine  # noqa: PLC0415 - as above
     from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
-    from sluice.cli.ledger.quarantine import By, build_counted_fields, count_gate  # noqa: PLC0415 - as above
+    from sluice.cli.ledger.quarantine_counts import By, build_counted_fields, count_gate  # noqa: PLC0415 - as above
     from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above
 
     kafka = KafkaQuarantine(settings.kafka.connection, list_real_names(settings))

@@ -15,11 +15,11 @@ from sluice.gateway.pages import rendering
 from sluice.gateway.pages.forms import read_fields, read_form
 from sluice.gateway.pages.page_views import ROOT, PageViews, Visit
 from sluice.gateway.routes.callers import read_facts
-from sluice.gateway.waiting_subjects import is_narrowed
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from sluice.core.reports.pending_subject import PendingSubject
     from sluice.gateway.pages.log_ins import Said, Session
     from sluice.gateway.pages.visitors import Visitors
 
@@ -84,36 +84,34 @@ class AnswerPages:
         )
 
     async def _answer_in_bulk(self, visit: Visit, an_id: str, form: dict[str, str]) -> AnswerResult:
-        opened = self.views.subjects.find_opening(ESCALATIONS, an_id, visit.caller) or {}
-        approves = form.get("decision") == "approve"
-        if approves and (opened.get("tier") == ONE_BY_ONE or is_narrowed(opened)):
-            why = "with other parameters" if is_narrowed(opened) else f"of tier {ONE_BY_ONE}"
-            message = f"Not sent: an action {why} is approved on its own page."
-            return AnswerResult(an_id, _read_name(opened), ("bad", message), is_over=False)
+        subject = self.views.subjects.find_waiting(ESCALATIONS, an_id, visit.caller)
+        own_page = None if subject is None or form.get("decision") != "approve" else _describe_alone(subject)
+        if subject is not None and own_page is not None:
+            message = f"Not sent: an action {own_page} is approved on its own page."
+            return AnswerResult(an_id, subject.name, ("bad", message), is_over=False)
         async with self.together:
             try:
                 return await self._answer(visit, ESCALATIONS, an_id, (form, None))
             except HttpError as error:
-                return AnswerResult(
-                    an_id, _read_name(opened) or an_id, _describe_failure(error), is_over=False
-                )
+                name = "" if subject is None else subject.name
+                return AnswerResult(an_id, name or an_id, _describe_failure(error), is_over=False)
 
     async def _answer(
         self, visit: Visit, base: str, an_id: str, answer_fields: tuple[dict[str, str], dict[str, Any] | None]
     ) -> AnswerResult:
         """Give an answer. `answer_fields`: the form, and parameters for the action's. Raises HttpError."""
-        opened = self.views.subjects.find_opening(base, an_id, visit.caller)
-        if opened is None:
+        subject = self.views.subjects.find_waiting(base, an_id, visit.caller)
+        if subject is None:
             notice = ("bad", "It has ended already: your answer was not sent.")
             return AnswerResult(an_id, an_id, notice, is_over=False)
         answer = _read_answer(*answer_fields, visit.session)
-        against = visit.session.account.object_to(str(opened.get("required_role", "reviewer")))
+        against = visit.session.account.object_to(subject.role)
         if against is not None:
-            return AnswerResult(an_id, _read_name(opened), ("bad", f"Refused: {against}."), is_over=False)
+            return AnswerResult(an_id, subject.name, ("bad", f"Refused: {against}."), is_over=False)
         request_id = read_facts(visit.request).request_id
-        record = await self.views.people.give(opened, answer, request_id)
+        record = await self.views.people.give(subject, answer, request_id)
         is_over = "refusal_id" not in record and "quorum" not in record
-        return AnswerResult(an_id, _read_name(opened), _describe_result(record), is_over)
+        return AnswerResult(an_id, subject.name, _describe_result(record), is_over)
 
     async def _settle(self, ids: list[str]) -> None:
         """Wait a while until the reader of what waits knows of these ends."""
@@ -142,9 +140,11 @@ def _read_answer(form: dict[str, str], narrowed: dict[str, Any] | None, session:
     )
 
 
-def _read_name(opened: dict[str, Any]) -> str:
-    names = (opened.get(name) for name in ("action_id", "request_id", "write_id"))
-    return str(next(filter(None, names), ""))
+def _describe_alone(subject: PendingSubject) -> str | None:
+    """Why an approval of it is given on its own page; None: it may be given with others."""
+    if subject.is_narrowed:
+        return "with other parameters"
+    return f"of tier {ONE_BY_ONE}" if subject.fields.get("tier") == ONE_BY_ONE else None
 
 
 def _describe_failure(error: HttpError) -> Said:

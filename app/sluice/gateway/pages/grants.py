@@ -90,13 +90,13 @@ class Grants:
         value = orjson.dumps({"entries": [entry]}, option=orjson.OPT_INDENT_2) + b"\n"
         return rendering.serve_download(value, f"{entry['id']}.json")
 
-    async def _require_waiting(self, visit: Visit) -> tuple[dict[str, Any], str]:
-        """Return the record that opened an escalation that waits, and its tool; "" where none can be read."""
-        opened = self.views.subjects.find_opening(ESCALATIONS, visit.an_id, visit.caller)
-        if opened is None:
+    async def _require_waiting(self, visit: Visit) -> tuple[Mapping[str, Any], str]:
+        """Return the fields of an escalation that waits, and its tool; "" where none can be read."""
+        subject = self.views.subjects.find_waiting(ESCALATIONS, visit.an_id, visit.caller)
+        if subject is None:
             raise make_not_found(f"{visit.an_id}, which may have ended,")
-        content = summarize(await self.views.subjects.fetch_content(opened), None)
-        return opened, "" if content is None else content.tool
+        content = summarize(await self.views.subjects.fetch_content(subject.fields), None)
+        return subject.fields, "" if content is None else content.tool
 
     def _build_entry(
         self, visit: Visit, opened: Mapping[str, Any], tool: str, options: GrantOptions

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.input_kinds import ALARMS, ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, VERDICTS
+from sluice.core.reports.pending_subject import ENDS, OPENS
 from sluice.gateway.ledger_scan import NEVER_MS, ScanQuery, quote_text
 from sluice.gateway.pages.posture import (
     MEMORY_ACTIONS,
@@ -18,7 +19,6 @@ from sluice.gateway.pages.posture import (
     VERDICTS as WORDS,
 )
 from sluice.gateway.pages.time_range import TimeRange, count_over_time
-from sluice.notify.reported_subject import ENDS, OPENS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,8 @@ class OverTime:
         scanned = await self._scan(visit, shown, topics)
         of = {topic: [match for match in scanned.matches if match.topic == topic] for topic in topics}
         waiting, quarantined = (
-            self.views.subjects.list_waiting(base, caller) for base in (ESCALATIONS, QUARANTINE)
+            [subject.fields for subject in self.views.subjects.list_waiting(base, caller)]
+            for base in (ESCALATIONS, QUARANTINE)
         )
         memories = [(match.at_ms, str(match.fields["action"])) for match in of[MEMORY_DECISIONS]]
         turns = [(match.at_ms, _classify_turn(match)) for match in of[ESCALATIONS]]

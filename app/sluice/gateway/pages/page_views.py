@@ -18,7 +18,6 @@ from sluice.gateway.pages import rendering
 from sluice.gateway.pages.queue import SORTS, Query, build_rows, find_walk, list_rows
 from sluice.gateway.routes.callers import TenantTurns
 from sluice.gateway.routes.reading_routes import LedgerUnreadable
-from sluice.gateway.waiting_subjects import is_narrowed
 from sluice_topics.record_reading import find_call
 
 if TYPE_CHECKING:
@@ -100,52 +99,57 @@ class PageViews:
     async def show_escalation(self, visit: Visit) -> Response:
         """One of them, with the action or the items, and the form; what has ended is a decision's story."""
         an_id = visit.an_id
-        opened = self.subjects.find_opening(ESCALATIONS, an_id, visit.caller)
-        if opened is None:
+        subject = self.subjects.find_waiting(ESCALATIONS, an_id, visit.caller)
+        if subject is None:
             return await self._show_ended(an_id, visit)
+        opened = subject.fields
         about: dict[str, Any] = {
             "since": self.subjects.waiting.count_changes(visit.caller.tenant),
             "verdict": None,
         }
         about |= {
-            "against": self._find_objection(visit, opened),
+            "against": visit.session.account.object_to(subject.role),
             "content": await self.subjects.fetch_content(opened),
         }
         _, parameters = find_call(about["content"] or {}) or ("", None)
-        about["values"] = describe_values(opened.get("values") or (), str(opened["agent_id"]), parameters)
+        about["values"] = describe_values(opened.get("values") or (), subject.agent, parameters)
         about["may_remember"] = may_remember(opened)
-        about |= {"is_narrowed": is_narrowed(opened), "approved": await self.subjects.fetch_approved(opened)}
+        about |= {
+            "is_narrowed": subject.is_narrowed,
+            "approved": await self.subjects.fetch_approved(subject),
+        }
         if "verdict_id" in opened:
             about["verdict"] = await self.subjects.fetch_decision(opened["verdict_id"], visit.caller)
-        about["alike"] = self.subjects.waiting.list_alike_ends(opened, MOST_ALIKE)
+        about["alike"] = self.subjects.waiting.list_alike_ends(subject, MOST_ALIKE)
         return self.render(visit, "escalation.html", one=opened, walk=self._find_walk(visit), **about)
 
     async def show_state(self, visit: Visit) -> Response:
         """Whether a thing still waits: a part of its page, which asks when something changed."""
         path = visit.request.url.path.removesuffix("/standing")
         base = ESCALATIONS if path.startswith(f"{ROOT}/escalations/") else QUARANTINE
-        waits = self.subjects.find_opening(base, visit.an_id, visit.caller) is not None
+        waits = self.subjects.find_waiting(base, visit.an_id, visit.caller) is not None
         return rendering.render_page("standing.html", path=path, waits=waits)
 
     async def show_quarantine(self, visit: Visit) -> Response:
         """Memories that wait for a reviewer."""
-        return self.render(
-            visit, "quarantine.html", waiting=self.subjects.list_waiting(QUARANTINE, visit.caller)
-        )
+        waiting = self.subjects.list_waiting(QUARANTINE, visit.caller)
+        return self.render(visit, "quarantine.html", waiting=[subject.fields for subject in waiting])
 
     async def show_memory(self, visit: Visit) -> Response:
         """One of them, with its content and the form."""
         an_id = visit.an_id
-        opened = self.subjects.find_opening(QUARANTINE, an_id, visit.caller)
-        if opened is None:
+        subject = self.subjects.find_waiting(QUARANTINE, an_id, visit.caller)
+        if subject is None:
             return await self._show_ended(an_id, visit)
         about = {
             "since": self.subjects.waiting.count_changes(visit.caller.tenant),
-            "against": self._find_objection(visit, opened),
+            "against": visit.session.account.object_to(subject.role),
         }
-        content = await self.subjects.fetch_content(opened)
+        content = await self.subjects.fetch_content(subject.fields)
         decision = await self.subjects.fetch_decision(an_id, visit.caller)
-        return self.render(visit, "memory.html", one=opened, content=content, decision=decision, **about)
+        return self.render(
+            visit, "memory.html", one=subject.fields, content=content, decision=decision, **about
+        )
 
     async def show_decisions(self, visit: Visit) -> Response:
         """The newest decisions."""
@@ -195,10 +199,6 @@ class PageViews:
             if an_id and self.subjects.waiting.get(base, an_id) is not None:
                 return f"{ROOT}/{base.removeprefix('gate.')}/{quote(an_id, safe=':')}"
         return None
-
-    def _find_objection(self, visit: Visit, opened: dict[str, Any]) -> str | None:
-        """Why the person may not answer it; None: who may not shows with the answer."""
-        return visit.session.account.object_to(str(opened.get("required_role", "reviewer")))
 
     async def _show_ended(self, an_id: str, visit: Visit) -> Response:
         decision = subjects.read_decision_id(an_id)

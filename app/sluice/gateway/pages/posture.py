@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-Record = dict[str, Any]
+Record = Mapping[str, Any]
 MOST_ROWS = 12
 VERDICTS = ("allowed", "needs_human", "denied")
 MEMORY_ACTIONS = ("allow", "quarantine", "reject")

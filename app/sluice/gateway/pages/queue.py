@@ -12,9 +12,9 @@ from sluice.core.foundation.clock import read_milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from sluice.core.reports.pending_subject import PendingSubject
     from sluice.gateway.action_summary import WaitingContent
 
-Record = dict[str, Any]
 PAGE_ROWS = 50
 LONGEST_QUERY = 200
 UNREAD = "(not read yet)"
@@ -89,7 +89,7 @@ class QueueRow(NamedTuple):
 
     id: str
     name: str
-    opened: Record
+    opened: Mapping[str, Any]
     content: WaitingContent | None
     tool: str
     agent: str
@@ -158,10 +158,10 @@ class QueueWalk(NamedTuple):
 
 
 def build_rows(
-    waiting: Iterable[Record], content_of: Callable[[str], WaitingContent | None]
+    waiting: Iterable[PendingSubject], content_of: Callable[[str], WaitingContent | None]
 ) -> list[QueueRow]:
-    """A line for each record that opened an escalation."""
-    rows = [_build_row(record, content_of(str(record["escalation_id"]))) for record in waiting]
+    """A line for each escalation."""
+    rows = [_build_row(subject, content_of(subject.subject_id)) for subject in waiting]
     alike = Counter(row.key for row in rows)
     return [row._replace(alike=alike[row.key]) for row in rows]
 
@@ -219,20 +219,20 @@ def find_walk(rows: Iterable[QueueRow], query: Query, an_id: str) -> QueueWalk:
     return QueueWalk(query, at + 1, len(ids), before, after)
 
 
-def _build_row(opened: Record, content: WaitingContent | None) -> QueueRow:
-    an_id = str(opened["escalation_id"])
+def _build_row(subject: PendingSubject, content: WaitingContent | None) -> QueueRow:
+    an_id, opened = subject.subject_id, subject.fields
     if "tool_category" in opened:
         tool = f"retrieval for {opened['tool_category']}"
     else:
         tool = UNREAD if content is None else content.tool
     return QueueRow(
         an_id,
-        str(opened.get("action_id") or opened.get("request_id") or an_id),
+        subject.name or an_id,
         opened,
         content,
         tool,
-        str(opened["agent_id"]),
-        str(opened["reason"]).partition(":")[0],
+        subject.agent,
+        subject.code,
         str(opened.get("tier") or ""),
         read_milliseconds(str(opened["expires_at"])),
     )

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response  # noqa: TC002 - as above
 
+from sluice.core.reports.pending_subject import LEFT, OPENS, read_status
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.openapi_shapes import build_answer_fields
 from sluice.gateway.routes.answer_rendering import render_answer
@@ -17,14 +18,12 @@ from sluice.gateway.routes.callers import Callers, read_facts
 from sluice.gateway.routes.deciding_routes import respond
 from sluice.gateway.routes.declared_routes import declare
 from sluice.gateway.routes.reading_routes import COME_AGAIN_S, LedgerUnreadable, LedgerWork
-from sluice.notify.reported_subject import LEFT
 
 if TYPE_CHECKING:
     from sluice.gateway.http.api_keys import Caller
     from sluice.gateway.subjects import Subjects
 
 HELD_SCHEMA, COUNTS_SCHEMA = "sluice/held_memory/v1", "sluice/memory_counts/v1"
-STATES = {"sluice/quarantine_entered/v1": "waiting", **LEFT}
 NEVER_HELD = "never held"
 
 
@@ -68,10 +67,10 @@ class QuarantineRoutes:
             decision = await self.subjects.fetch_decision(subject_id, caller)
             followed = await self.subjects.fetch_followed(decision, caller)
             content = await self.subjects.fetch_content(decision)
-        events = [record for record in followed if record.get("schema") in STATES]
+        events = [record for record in followed if record.get("schema") in {*OPENS, *LEFT}]
         body = {
             "memory_id": subject_id,
-            "state": STATES[events[-1]["schema"]] if events else NEVER_HELD,
+            "state": read_status(events[-1]) if events else NEVER_HELD,
             "decision": build_answer_fields(decision),
             "events": [build_answer_fields(event) for event in events],
             "content": content["content"] if isinstance(content, dict) else None,

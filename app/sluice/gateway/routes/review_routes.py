@@ -11,6 +11,7 @@ from starlette.responses import Response  # noqa: TC002 - as above
 
 from sluice.client.input_kinds import ACTION, ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
 from sluice.core.foundation.input_record import escalation_id, memory_id, read_coordinates, verdict_id
+from sluice.core.reports.pending_subject import read_status
 from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.input_requests import prepare_review
@@ -30,6 +31,8 @@ from sluice.gateway.routes.declared_routes import declare
 from sluice.gateway.waiting_subjects import WaitingSubjects, is_of_caller
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sluice.client.answers import ActionAnswer
     from sluice.client.sealing import SealingView
     from sluice.gateway.decisions import Decisions
@@ -79,19 +82,21 @@ class ReviewRoutes:
         """How an escalated action stands: 202 while it waits, 200 once it ended."""
         context = await self.callers.identify(request)
         wait_s = min(wait, self.wait.longest_s)
-        opened = self.subjects.get(ESCALATIONS, subject_id)
-        if opened is not None:
-            if not is_of_caller(opened, context.caller):
+        subject = self.subjects.get(ESCALATIONS, subject_id)
+        if subject is not None:
+            if not is_of_caller(subject.fields, context.caller):
                 raise make_not_found(subject_id)
             if not await self.subjects.wait_for_end(ESCALATIONS, subject_id, wait_s):
-                return respond(_render_pending(subject_id, opened), read_facts(request))
+                waiting = self.subjects.get(ESCALATIONS, subject_id) or subject
+                return respond(_render_pending(subject_id, waiting.fields), read_facts(request))
         if subject_id.startswith(_OF_RETRIEVALS):
             ended = await self.decisions.fetch_retrieval_end(subject_id, context.caller)
             return respond(_render_retrieval_end(subject_id, ended), read_facts(request))
         first = await self._fetch_first_verdict(subject_id, context.caller)
         end = await self.decisions.fetch_end(first)
         if end is None:
-            return respond(_render_pending(subject_id, opened or {}), read_facts(request))
+            opened = {} if subject is None else subject.fields
+            return respond(_render_pending(subject_id, opened), read_facts(request))
         narrowed = await self.decisions.fetch_narrowed(end)
         if narrowed is not None:
             async with translate_faults(ACTION):
@@ -124,7 +129,7 @@ class ReviewRoutes:
         async with self.callers.take_turn(context.caller):
             waiting = self.subjects.list_waiting(topic, context.caller)
             body = {
-                "waiting": [build_answer_fields(record) for record in waiting[:MOST_LISTED]],
+                "waiting": [build_answer_fields(subject.fields) for subject in waiting[:MOST_LISTED]],
                 "count": len(waiting),
             }
             return respond(render_answer(200, body, WAITING_SCHEMA), read_facts(request))
@@ -140,8 +145,9 @@ class ReviewRoutes:
 
     async def _review(self, request: Request, subject_id: str, topic: str) -> Response:
         context = await self.callers.identify(request)
-        opened = self.subjects.get(topic, subject_id) or await self._fetch_ended(
-            subject_id, topic, context.caller
+        subject = self.subjects.get(topic, subject_id)
+        opened: Mapping[str, Any] = (
+            await self._fetch_ended(subject_id, topic, context.caller) if subject is None else subject.fields
         )
         if not is_of_caller(opened, context.caller):
             raise make_not_found(subject_id)
@@ -173,16 +179,14 @@ def _read_place(an_id: str, topic: str) -> str | None:
     return ":".join(map(str, coordinates)) if coordinates[0] == topic else None
 
 
-def _render_pending(subject_id: str, opened: dict[str, Any]) -> StoredAnswer:
+def _render_pending(subject_id: str, opened: Mapping[str, Any]) -> StoredAnswer:
     body = {**build_answer_fields(opened), "escalation_id": subject_id, "status": "pending"}
     return render_answer(202, body, ESCALATION_SCHEMA)
 
 
 def _render_retrieval_end(subject_id: str, end: dict[str, Any]) -> StoredAnswer:
-    decided = end.get("decision")
-    status = "expired" if decided is None else "approved" if decided == "approve" else "denied"
     reason = end.get("reason") or f"{end.get('approver_id')}: {end.get('justification')}"
-    body = {"escalation_id": subject_id, "status": status, "reason": reason}
+    body = {"escalation_id": subject_id, "status": read_status(end), "reason": reason}
     return render_answer(200, {**body, "usable_until": end.get("usable_until")}, ESCALATION_SCHEMA)
 
 

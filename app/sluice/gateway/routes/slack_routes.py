@@ -23,6 +23,7 @@ from slack_sdk.errors import SlackClientError
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 
 from sluice.client.input_kinds import ESCALATIONS
+from sluice.core.reports.pending_subject import PendingSubject
 from sluice.core.reports.value_words import add_texts, write_known_until
 from sluice.gateway.decisions import NOT_THERE
 from sluice.gateway.delegated_answers import PersonsAnswer, read_days
@@ -167,13 +168,13 @@ class SlackRoutes:
             await self._whisper(payload, "Slack did not open the form: press the button again.")
 
     async def _build_form(self, decision: str, escalation_id: str, person: str | None) -> dict[str, Any]:
-        opened = await self._fetch_opening(escalation_id)
-        if opened is None and await self._has_ended(escalation_id):
+        subject = await self._fetch_waiting(escalation_id)
+        if subject is None and await self._has_ended(escalation_id):
             raise NotShownError("It does not wait any more. The message will say how it ended.")
-        if opened is None:
+        if subject is None:
             raise NotShownError("The gateway has not read of it yet: press the button again.")
         registered = None if person is None else self.registry.registry.approvers.get(person)
-        tenant = str(opened["tenant_id"])
+        opened, tenant = subject.fields, subject.tenant
         if registered is None or not registered.acts_for(tenant, time.time_ns() // 1_000_000):
             raise NotShownError("You are no registered approver of this tenant: slack.approvers names them.")
         if opened.get("own_key"):
@@ -200,25 +201,25 @@ class SlackRoutes:
         if reported.is_narrowed:
             private["last_approval"] = opened["last_approval"]
             reported = replace(
-                reported, narrowed=await self._fetch_approval(opened, decision, len(shown or ""))
+                reported, narrowed=await self._fetch_approval(subject, decision, len(shown or ""))
             )
         return build_form(decision, reported, (shown or "")[:FORM_CHARS], {**private, "decision": decision})
 
-    async def _fetch_approval(self, opened: Mapping[str, Any], decision: str, chars: int) -> str | None:
+    async def _fetch_approval(self, subject: PendingSubject, decision: str, chars: int) -> str | None:
         """The parameters of the approvals so far, which an approval in the form is for too."""
-        shown = _write_visible(await self.subjects.fetch_parameters(opened["last_approval"]))
+        shown = _write_visible(await self.subjects.fetch_approved(subject))
         if decision == "approve" and (shown is None or chars + len(shown) > FORM_CHARS):
             why = "can no longer be read" if shown is None else "are too long to be shown in Slack"
             raise NotShownError(f"The parameters approved so far {why}: answer elsewhere.")
         return shown
 
-    async def _fetch_opening(self, escalation_id: str) -> dict[str, Any] | None:
-        """Fetch the record that opened an escalation; None where it does not wait. A message may be there
-        before our reader has the escalation."""
+    async def _fetch_waiting(self, escalation_id: str) -> PendingSubject | None:
+        """Fetch an escalation; None where it does not wait. A message may be there before our reader has
+        it."""
         for _ in range(LOOKS):
-            opened = self.subjects.waiting.get(ESCALATIONS, escalation_id)
-            if opened is not None:
-                return opened
+            subject = self.subjects.waiting.get(ESCALATIONS, escalation_id)
+            if subject is not None:
+                return subject
             await asyncio.sleep(LOOK_S)
         return None
 
@@ -261,7 +262,7 @@ class SlackRoutes:
                 if approved is None:
                     return build_notice_view("Not answered", "The parameters approved so far are gone.")
                 answer = replace(answer, parameters=approved)
-            record = await self.people.give(opened, answer, request_id)
+            record = await self.people.give(PendingSubject(opened), answer, request_id)
         except HttpError as error:
             if error.status == TIMED_OUT:
                 return build_notice_view("On its way", LATE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.cli.ledger.quarantine import (
+from sluice.cli.ledger.quarantine_counts import (
     By,
     GateCounts,
     LedgerCounts,

@@ -9,9 +9,11 @@ import orjson
 import pytest
 from rich.console import Console
 
-from sluice.cli.ledger.quarantined_memories import Life, describe_rest, print_life, require_place
+from sluice.cli.ledger.pending_lines import describe_rest, print_memory
+from sluice.cli.ledger.pending_subjects import WholeMemory, require_place
 from sluice.core.foundation.clock import read_milliseconds, span
-from sluice.core.reports.ledger_values import read_decision, read_event
+from sluice.core.reports.ledger_values import read_decision
+from sluice.core.reports.pending_subject import PendingSubject
 from tests.unit.records import MOMENT, ledger_records
 
 NOW_MS = read_milliseconds(MOMENT)
@@ -19,17 +21,19 @@ KINDS = ledger_records()
 NAME = KINDS["QuarantineEntered"]["memory_id"]
 
 
-def event(kind: str, **changed: Any) -> Any:
-    return read_event(orjson.dumps({**KINDS[kind], **changed}))
+def event(kind: str, **changed: Any) -> dict[str, Any]:
+    return {**KINDS[kind], **changed}
 
 
-def life(*events: Any, content: str | None = "a quiet sentence", why: str = "") -> Life:
-    return Life(NAME, read_decision(orjson.dumps(KINDS["MemoryDecision"])), events, content, why)
+def life(*events: Any, content: str | None = "a quiet sentence", why: str = "") -> WholeMemory:
+    subject = PendingSubject.of(events) if events else None
+    decision = read_decision(orjson.dumps(KINDS["MemoryDecision"]))
+    return WholeMemory(NAME, subject, decision, content, why)
 
 
-def print_text(one: Life, now_ms: int = NOW_MS) -> str:
+def print_text(one: WholeMemory, now_ms: int = NOW_MS) -> str:
     out = io.StringIO()
-    print_life(one, now_ms, to=Console(file=out))
+    print_memory(one, now_ms, to=Console(file=out))
     return out.getvalue()
 
 
@@ -83,7 +87,7 @@ def test_an_end_is_told_with_who_or_what_and_why(kind: str, line: str) -> None:
     found = life(event("QuarantineEntered"), event(kind, **own_key))
     assert f"{NAME} {line.partition(':')[0]}\n" in print_text(found)
     assert line in print_text(found)
-    assert found.entered is None
+    assert found.state == line.partition(":")[0]
 
 
 def test_an_answer_through_a_gateway_is_told_with_its_channel() -> None:
