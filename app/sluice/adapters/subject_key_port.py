@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from aiokafka.errors import KafkaError
 
 from sluice.ports import PortUnavailable
-from sluice_topics.sealing import ERASED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from sluice_topics.sealing import Erased, Keyring, SubjectKey
+    from sluice_topics.sealing import Erased, SubjectKey
 
 
 class FollowedKeys(Protocol):
@@ -98,23 +97,3 @@ class KeysOnDemand:
             self._by_id |= {key_id: keys.find(key_id) for key_id in wanted}
         finally:
             await keys.close()
-
-
-class ErasedWhereUnknown:
-    """A keyring that takes a key which nobody knows any more for destroyed where an erasure names it: an
-    archive and a package have no keys. A key that is known opens, whatever an entry without a valid signature
-    may say."""
-
-    def __init__(self, keyring: Keyring, erased: frozenset[str]) -> None:
-        self._keyring = keyring
-        self._erased = erased
-
-    def find(self, key_id: str) -> SubjectKey | Erased | None:
-        """The key of this id."""
-        key = self._keyring.find(key_id)
-        return ERASED if key is None and key_id in self._erased else key
-
-    async def fetch(self, key_ids: Collection[str]) -> None:
-        """Have these keys at hand, as far as there are any. Raises KafkaError."""
-        if isinstance(self._keyring, FetchedKeyring):
-            await self._keyring.fetch(key_ids)

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from sluice.adapters.kafka.kafka_evidence import INPUTS, name_decision
-from sluice.adapters.subject_key_port import ErasedWhereUnknown, FetchedKeyring
+from sluice.adapters.subject_key_port import FetchedKeyring
 from sluice.core.actions.plan import sort_stages
 from sluice.core.decide.kinds import DECIDING, DECISIONS
 from sluice.core.foundation.input_record import read_coordinates
@@ -169,8 +169,7 @@ def _replay_policy(
     for record in records:
         evidence.add(record.topic, record.value)
     then = None if of.roots is None else PolicyThen(records, of.roots, of)
-    keyring = ErasedWhereUnknown(of.keyring, evidence.list_erased())
-    return Rerunner(evidence, partial(_find_stage, of), of.version, then, of.audience, keyring), then
+    return Rerunner(evidence, partial(_find_stage, of), of.version, then, of.audience, of.keyring), then
 
 
 def _find_stage(of: DecisionSettings, name: str) -> Stage:

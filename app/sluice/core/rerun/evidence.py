@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pydantic import ValidationError
+
 from sluice.core.actions.resolution import SCHEMA as RESOLVED
 from sluice.core.actions.resolution import read_recorded_escalation
 from sluice.core.actions.stages import load_bundle
@@ -27,6 +29,7 @@ from sluice.core.memory.memory_record import SCHEMA as MEMORY
 from sluice.core.memory.memory_record import read_history, read_parent_trust
 from sluice.core.policy.policy import Policy
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.registry.erasures import ErasureSpec
 from sluice.core.registry.loading import build_registry
 from sluice.core.registry.registry_entries import UNREGISTERED, EntryFile
 from sluice.core.retrieval.quality_record import SCHEMA as QUALITY
@@ -54,7 +57,7 @@ if TYPE_CHECKING:
     from sluice.core.policy.bundles import Bundle
     from sluice.core.quality_bundle.quality_bundle import QualityBundle
     from sluice_topics.audience import Audience
-    from sluice_topics.sealing import Keyring
+    from sluice_topics.sealing import Erased, Keyring, SubjectKey
 
 
 class PolicyEvidence:
@@ -97,20 +100,29 @@ class PolicyEvidence:
             self._find_quality[bundle_hash] = load_quality_bundle(canonical(statement.document))
         return self._find_quality[bundle_hash]
 
-    def list_erased(self) -> frozenset[str]:
-        """The ids of the persons' keys that erasures name."""
-        erased: set[str] = set()
-        for key, revisions in self._entries.items():
-            if key.startswith("erasure/"):
-                for statement in revisions.values():
-                    erased.update(statement.document["spec"].get("key_ids", ()))
-        return frozenset(erased)
+    def list_erased(self) -> frozenset[tuple[str, str]]:
+        """The persons' keys that erasures name: the tenant whose it is to be, and the key's id."""
+        specs = (
+            _read_erasure(statement.document.get("spec"))
+            for key, revisions in self._entries.items()
+            if key.startswith("erasure/")
+            for statement in revisions.values()
+        )
+        return frozenset((spec.tenant_id, key_id) for spec in specs if spec for key_id in spec.key_ids)
 
     def find_entry(self, key: str, entry_hash: str) -> EntryFile | None:
         """The entry "kind/id@revision" of this hash; where only another content bears the name, that one."""
         revisions = self._entries.get(key, {})
         statement = revisions.get(entry_hash) or next(iter(revisions.values()), None)
         return None if statement is None else EntryFile.model_validate(statement.document)
+
+
+def _read_erasure(spec: Any) -> ErasureSpec | None:
+    """What an erasure says; None for what has the name of one and is none: nobody has checked it."""
+    try:
+        return ErasureSpec.model_validate(spec)
+    except ValidationError:
+        return None
 
 
 REMEMBERED_POINTS = 256
@@ -199,6 +211,22 @@ class PointsOfThen:
         except UnknownStageError:
             missing.append(f"stage {name}")
             return None
+
+
+class ErasedWhereUnknown:
+    """A keyring that takes a tenant's key which nobody knows any more for destroyed where an erasure of this
+    tenant names it: an archive and a package have no keys. A key that is known opens, whatever an entry
+    without a valid signature may say. `erased`: tenants and ids of keys."""
+
+    def __init__(self, keyring: Keyring, erased: frozenset[tuple[str, str]], tenant: str) -> None:
+        self._keyring = keyring
+        self._erased = erased
+        self._tenant = tenant
+
+    def find(self, key_id: str) -> SubjectKey | Erased | None:
+        """The key of this id."""
+        key = self._keyring.find(key_id)
+        return ERASED if key is None and (self._tenant, key_id) in self._erased else key
 
 
 class RecordedAnswers:

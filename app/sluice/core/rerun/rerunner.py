@@ -15,7 +15,14 @@ from sluice.core.decide.kinds import ANSWERS, BY_MODEL, DECISIONS, read_input_me
 from sluice.core.decide.replay import drive
 from sluice.core.foundation.errors import BundleError, RegistryError, run_guarded
 from sluice.core.foundation.sealed_input import NO_KEYS
-from sluice.core.rerun.evidence import Gone, KeysErased, PointsOfThen, RecordedAnswers
+from sluice.core.registry.registry_entries import UNREGISTERED
+from sluice.core.rerun.evidence import (
+    ErasedWhereUnknown,
+    Gone,
+    KeysErased,
+    PointsOfThen,
+    RecordedAnswers,
+)
 from sluice.core.rerun.rerun_result import Difference, Rerun, compare_records
 from sluice_topics.audience import UNNAMED, Audience
 from sluice_topics.record_reading import Unreadable
@@ -57,6 +64,7 @@ class Rerunner:
         keyring: Keyring = NO_KEYS,
     ) -> None:
         self.keyring = keyring
+        self._erased = evidence.list_erased()
         self._points = PointsOfThen(evidence, stage_of, audience)
         self._version = version
         self._then = then
@@ -113,7 +121,9 @@ class Rerunner:
         return () if explained else tried[-1], ()
 
     def _execute(self, recorded: dict[str, Any], evidence: _InputEvidence, points: Points) -> Differences:
-        answers = RecordedAnswers(recorded.get("model_outputs", []), evidence.inputs, self.keyring)
+        tenant = UNREGISTERED if recorded["tenant_id"] is None else recorded["tenant_id"]
+        keyring = ErasedWhereUnknown(self.keyring, self._erased, tenant)
+        answers = RecordedAnswers(recorded.get("model_outputs", []), evidence.inputs, keyring)
         try:
             again = _decide_again(points.get_point(recorded), recorded, evidence.input_record, answers)
         except BundleError as error:

@@ -169,7 +169,22 @@ def test_a_key_that_is_to_be_destroyed_opens_nothing_any_more() -> None:
     letter = only(case.take_record(ACTIONS, sealed), "DeadLetter")
     assert letter["code"] == "sealed_key_erased"
     assert PolicyEvidence().list_erased() == frozenset()
-    assert evidence(erasure).list_erased() == {ANNA_ID}
+    assert evidence(erasure).list_erased() == {("acme", ANNA_ID)}
+
+
+@pytest.mark.parametrize(("tenant", "status"), [("acme", "erased"), ("other", "evidence_gone")])
+def test_a_missing_key_is_erased_where_an_erasure_of_its_own_tenant_names_it(
+    tenant: str, status: str
+) -> None:
+    key = SubjectKey(ANNA_ID, b"a" * 64, "acme")
+    erasure = entry("erasure", f"{tenant}/{ANNA_ID}", tenant_id=tenant, key_ids=[ANNA_ID], reason="asked for")
+    case = Case(answer=Keys(**{ANNA_ID: key}).answer)
+    field = PersonalField("action", ("parameters", "q"))
+    recorded = case.propose(**seal_document(action(), "action", [field], lambda _: key))
+    case.entries = (erasure,)
+    by = case.rerunner()
+    by.keyring = Keys()
+    assert case.rerun(recorded, by).status == status
 
 
 def test_a_memory_is_judged_opened_and_admitted_sealed() -> None:
