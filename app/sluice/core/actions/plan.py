@@ -100,8 +100,23 @@ def _choose_by_effect(plan: ActionPlan, action: ProposedAction) -> ActionPlan:
 def _plan(
     policy: Policy, ordered: Mapping[str, tuple[Stage, ...]], key: _Key, *, master: bytes | None
 ) -> ActionPlan:
+    plan = _settle_facts(policy, key)
+    stages = ordered.get(plan.bundle.hash, ())
+    plan = _add_session(plan, stages, master)
+    lower = [
+        replace(
+            plan, tier=lowered, type_tier=plan.tier, verdict_fields={**plan.verdict_fields, "tier": lowered}
+        )
+        for lowered in _find_lower_tiers(plan)
+    ]
+    by_tier = {action_plan.tier: _add_gates(action_plan, stages) for action_plan in lower}
+    return replace(_add_gates(plan, stages), by_tier=by_tier)
+
+
+def _settle_facts(policy: Policy, key: _Key) -> ActionPlan:
+    """Who acts, on what, and what each reading of the action makes of it: the strictest counts."""
     principal, tool = policy.find_principal(key.agent_id), policy.registry.tools.get(key.tool_name)
-    bundle, own = principal.bundle, principal.bundle_asked_for
+    bundle, own, org = principal.bundle, principal.bundle_asked_for, principal.org
     asked_for, granted = key.bundle_id or own, key.bundle_id in (None, own)
     action_type = (tool and tool.action_type) or bundle.classified(key.tool_name)
     readings = _readings(bundle, tool, action_type, key.claimed_type, key.claimed)
@@ -109,58 +124,54 @@ def _plan(
     policies = [bundle.action_types[name] for name in types]
     undone = [reversible for _, reversible in readings]
     tier = _tier(bundle, tool, readings)
-    stages = ordered.get(bundle.hash, ())
-    fields = {
-        "tenant_id": principal.tenant_id,
-        "mode": key.mode,
-        "enforcement": principal.org.enforcement,
-        "tier": tier,
-        "policy_bundle_id": asked_for,
-        "bundle_hash": bundle.hash,
-        "stages": bundle.stages,
-    }
-    plan = ActionPlan(
-        key.agent_id,
-        key.tool_name,
-        principal.agent,
-        principal.tenant,
-        principal.org,
-        bundle,
-        principal.owner,
-        key.mode,
-        asked_for,
-        granted,
-        granted and principal.agent is not None and asked_for == bundle.id,
-        tool,
-        action_type,
-        types,
-        max(undone, key=_DOUBT.__getitem__),
-        tier,
-        max(type_policy.risk for type_policy in policies),
-        tuple(dict.fromkeys(undone)),
-        max(type_policy.rows_upper_bound for type_policy in policies),
-        len(readings) > 1,
-        collect_hashes(principal.agent, tool, principal.org),
-        policy.registry,
-        find_untrusted_source(tool),
-        find_returns(tool, key.tool_name, types) if master is not None else None,
-        fields,
+    return ActionPlan(
+        agent_id=key.agent_id,
+        tool_name=key.tool_name,
+        agent=principal.agent,
+        tenant=principal.tenant,
+        org=org,
+        bundle=bundle,
+        owner=principal.owner,
+        mode=key.mode,
+        bundle_asked_for=asked_for,
+        granted=granted,
+        accepted=granted and principal.agent is not None and asked_for == bundle.id,
+        tool=tool,
+        action_type=action_type,
+        types=types,
+        reversible=max(undone, key=_DOUBT.__getitem__),
+        tier=tier,
+        risk=max(type_policy.risk for type_policy in policies),
+        reversibilities=tuple(dict.fromkeys(undone)),
+        rows_upper_bound=max(type_policy.rows_upper_bound for type_policy in policies),
+        tightened=len(readings) > 1,
+        entries=collect_hashes(principal.agent, tool, org),
+        registry=policy.registry,
+        reads=find_untrusted_source(tool),
+        returns=None,
+        verdict_fields={
+            "tenant_id": principal.tenant_id,
+            "mode": key.mode,
+            "enforcement": org.enforcement,
+            "tier": tier,
+            "policy_bundle_id": asked_for,
+            "bundle_hash": bundle.hash,
+            "stages": bundle.stages,
+        },
     )
+
+
+def _add_session(plan: ActionPlan, stages: Sequence[Stage], master: bytes | None) -> ActionPlan:
+    """What the session keeps of the plan's actions, and the limits above the session."""
     remembering = tuple(
-        (stage, stage.may_remember(bundle)) for stage in stages if isinstance(stage, RememberingGate)
+        (stage, stage.may_remember(plan.bundle)) for stage in stages if isinstance(stage, RememberingGate)
     )
     plan = replace(plan, remembering=remembering, remembers=any(may for _, may in remembering))
     if master is not None:
-        plan = replace(plan, values_key=find_tenant_key(master, plan.tenant))
+        returns = find_returns(plan.tool, plan.tool_name, plan.types)
+        plan = replace(plan, returns=returns, values_key=find_tenant_key(master, plan.tenant))
     limits = find_limits(plan)
-    if limits:
-        plan = replace(plan, limits=limits, entries=plan.entries | collect_hashes(*limits))
-    lower = [
-        replace(plan, tier=lowered, type_tier=tier, verdict_fields={**fields, "tier": lowered})
-        for lowered in _find_lower_tiers(plan)
-    ]
-    by_tier = {action_plan.tier: _add_gates(action_plan, stages) for action_plan in lower}
-    return replace(_add_gates(plan, stages), by_tier=by_tier)
+    return replace(plan, limits=limits, entries=plan.entries | collect_hashes(*limits)) if limits else plan
 
 
 def _add_gates(plan: ActionPlan, stages: Sequence[Stage]) -> ActionPlan:
