@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluice.core.foundation.sealed_input import OpenedInput
 from sluice_topics.sealing import (
     ERASED,
     Erased,
@@ -64,6 +65,12 @@ def test_a_value_of_any_type_comes_back(value: object) -> None:
     assert is_sealed(token)
     assert may_hold_sealed(json.dumps(token).encode())
     assert open_value(BOTH, token, "action", ("parameters", "name")) == (ANNA, value)
+
+
+@given(st.recursive(JSON_VALUES | st.floats(), lambda inner: st.lists(inner, max_size=3), max_leaves=4))
+def test_a_record_and_an_input_are_sealed_to_the_same_bytes(value: object) -> None:
+    opened = OpenedInput({}, {}, ANNA)
+    assert opened.seal(value, "detail", 0) == seal(ANNA, value, "record", ("detail", 0))
 
 
 def test_equal_values_are_equal_for_one_person_at_one_place_alone() -> None:

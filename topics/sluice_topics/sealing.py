@@ -136,18 +136,33 @@ def may_hold_sealed(raw: bytes) -> bool:
 
 def seal(key: SubjectKey, value: Any, kind: str, steps: Sequence[Step]) -> str:
     """A JSON value as a token for this place in an input of this kind."""
-    written = _encode(value).encode()
-    written += b" " * (-len(written) % _BLOCK)
-    encrypted = key.cipher.encrypt(written, _make_context(kind, steps))
+    return seal_text(key, write_text(value), kind, tuple(steps))
+
+
+def seal_text(key: SubjectKey, text: bytes, kind: str, steps: tuple[Step, ...]) -> str:
+    """The same of a value's JSON text, as `write_text` writes it: equal values must be equal when sealed."""
+    filled = text + b" " * (-len(text) % _BLOCK)
+    encrypted = key.cipher.encrypt(filled, _make_context(kind, steps))
     return f"{PREFIX}{key.id}:{urlsafe_b64encode(encrypted).rstrip(b'=').decode()}"
+
+
+def write_text(value: Any) -> bytes:
+    """The JSON text of a value that is sealed."""
+    return _encode(value).encode()
 
 
 def get_key_ids(token: str) -> list[str]:
     """The ids of the keys under which a token is sealed. Raises ValueError for what is none."""
-    match = _TOKEN.fullmatch(token)
-    if match is None:
+    key_ids = find_key_ids(token)
+    if not key_ids:
         raise ValueError("no sealed value")
-    return match[1].split("+")
+    return key_ids
+
+
+def find_key_ids(text: str) -> list[str]:
+    """The ids of the keys under which a text is sealed; none of one that is no token."""
+    match = _TOKEN.fullmatch(text)
+    return [] if match is None else match[1].split("+")
 
 
 def join_keys(keys: Sequence[SubjectKey]) -> SubjectKey:
@@ -160,6 +175,8 @@ def join_keys(keys: Sequence[SubjectKey]) -> SubjectKey:
 
 def _find_key(keyring: Keyring, joined: str) -> SubjectKey | Erased | None:
     """The key of these ids; ERASED where one of them was destroyed, None where one is not known."""
+    if "+" not in joined:
+        return keyring.find(joined)
     parts = [keyring.find(key_id) for key_id in joined.split("+")]
     if ERASED in parts:
         return ERASED
@@ -179,7 +196,7 @@ def open_value(keyring: Keyring, token: str, kind: str, steps: Sequence[Step]) -
         raise SealError("sealed_key_erased", steps, f"sealed under the key {match[1]}, which was destroyed")
     encrypted = urlsafe_b64decode(match[2] + "=" * (-len(match[2]) % 4))
     try:
-        value = parse(key.cipher.decrypt(encrypted, _make_context(kind, steps)))
+        value = parse(key.cipher.decrypt(encrypted, _make_context(kind, tuple(steps))))
         if not isinstance(value, Unreadable):
             return key, value
         text = f"under the key {match[1]} lies no JSON value: {value.message}"
@@ -188,14 +205,11 @@ def open_value(keyring: Keyring, token: str, kind: str, steps: Sequence[Step]) -
     raise SealError("sealed_invalid", steps, text)
 
 
-def _make_context(kind: str, steps: Sequence[Step]) -> list[bytes]:
+@lru_cache(maxsize=4096)
+def _make_context(kind: str, steps: tuple[Step, ...]) -> list[bytes]:
     """The associated data: elements of an array share one place."""
-    return [_DOMAIN, *_write_place(kind, tuple([EACH if isinstance(step, int) else step for step in steps]))]
-
-
-@lru_cache(maxsize=1024)
-def _write_place(kind: str, steps: tuple[str, ...]) -> tuple[bytes, bytes]:
-    return kind.encode(), json.dumps(steps).encode()
+    place = [EACH if isinstance(step, int) else step for step in steps]
+    return [_DOMAIN, kind.encode(), json.dumps(place).encode()]
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode

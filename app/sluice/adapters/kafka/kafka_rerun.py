@@ -153,7 +153,7 @@ async def fetch_keys(keyring: Keyring, inputs: Inputs) -> None:
     """Have a keyring that is fetched on demand hold the keys of these inputs."""
     if isinstance(keyring, FetchedKeyring):
         sealed = [each for record in inputs.values() if (each := read_sealed(record.value)) is not None]
-        key_ids = dict.fromkeys(key_id for document in sealed for key_id in document.list_key_ids())
+        key_ids = dict.fromkeys(key_id for document in sealed for key_id in document.key_ids)
         if key_ids:
             await keyring.fetch(key_ids)
 

@@ -178,7 +178,7 @@ def read_escalated_action(
     value = take_input(answer, escalation.digest)
     opened: OpenedInput | None = None
     if (sealed := read_sealed(value)) is not None:
-        keys = yield from ask_for_keys(sealed.list_key_ids(), escalation.tenant, erased)
+        keys = yield from ask_for_keys(sealed.key_ids, escalation.tenant, erased)
         unsealed = open_sealed(sealed, ESCALATED_KIND, keys)
         if isinstance(unsealed, Unreadable):
             return None

@@ -265,9 +265,11 @@ def seal_verdict(body: dict[str, Any], evaluation: Evaluation, opened: OpenedInp
     it writes it somewhere else."""
     body["blockReason"] = evaluation.reason = opened.seal_reason(evaluation.reason, "blockReason")
     for number, gate in enumerate(evaluation.gates):
-        location = "gateResults", number
-        gate["failureReason"] = opened.seal_reason(gate["failureReason"], *location, "failureReason")
-        gate["detail"] = opened.seal_object(gate["detail"], *location, "detail")
+        if gate["failureReason"]:
+            place = "gateResults", number, "failureReason"
+            gate["failureReason"] = opened.seal_reason(gate["failureReason"], *place)
+        if gate["detail"]:
+            gate["detail"] = opened.seal_object(gate["detail"], "gateResults", number, "detail")
     for number, rule in enumerate(evaluation.rules):
         if rule["passed"] is None:
             reason = opened.seal_reason(rule.get("reason"), "rule_results", number, "reason")

@@ -24,6 +24,7 @@ from sluice.core.foundation.refusals import (
     make_dead_letter,
     refuse,
 )
+from sluice.core.foundation.requests import PAUSE
 from sluice.core.foundation.sealed_input import (
     ask_for_keys,
     list_key_ids,
@@ -121,7 +122,7 @@ class DecisionPoint:
         parts = self._pausing if pauses else self._parts
         value = input_record.value or b""
         if (MARK in value or ESCAPED in value) and hasattr(message, "agent_id"):
-            sealed = read_sealed(value)
+            sealed = read_sealed(value, again=True)
             if sealed is not None:
                 return _evaluate_sealed(parts, input_record, message.agent_id, sealed, state, shared)
         step = kind.evaluate(parts, input_record, message, state, shared)
@@ -173,7 +174,7 @@ class DecisionPoint:
         if sealed is not None or input_record.topic == REVIEWS:
             tenant = UNREGISTERED if recorded["tenant_id"] is None else recorded["tenant_id"]
             keys = yield from ask_for_keys(
-                list_key_ids(recorded) if sealed is None else sealed.list_key_ids(), tenant
+                list_key_ids(recorded) if sealed is None else sealed.key_ids, tenant
             )
             opened = _open_again(input_record, message, recorded, sealed, keys)
             if isinstance(opened, Unreadable):
@@ -205,7 +206,7 @@ def _evaluate_sealed(
     """Decide on an input with sealed values: its keys are asked for, then it is read once more, opened. One
     that cannot be opened is denied unread; no session changes."""
     keys = yield from ask_for_keys(
-        sealed.list_key_ids(), parts.policy.find_principal(agent_id).tenant, parts.policy.registry.erasures
+        sealed.key_ids, parts.policy.find_tenant(agent_id), parts.policy.registry.erasures
     )
     opened = _open_input(input_record, sealed, keys)
     if isinstance(opened, Unreadable):
@@ -213,13 +214,15 @@ def _evaluate_sealed(
     message = read_input_message(opened)
     if isinstance(message, Unreadable):
         return unreadable(input_record, message)
+    if parts.pauses:
+        yield PAUSE
     step = BY_MODEL[type(message)].evaluate(parts, opened, message, state, shared)
     return step if isinstance(step, Decision) else (yield from step)
 
 
 def _open_input(input_record: InputRecord, sealed: SealedDocument, keys: Keys) -> InputRecord | Unreadable:
     opened = open_sealed(sealed, BY_TOPIC[input_record.topic].name, keys)
-    return opened if isinstance(opened, Unreadable) else replace(input_record, opened=opened)
+    return opened if isinstance(opened, Unreadable) else input_record.replace_opened(opened)
 
 
 def _open_again(

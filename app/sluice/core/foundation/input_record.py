@@ -193,6 +193,13 @@ class InputRecord:
 
     def replace_signature(self, signature: InputSignature) -> InputRecord:
         """The input record with what came of its signature."""
+        return self._replace(signature, self.opened)
+
+    def replace_opened(self, opened: OpenedInput) -> InputRecord:
+        """The input record with its sealed values opened."""
+        return self._replace(self.signature, opened)
+
+    def _replace(self, signature: InputSignature | None, opened: OpenedInput | None) -> InputRecord:
         return InputRecord(
             self.topic,
             self.partition,
@@ -205,7 +212,7 @@ class InputRecord:
             self.signature_header,
             signature,
             self.agent_header,
-            self.opened,
+            opened,
         )
 
     @property

@@ -8,9 +8,12 @@ has to know what a gate quotes, and in which disguise. docs/decisions/0029-erasu
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
 
 from sluice.core.foundation.requests import Answer, Request
 from sluice_topics.json_text import Unreadable, parse, write_json_path
@@ -21,14 +24,15 @@ from sluice_topics.sealing import (
     SealError,
     SubjectKey,
     counts_for,
+    find_key_ids,
     find_tokens,
-    get_key_ids,
     is_sealed,
     join_keys,
     may_hold_sealed,
     open_document,
     open_value,
-    seal,
+    seal_text,
+    write_text,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +86,7 @@ class OpenedInput:
     def seal(self, value: Any, *steps: Step) -> str:
         """A value of a record as a token for this place in it, under every key: without one of them nobody
         can open it."""
-        return seal(self.key, value, RECORD, steps)
+        return seal_text(self.key, _write(value), RECORD, steps)
 
     def seal_object(self, value: Mapping[str, Any], *steps: Step) -> Mapping[str, Any]:
         """An object of a record, sealed whole; an empty one stays."""
@@ -90,12 +94,34 @@ class OpenedInput:
 
     def seal_reason(self, reason: str | None, *steps: Step) -> str | None:
         """A reason: its code stays, what it names is sealed."""
-        code = _CODE.match(reason or "")
-        if not reason or (code is not None and code[0] == reason):
+        if not reason:
+            return reason
+        code = _CODE.match(reason)
+        if code is not None and code[0] == reason:
             return reason
         if code is None:
             return self.seal(reason, *steps)
         return f"{code[0]}: {self.seal(reason[code.end() + 2 :], *steps)}"
+
+
+_OPTIONS = (
+    orjson.OPT_SORT_KEYS
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+_UNLIKE = re.compile(rb"[0-9]e|null")
+"""In a text that orjson may have written otherwise than `write_text`: an exponent, or null for a number that
+is not finite."""
+
+
+def _write(value: Any) -> bytes:
+    """What `write_text` writes, ten times as fast for most values."""
+    try:
+        written = orjson.dumps(value, option=_OPTIONS)
+    except TypeError:
+        return write_text(value)
+    return write_text(value) if _UNLIKE.search(written) else written
 
 
 def seal_outputs(outputs: Iterable[dict[str, Any]], opened: OpenedInput) -> None:
@@ -108,36 +134,36 @@ def seal_outputs(outputs: Iterable[dict[str, Any]], opened: OpenedInput) -> None
 
 def list_key_ids(*documents: Any) -> tuple[str, ...]:
     """The ids of the keys of every sealed value in these JSON values, each once."""
-    tokens = (token for document in documents for _, token in find_tokens(document))
-    return tuple(
-        dict.fromkeys(key_id for token in tokens if is_sealed(token) for key_id in get_key_ids(token))
-    )
+    return _list_ids(token for document in documents for _, token in find_tokens(document))
+
+
+def _list_ids(tokens: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key_id for token in tokens for key_id in find_key_ids(token)))
 
 
 class SealedDocument(NamedTuple):
-    """An input's document with sealed values; `tokens`: these, each with its place."""
+    """An input's document with sealed values; `tokens`: these, each with its place; `key_ids`: those of their
+    keys, each once."""
 
     document: dict[str, Any]
     tokens: list[tuple[tuple[Step, ...], str]]
-
-    def list_key_ids(self) -> tuple[str, ...]:
-        """The ids of their keys, each once."""
-        return list_key_ids(*(token for _, token in self.tokens))
+    key_ids: tuple[str, ...]
 
 
-def read_sealed(value: bytes | None) -> SealedDocument | None:
-    """The document in an input's bytes if it has a sealed value, else None."""
+def read_sealed(value: bytes | None, *, again: bool = False) -> SealedDocument | None:
+    """The document in an input's bytes if it has a sealed value, else None. `again`: a record was read in
+    these bytes, so that nothing in them has to be refused any more."""
     if not value or not may_hold_sealed(value):
         return None
-    document: Any = parse(value)
+    document: Any = json.loads(value.decode()) if again else parse(value)
     tokens = find_tokens(document) if isinstance(document, dict) else []
-    return SealedDocument(document, tokens) if tokens else None
+    return SealedDocument(document, tokens, _list_ids(token for _, token in tokens)) if tokens else None
 
 
 def lacks_keys(keyring: Keyring, *values: bytes | None) -> bool:
     """Whether inputs with these bytes have a sealed value that cannot be opened."""
     sealed = [document for value in values if (document := read_sealed(value)) is not None]
-    key_ids = [key_id for document in sealed for key_id in document.list_key_ids()]
+    key_ids = [key_id for document in sealed for key_id in document.key_ids]
     return any(not isinstance(keyring.find(key_id), SubjectKey) for key_id in key_ids)
 
 
@@ -164,8 +190,7 @@ def find_keys(keyring: Keyring, request: Request) -> Answer:
 
 def open_sealed(sealed: SealedDocument, kind: str, keys: Keys) -> OpenedInput | Unreadable:
     """An input of this kind with its values opened, or why it cannot be: then it is denied unread."""
-    document, tokens = sealed
-    key_ids = sealed.list_key_ids()
+    document, tokens, key_ids = sealed
     if len(tokens) > MOST_SEALED or len(key_ids) > MOST_JOINED:
         text = f"over {MOST_SEALED} sealed values, or values of over {MOST_JOINED} persons"
         return Unreadable("sealed_invalid", "$", text)

@@ -93,6 +93,11 @@ class Policy:
         bundle = self.bundles.get(asked_for, self.default)
         return Principal(agent_id, agent, tenant, org, asked_for, bundle, *self.find_quality(org))
 
+    def find_tenant(self, agent_id: str) -> str:
+        """The tenant of the agent of this name."""
+        agent = self.registry.agents.get(agent_id)
+        return UNREGISTERED if agent is None else agent.tenant
+
     def find_quality(self, org: Org) -> tuple[str, QualityBundle | None]:
         """The id of the quality bundle that judges a tenant's items (its own, else the default), and the
         bundle. None if it is not in force: no other bundle replaces it."""
