@@ -8,18 +8,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from load.bench import measurement
-from load.bench.fixtures import bench_policy
+from load.bench.fixtures import bench_env, bench_policy
 from load.bench.fixtures.action_events import AT_MS, events
 from load.bench.fixtures.pure import Pipeline
 from load.bench.measurement import CpuClock, judge, report, require_at_most, run_in_fresh_process
+from sluice.bootstrap.sealing import build_subject_keys
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.sealed_input import Keys, find_keys
-from sluice_topics.catalog import ACTIONS
-from sluice_topics.sealing import PersonalField, SubjectKey, seal_document
+from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
+from sluice.settings.reader import load_settings
+from sluice_topics.catalog import ACTIONS, VERDICTS
+from sluice_topics.sealing import PersonalField, Subject, SubjectKey, seal_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from load.bench.fixtures.bench_env import Round
     from load.bench.measurement import Extent, Figures, Judge, Measurement
     from sluice.core.foundation.requests import Answer, Request
 
@@ -27,6 +31,7 @@ EVENTS = 12_000
 CHUNK = 256
 SESSIONS = 2_000
 PEOPLE = 500
+WORKER_EVENTS, WORKER_PEOPLE, WORKER_PAIRS = 5_000, 100, 4
 GOAL = 1.1
 NAMED = "customer_name"
 FIELDS = [PersonalField("action", ("parameters", NAMED), ("parameters", "customer"))]
@@ -39,6 +44,11 @@ PURE: dict[str, Judge] = {
     "sealed, pure core": partial(report, unit="us/action"),
     "sealed / plain, pure core": partial(require_at_most, goal=GOAL),
 }
+WORKER: dict[str, Judge] = {
+    "plain, worker": partial(report, unit="CPU us/action"),
+    "sealed, worker": partial(report, unit="CPU us/action"),
+    "sealed / plain, worker": partial(require_at_most, goal=GOAL),
+}
 
 
 def answer(request: Request) -> Answer:
@@ -46,11 +56,13 @@ def answer(request: Request) -> Answer:
     return find_keys(Keys(KEYS), request)
 
 
-def name_customers(messages: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, dict[str, Any]]]:
+def name_customers(
+    messages: Iterator[tuple[bytes, bytes]], people: int = PEOPLE
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
     """The same actions, each about one of the people, whose name it has."""
     for number, (key, value) in enumerate(messages):
         document = json.loads(value)
-        person = number % PEOPLE
+        person = number % people
         document["parameters"] |= {"customer": f"{person:032x}", NAMED: f"Person Number {person}"}
         yield key, document
 
@@ -84,8 +96,42 @@ def measure(count: int, seed: int) -> Figures:
     return dict(zip(PURE, rates, strict=True))
 
 
-def _seal(document: dict[str, Any]) -> dict[str, Any]:
-    return seal_document(document, "action", FIELDS, lambda subject: KEYS[subject.name])
+def _seal(document: dict[str, Any], keys: Mapping[str, SubjectKey] = KEYS) -> dict[str, Any]:
+    return seal_document(document, "action", FIELDS, lambda subject: keys[subject.name])
+
+
+async def measure_worker(round_: Round, count: int, pairs: int = WORKER_PAIRS) -> Figures:
+    """CPU time of one worker an action, of many with a sealed value and of as many without, in turn: what
+    else the machine does meets both."""
+    path = round_.work / f"{round_.name}.keys"
+    write_seal_keys(path, (make_seal_key(),))
+    settings = {"SLUICE_SEALING__MASTER_KEY_FILE": str(path)}
+    await round_.create_topics()
+    keys = build_subject_keys(load_settings(environment=round_.environment(**settings)))
+    assert keys is not None  # noqa: S101 - the settings name a master key
+    await keys.start()
+    people = {
+        f"{number:032x}": await keys.choose(bench_policy.TENANT, Subject("subject", f"{number:032x}"))
+        for number in range(WORKER_PEOPLE)
+    }
+    await keys.close()
+    spent = {"plain": 0.0, "sealed": 0.0}
+    with bench_env.worker(round_, **settings) as child:
+        await bench_env.wait_until_ready(round_, child)
+        for number in range(2 * pairs + 2):  # the first of each warms up
+            what = ("plain", "sealed", "sealed", "plain")[number % 4]
+            documents = name_customers(events(count, SESSIONS, number), WORKER_PEOPLE)
+            messages = [
+                (key, json.dumps(document if what == "plain" else _seal(document, people)).encode())
+                for key, document in documents
+            ]
+            before = bench_env.cpu_s(child.pid)
+            await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
+            await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), (number + 1) * count)
+            if number > 1:
+                spent[what] += bench_env.cpu_s(child.pid) - before
+    each = {what: seconds / (pairs * count) * 1e6 for what, seconds in spent.items()}
+    return dict(zip(WORKER, (*each.values(), each["sealed"] / each["plain"]), strict=True))
 
 
 def figures(extent: Extent) -> list[Measurement]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from load.bench.fixtures import bench_env
 from load.bench.fixtures.bench_env import Round
-from load.bench.gates import action_pipeline, agent_signatures
+from load.bench.gates import action_pipeline, agent_signatures, sealing
 from load.bench.measurement import Measurement, judge, none, report, require_at_least, require_at_most
 from load.bench.workers import (
     bystanders,
@@ -268,6 +268,13 @@ async def measure_signed(bench: Bench) -> list[Measurement]:
     count = bench.extent.scale(agent_signatures.WORKER_EVENTS)
     rounds = [await agent_signatures.measure_worker(bench.round("signed"), count) for _ in bench.rounds]
     return judge(rounds, agent_signatures.WORKER)
+
+
+async def measure_sealed(bench: Bench) -> list[Measurement]:
+    """What a worker's CPU does for an action with a sealed value, and for one with it plain."""
+    count = bench.extent.scale(sealing.WORKER_EVENTS)
+    rounds = [await sealing.measure_worker(bench.round("sealed"), count) for _ in bench.rounds]
+    return judge(rounds, sealing.WORKER)
 
 
 async def clients(bench: Bench) -> list[Measurement]:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 _EVENT_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _POLICY_IN_FORCE = "sluice/policy_in_force/v1"
+_POLICY_MARK = b"policy_in_force"
+_APPENDED, _HASH_BYTES = b',"event_hash":"', len("sha256:") + 64 + len('"}')
+_APPENDED_BYTES = len(_APPENDED) + _HASH_BYTES
+_SEQUENCE = b'"sequence":', re.compile(rb"([1-9][0-9]{0,15})[,}]")
+_PREVIOUS = b'"prev_hash":', re.compile(rb'"(sha256:[0-9a-f]{64})"')
 
 
 class LedgerBroken(CoreError):
@@ -52,7 +57,42 @@ class ChainLink(NamedTuple):
 
 
 def read_link(value: bytes | None) -> ChainLink:
-    """Read a ledger record. Raises LedgerBroken for one that cannot be read, or whose hash is not its own."""
+    """Read a ledger record. Raises LedgerBroken for one that cannot be read, or whose hash is not its own.
+
+    Of a record whose hash is appended as workers append it, no more is read than this takes. A head states
+    the bytes that lie there: whether they are a record in canonical form, `sluice ledger verify` says, and no
+    proof from a head counts for one that is not.
+    """
+    return _find_link(value or b"") or _parse_link(value)
+
+
+def _find_link(value: bytes) -> ChainLink | None:
+    """The link of a record that ends with its hash and has each field's name once, and so not in an object
+    within it; a text cannot have one, because its quotes are escaped. None of any other record."""
+    if value[-_APPENDED_BYTES:-_HASH_BYTES] != _APPENDED or _POLICY_MARK in value:
+        return None
+    hashed = sha256(memoryview(value)[:-_APPENDED_BYTES])
+    hashed.update(b"}")
+    event_hash = "sha256:" + hashed.hexdigest()
+    if not value.endswith(b'%b"}' % event_hash.encode()):
+        return None
+    sequence, previous = _match_once(value, _SEQUENCE), _match_once(value, _PREVIOUS)
+    if sequence is None or previous is None:
+        return None
+    return ChainLink(int(sequence), previous.decode(), event_hash, None)
+
+
+def _match_once(value: bytes, field: tuple[bytes, re.Pattern[bytes]]) -> bytes | None:
+    """The value of the only field of this name; None where there is none, another form, or several."""
+    name, form = field
+    at = value.find(name) + len(name)
+    if at < len(name) or value.find(name, at) >= 0:
+        return None
+    match = form.match(value, at)
+    return None if match is None else match[1]
+
+
+def _parse_link(value: bytes | None) -> ChainLink:
     try:
         fields = orjson.loads(value or b"")
         sequence, event_hash = fields["sequence"], fields["event_hash"]

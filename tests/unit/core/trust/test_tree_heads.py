@@ -121,6 +121,20 @@ def test_a_record_that_spells_its_hash_elsewhere_is_read_too() -> None:
 
 
 @pytest.mark.parametrize(
+    "inner",
+    [{"sequence": 9, "prev_hash": "sha256:" + "9" * 64}, '"sequence":9,"prev_hash":"', "policy_in_force"],
+)
+def test_what_lies_within_a_record_is_not_taken_for_its_own(inner: object) -> None:
+    chain = Chain(0)
+    first = chain.link({"schema": "sluice/verdict/v1", "inner": inner})
+    second = chain.link({"inner": inner, "schema": "sluice/verdict/v1"})
+    before, link = read_link(first), read_link(second)
+    assert (before.sequence, before.previous, before.policy) == (1, GENESIS, None)
+    assert (link.sequence, link.previous, link.policy) == (2, before.event_hash, None)
+    assert link.event_hash == json.loads(second)["event_hash"]
+
+
+@pytest.mark.parametrize(
     ("chains", "reason"),
     [
         (
