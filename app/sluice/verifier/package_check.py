@@ -9,6 +9,7 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .control_check import BUNDLES, REGISTRY, ControlCheck
@@ -159,7 +160,10 @@ def _check_partitions(
             progress(_count_bytes(file, at))
         return
     with ProcessPoolExecutor(processes, initializer=_prepare, initargs=(file.path, trust)) as pool:
-        running: dict[Future[PartitionResult], int] = {pool.submit(_check_one, at): at for at in numbers}
+        largest_first = sorted(numbers, key=partial(_count_bytes, file), reverse=True)
+        running: dict[Future[PartitionResult], int] = {
+            pool.submit(_check_one, at): at for at in largest_first
+        }
         results: dict[int, PartitionResult] = {}
         for done in as_completed(running):
             at = running[done]
