@@ -28,7 +28,8 @@ FROM python:3.11.13-slim-bookworm
 RUN python -m pip uninstall --quiet --yes --root-user-action ignore pip setuptools wheel \
     && groupadd --system --gid 10001 sluice \
     && useradd --system --no-create-home --home-dir /var/lib/sluice --gid sluice --uid 10001 sluice \
-    && install -d -o sluice -g sluice -m 0700 /var/lib/sluice /var/lib/sluice/keys /var/lib/sluice/redis /run/sluice
+    && install -d -o sluice -g sluice -m 0700 /var/lib/sluice /var/lib/sluice/keys /var/lib/sluice/redis \
+        /var/lib/sluice/heads /var/lib/sluice/archive /run/sluice
 COPY --from=build /opt/sluice /opt/sluice
 
 # Settings and keys lie in /var/lib/sluice, where `sluice init` keeps them: volumes that are mounted there take its owner.

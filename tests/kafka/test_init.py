@@ -284,3 +284,7 @@ def test_compose_runs_init_and_gives_the_worker_its_settings(bare: dict[str, str
     log = sluice("bundle", "log", "--json", **ours)
     in_force = {line["name"] for line in json.loads(log.stdout) if line["state"] == "in force"}
     assert in_force == {"sluice.default@1", "finance.recon.v0@1", "sluice.quality@1"}
+    signer = environment("signer")
+    assert sluice(*services["signer"]["command"], "--once", **signer).exit_code == 0
+    public = Path(signer["SLUICE_HEADS__SIGNING_KEY"]).with_suffix(".pub").read_text().strip()
+    assert sluice("ledger", "verify", "--head-key", public, **ours).exit_code == 0

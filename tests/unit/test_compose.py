@@ -46,7 +46,12 @@ def test_the_worker_waits_for_init_reads_its_settings_and_has_no_private_key() -
     assert worker["environment"]["SLUICE_CONFIG"] == init["environment"]["SLUICE_CONFIG"]
     home = init["command"][init["command"].index("--home") + 1]
     assert worker["environment"]["SLUICE_CONFIG"] == f"{home}/sluice.toml"
-    assert mounts("init") == {"home": home, "keys": f"{home}/keys", "redis-secret": f"{home}/redis"}
+    assert mounts("init") == {
+        "home": home,
+        "keys": f"{home}/keys",
+        "redis-secret": f"{home}/redis",
+        "heads-key": f"{home}/heads",
+    }
     assert mounts("worker") == {"home": f"{home}:ro"}
     assert f"install -d -o sluice -g sluice -m 0700 {home} {home}/keys {home}/redis" in DOCKERFILE
 
@@ -84,6 +89,23 @@ def test_redis_wants_a_password_that_init_makes_and_the_repository_does_not_have
     assert f"--uid {redis['user'].split(':')[0]} sluice" in DOCKERFILE, "who may read the file"
 
 
+def test_the_head_signers_key_is_in_no_other_container_but_that_which_makes_it() -> None:
+    """A worker's host that is taken over can write a partition again, and must not sign the result."""
+    services = COMPOSE["services"]
+    init, signer = services["init"]["environment"], services["signer"]["environment"]
+    path = Path(signer["SLUICE_HEADS__SIGNING_KEY"])
+    assert init["SLUICE_HEADS__SIGNING_KEY"] == str(path)
+    assert mounts("signer")["heads-key"] == f"{path.parent}:ro"
+    assert {name for name in services if "heads-key" in mounts(name)} == {"init", "signer"}
+    assert str(path.parent) in DOCKERFILE, "a new volume takes the owner of the folder in the image"
+
+
+def test_the_archive_is_in_a_volume_of_its_own() -> None:
+    path = COMPOSE["services"]["archiver"]["environment"]["SLUICE_ARCHIVE__LOCATION"]
+    assert mounts("archiver")["archive"] == path
+    assert path in DOCKERFILE
+
+
 def test_every_variable_is_a_setting_that_takes_its_value() -> None:
     """An unknown one would end each of these processes when it starts."""
     for name, service in COMPOSE["services"].items():
@@ -108,7 +130,8 @@ def test_each_process_that_stays_says_whether_it_works_and_is_started_again() ->
 
 def test_the_commands_are_verbs_of_sluice() -> None:
     ours = {name: one["command"][0] for name, one in COMPOSE["services"].items() if "build" in one}
-    assert ours == {"init": "init", "worker": "worker", "gateway": "gateway", "notifier": "notify"}
+    processes = {"worker": "worker", "gateway": "gateway", "notifier": "notify"}
+    assert ours == {"init": "init", **processes, "signer": "ledger", "archiver": "archive"}
     assert set(ours.values()) <= VERBS.keys()
 
 

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 VERDICTS = "verdicts"
 PASSWORD_BYTES = 32
+PEM = ".pem"
 FIRST_ACTIONS = SHIPPED_FILES / "examples" / "actions.jsonl"
 _Home = Annotated[
     Path | None,
@@ -75,7 +76,8 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     """Set a development machine up: keys, topics, a registry and bundles, signed and published.
 
     It makes the keys of a root, an owner, a reviewer and a VP (0600, in
-    HOME/keys) and the key with which workers sign (HOME/verdicts.pem),
+    HOME/keys) and the key with which workers sign (HOME/verdicts.pem); that
+    of tree heads too, if heads.signing_key names a file NAME.pem. It
     creates the topics, signs the example registry and the bundles that
     ship, publishes them, and writes HOME/sluice.toml, which names the
     broker, the topics and the root key. `sluice worker` needs nothing else.
@@ -254,6 +256,7 @@ def _write_or_stop(
     texts = {name: write_json(entries) for name, entries in make_approver_files(folder, keys, made).items()}
     texts[REGISTRY_FILE] = EXAMPLES.read_bytes()
     written += _require_redis_secrets(folder, settings.redis.password_file) + _require_values_key(folder)
+    written += _require_head_key(settings)
     own = make_own_settings(settings, keys["root"].public.text, verdict_key, folder)
     for name, text in {**texts, SETTINGS_NAME: write_settings(settings, own).encode()}.items():
         try:
@@ -293,6 +296,17 @@ def _require_values_key(folder: Path) -> list[str]:
     except OSError as error:
         stop(f"cannot write {folder / VALUES_KEY}: {error.strerror}")
     return [VALUES_KEY]
+
+
+def _require_head_key(settings: Settings) -> list[str]:
+    """The file of the head signer's key if the settings name one, and its public half, where they were not
+    there."""
+    named = settings.heads.signing_key
+    path = None if named is None else Path(named.get_secret_value())
+    if path is None or path.suffix != PEM or path.exists():
+        return []
+    require_new_key(path.parent, path.stem)
+    return [str(path), str(path.with_suffix(".pub"))]
 
 
 def _require_verdict_key(folder: Path) -> tuple[str | None, list[str]]:
