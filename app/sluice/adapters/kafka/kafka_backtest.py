@@ -18,10 +18,10 @@ from sluice.core.rerun.policy_then import PolicyThen
 from sluice.core.rerun.walk import list_places
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 
     from sluice.core.rerun.policy_then import Candidate, DecisionSettings
-    from sluice.core.rerun.walk import LedgerEntry, LedgerSource, RecordFetcher
+    from sluice.core.rerun.walk import Inputs, LedgerEntry, LedgerSource, RecordFetcher
 
 
 class Backtest(NamedTuple):
@@ -96,17 +96,46 @@ async def _run_partition(backtest: Backtest, number: int) -> BacktestTally:
     walk = PartitionBacktest(backtest.then, backtest.candidate, backtest.period)
     partitions = backtest.source.open_partitions(backtest.group)
     async with backtest.source.open_fetcher() as reader:
-        async for groups in group_entries(partitions.read_entries(number, backtest.period.read_ms)):
-            await _take_groups(walk, reader, groups)
+        entries = group_entries(partitions.read_entries(number, backtest.period.read_ms))
+        batches = _fetch_inputs(walk, reader, entries)
+        coming = asyncio.create_task(_get_next(batches))
+        try:
+            while (batch := await coming) is not None:
+                coming = asyncio.create_task(_get_next(batches))
+                await asyncio.to_thread(_decide, walk, batch)
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+            await batches.aclose()
     return walk.close()
 
 
-async def _take_groups(
-    walk: PartitionBacktest, reader: RecordFetcher, groups: Sequence[Sequence[LedgerEntry]]
-) -> None:
-    wanted = [entry for group in groups for entry in group if walk.period.has_input(entry.fields["input"])]
-    inputs = await reader.fetch_inputs(list_places(wanted))
-    await fetch_keys(walk.then.decision_settings.keyring, inputs)
+class _Batch(NamedTuple):
+    """Records, those of one input together, and the inputs that they rest on."""
+
+    groups: Sequence[Sequence[LedgerEntry]]
+    inputs: Inputs
+
+
+async def _get_next(batches: AsyncIterator[_Batch]) -> _Batch | None:
+    """The next batch, read while the one before is decided in a thread; else each process would stand still
+    as long as the broker takes for its answers, and the broker while it decides."""
+    return await anext(batches, None)
+
+
+async def _fetch_inputs(
+    walk: PartitionBacktest, reader: RecordFetcher, batches: AsyncIterator[list[list[LedgerEntry]]]
+) -> AsyncGenerator[_Batch, None]:
+    async for groups in batches:
+        entries = (entry for group in groups for entry in group)
+        wanted = [entry for entry in entries if walk.period.has_input(entry.fields["input"])]
+        inputs = await reader.fetch_inputs(list_places(wanted))
+        await fetch_keys(walk.then.decision_settings.keyring, inputs)
+        yield _Batch(groups, inputs)
+
+
+def _decide(walk: PartitionBacktest, batch: _Batch) -> None:
+    groups, inputs = batch
     for group in groups:
         coordinates = group[0].coordinates
         walk.take(group, None if coordinates is None else inputs.get(coordinates), inputs)
