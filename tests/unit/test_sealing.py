@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sluice.core.foundation.sealed_input import OpenedInput
@@ -68,6 +68,7 @@ def test_a_value_of_any_type_comes_back(value: object) -> None:
 
 
 @given(st.recursive(JSON_VALUES | st.floats(), lambda inner: st.lists(inner, max_size=3), max_leaves=4))
+@example([1e-5, 2.5e-7, 1e16, float("nan"), {"b": 2**70, "a": None}])
 def test_a_record_and_an_input_are_sealed_to_the_same_bytes(value: object) -> None:
     opened = OpenedInput({}, {}, ANNA)
     assert opened.seal(value, "detail", 0) == seal(ANNA, value, "record", ("detail", 0))

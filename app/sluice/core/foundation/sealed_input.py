@@ -110,9 +110,9 @@ _OPTIONS = (
     | orjson.OPT_PASSTHROUGH_DATETIME
     | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
-_UNLIKE = re.compile(rb"[0-9]e|null")
-"""In a text that orjson may have written otherwise than `write_text`: an exponent, or null for a number that
-is not finite."""
+_UNLIKE = re.compile(rb"[0-9]e|0\.0000|null")
+"""In a text that orjson may have written otherwise than `write_text`: an exponent, a number that has one
+there, or null for one that is not finite."""
 
 
 def _write(value: Any) -> bytes:
