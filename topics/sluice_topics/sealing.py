@@ -208,8 +208,8 @@ def open_value(keyring: Keyring, token: str, kind: str, steps: Sequence[Step]) -
 @lru_cache(maxsize=4096)
 def _make_context(kind: str, steps: tuple[Step, ...]) -> list[bytes]:
     """The associated data: elements of an array share one place."""
-    place = [EACH if isinstance(step, int) else step for step in steps]
-    return [_DOMAIN, kind.encode(), json.dumps(place).encode()]
+    location = [EACH if isinstance(step, int) else step for step in steps]
+    return [_DOMAIN, kind.encode(), json.dumps(location).encode()]
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode

@@ -266,8 +266,8 @@ def seal_verdict(body: dict[str, Any], evaluation: Evaluation, opened: OpenedInp
     body["blockReason"] = evaluation.reason = opened.seal_reason(evaluation.reason, "blockReason")
     for number, gate in enumerate(evaluation.gates):
         if gate["failureReason"]:
-            place = "gateResults", number, "failureReason"
-            gate["failureReason"] = opened.seal_reason(gate["failureReason"], *place)
+            location = "gateResults", number, "failureReason"
+            gate["failureReason"] = opened.seal_reason(gate["failureReason"], *location)
         if gate["detail"]:
             gate["detail"] = opened.seal_object(gate["detail"], "gateResults", number, "detail")
     for number, rule in enumerate(evaluation.rules):
