@@ -9,7 +9,7 @@ import os
 import sqlite3
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from aiokafka.errors import KafkaError
@@ -32,9 +32,8 @@ from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.secrets.value_keys import ValueKeyError, make_value_key, read_value_key, write_value_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable
 
-    from sluice.adapters.mcp.listening import Door
     from sluice.bootstrap.followed_freezes import FollowedFreezes
     from sluice.bootstrap.followed_sealing import FollowedSealing
     from sluice.settings.reader import Settings
@@ -133,13 +132,19 @@ def run(  # noqa: PLR0913 - the command's options
     except ProxyFileError as error:
         stop(str(error))
     mandate = _read_mandate(task or _resolve_file(file_options.task))
-    caller = _require_caller(file_options, mandate, agent, session)
+    session = session or file_options.session or mandate.get("session_id")
+    agent = agent or file_options.agent or mandate.get("agent_id")
     server = server or file_options.server
-    if caller.agent is None or server is None:
+    if mandate and (agent, session) != (mandate.get("agent_id"), mandate.get("session_id")):
+        stop("--task is for another agent or session: leave --agent and --session out, or give its own")
+    if agent is None or server is None:
         stop("say who calls and what: --agent and --server, or a file with --config")
     if (url is None) == (not command):
         stop("give the command that starts the server after --, or its address with --url")
     try:
+        from mcp import StdioServerParameters  # noqa: PLC0415 - an extra
+
+        from sluice.adapters.mcp.listening import read_door  # noqa: PLC0415 - only to serve
         from sluice.adapters.mcp.proxy import serve  # noqa: PLC0415 - only to serve
     except ImportError:
         stop(_MISSING)
@@ -147,69 +152,40 @@ def run(  # noqa: PLR0913 - the command's options
     settings = require_settings()
     options = ProxyOptions(
         server,
-        caller.session or f"mcp-{uuid.uuid4().hex}",
+        session or f"mcp-{uuid.uuid4().hex}",
         file_options.tools,
         file_options.results if results_as_retrievals else None,
         frozenset(passed or file_options.passed),
         approval_s or file_options.approval_s or DEFAULT_APPROVAL_S,
         mandate or None,
-        _build_parking(file_options, caller.agent, caller.session),
+        _build_parking(file_options, agent, session),
         frozenset(file_options.server_requests),
         file_options.answer_s,
     )
     gate_options = _build_gate_options(settings, file_options, agent_key, verdict_key or ())
-    door = _open_door(file_options, listen, token_file)
-    target = url or _build_target(command or [], env or file_options.env, file_options.listen.token_env)
+    listening, address = file_options.listen, listen or file_options.listen.address
+    try:
+        door = (
+            None
+            if address is None
+            else read_door(address, listening, token_file or _resolve_file(listening.token_file))
+        )
+    except ProxyFileError as error:
+        stop(str(error))
+    target: Any = url
+    if command:
+        target = StdioServerParameters(
+            command=command[0],
+            args=command[1:],
+            env=_select_environment(env or file_options.env, listening.token_env),
+        )
     accepted = require_pins(pins, server, pins_key)
 
-    async def serve_proxy(agent: str) -> None:
+    async def serve_proxy() -> None:
         gate = AsyncGateClient(settings.kafka.connection, agent, gate_options)
         await serve(gate, target, accepted, options, door)
 
-    _run_or_stop(serve_proxy(caller.agent))
-
-
-class _Caller(NamedTuple):
-    """Whose calls they are, as far as options, file and mandate say it."""
-
-    agent: str | None
-    session: str | None
-
-
-def _require_caller(
-    file_options: ProxyFile, mandate: Mapping[str, Any], agent: str | None, session: str | None
-) -> _Caller:
-    """Options come before the file, the file before the mandate, which none of them may contradict."""
-    caller = _Caller(
-        agent or file_options.agent or mandate.get("agent_id"),
-        session or file_options.session or mandate.get("session_id"),
-    )
-    if mandate and caller != (mandate.get("agent_id"), mandate.get("session_id")):
-        stop("--task is for another agent or session: leave --agent and --session out, or give its own")
-    return caller
-
-
-def _open_door(file_options: ProxyFile, listen: str | None, token_file: Path | None) -> Door | None:
-    """Where the proxy listens; None: on standard input."""
-    from sluice.adapters.mcp.listening import read_door  # noqa: PLC0415 - only to serve
-
-    listening = file_options.listen
-    address = listen or listening.address
-    if address is None:
-        return None
-    try:
-        return read_door(address, listening, token_file or _resolve_file(listening.token_file))
-    except ProxyFileError as error:
-        stop(str(error))
-
-
-def _build_target(command: Sequence[str], names: Iterable[str], token: str | None) -> Any:
-    """How the server is started."""
-    from mcp import StdioServerParameters  # noqa: PLC0415 - an extra
-
-    program, *arguments = command
-    environment = _select_environment(names, token)
-    return StdioServerParameters(command=program, args=arguments, env=environment)
+    _run_or_stop(serve_proxy())
 
 
 def _build_gate_options(
