@@ -127,7 +127,7 @@ ITEM_TALLY = {
 
 def retrieval_figures(evidence: Evidence, answers: AnswerAccount) -> list[RunFigure]:
     """What happened to retrieved items, and goals of zero for all that must not."""
-    recounted, covering = retrievals(answers, evidence.installation.began_ms), coverage(answers)
+    recounted, covering = retrievals(answers), coverage(answers)
     alarmed = Counter(body["alarm_id"] for body in answers.ledger if body["schema"] == ALARM)
     return [
         *(figures.some(name, recounted.tally[key], "items") for name, key in ITEM_TALLY.items()),

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from load.installations.neutral_policy import TENANT
 from load.recomputation.input_answers import place_of
 from load.recomputation.quarantine_recount import milliseconds
-from load.recomputation.retrieval_recount import COVERED, DECISION, MOST_NAMED, along, tenant_of
-from load.recomputation.retrieval_rules import tier_of
+from load.recomputation.retrieval_recount import COVERED, DECISION, MOST_NAMED, along, tenant_of, tier_of
 from load.recomputation.stored_sessions import RETRIEVALS, StoredSession, read_stored_sessions
 
 if TYPE_CHECKING:
@@ -123,8 +122,8 @@ FLAGS = ("stale", "low_confidence", "provenance_missing", "provenance_unverified
 def wrong_served(
     account: AnswerAccount, retrievals: Retrievals, served: Iterable[StoredRecord]
 ) -> Iterator[str]:
-    """Requests that were served twice, not at all, in another session, or otherwise than they are due."""
-    due = {position for position, _ in retrievals.due}
+    """Requests that were served twice, not at all, in another session, or otherwise than was decided."""
+    due = set(retrievals.whole)
     for record in served:
         body = json.loads(record.value or b"null")
         coordinates = _place(body["served_id"])
@@ -137,7 +136,7 @@ def wrong_served(
             yield f"{body['served_id']} was served to another session"
         if body["input"] != _coordinates(coordinates, answered.record):
             yield f"{body['served_id']} names another input"
-        if (wrong := _wrong(answered, retrievals, body)) is not None:
+        if (wrong := _wrong(answered, body)) is not None:
             yield f"{body['served_id']}: {wrong}"
     yield from (f"{position} was not served" for position in due)
 
@@ -169,22 +168,17 @@ def wrong_wanted(retrievals: Retrievals, wanted: Iterable[StoredRecord]) -> list
     ]
 
 
-def _wrong(answered: Answered, retrievals: Retrievals, body: dict[str, Any]) -> str | None:
+def _wrong(answered: Answered, body: dict[str, Any]) -> str | None:
     asked = answered.message["items"]
-    decisions = [each for each in answered.decisions if each["schema"] == DECISION]
-    coordinates = _place(body["served_id"])
     let_through, withheld = [], []
-    for decision in decisions:
-        number = decision["place"]
-        due = retrievals.due[coordinates, number]
-        if due.outcome == "deny":
+    for decision in [each for each in answered.decisions if each["schema"] == DECISION]:
+        if decision["outcome"] == "deny":
             withheld.append(_withheld(decision))
-        else:
-            value = asked[number].get("body") if due.released else None
-            flags = {flag: flag in due.flags for flag in FLAGS}
-            let_through.append(
-                (asked[number]["item_id"], decision["ledger_event_id"], due.outcome, flags, value)
-            )
+            continue
+        item = asked[decision["place"]]
+        value = item.get("body") if decision["body_released"] else None
+        flags = {flag: flag in decision["flags_set"] for flag in FLAGS}
+        let_through.append((item["item_id"], decision["ledger_event_id"], decision["outcome"], flags, value))
     names = ("item_id", "ledger_event_id", "outcome", "flags", "body")
     served = [tuple(item[name] for name in names) for item in body["items"]]
     if served != let_through:

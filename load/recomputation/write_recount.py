@@ -1,8 +1,8 @@
-"""What became of memory writes and reviews once more, along the ledger, by the rules of
-load/recomputation/memory_rules.py.
+"""Memory writes and reviews along the ledger: what is repeated, held, reviewed, released and counted.
 
-Imports nothing of the core. The ledger says in which order a partition decided; everything else follows from
-the inputs.
+Imports nothing of the core. The ledger says in which order a partition decided, and how it judged a write:
+every decision is executed again (load/recomputation/reruns.py). Reviews are not, so what becomes of one is
+worked out here, from its kind and from whether its memory is held.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from load.inputs.memory_traffic import KIND
-from load.installations.neutral_policy import AGENT, TENANT
+from load.installations.neutral_policy import QUARANTINE_THRESHOLD, TENANT, WRITE_THRESHOLD
 from load.recomputation.input_answers import place_of
-from load.recomputation.memory_rules import Due, MemorySession, due_refusal, trust_of
 from load.recomputation.quarantine_recount import (
     APPROVED,
     ENTERED,
@@ -32,7 +30,6 @@ from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
 
 if TYPE_CHECKING:
     from load.recomputation.input_answers import AnswerAccount, Answered
-    from load.recomputation.memory_rules import Trust
 
 DECISION = "sluice/memory_decision/v1"
 REFUSED = "sluice/input_refused/v1"
@@ -40,6 +37,14 @@ UNAVAILABLE = "content_unavailable"
 """An approval that cannot read again what it is to release: only while the broker is away."""
 COUNTED = {"allow": 1, "quarantine": 2, "reject": 3}
 """Place of an action in a count of statistics; evaluated is 0, the quarantine's size 4."""
+REFUSALS = {
+    "deny": "wrong_decision",
+    "wrong_digest": "wrong_digest",
+    "stranger": "not_a_reviewer",
+    "wrong_signature": "wrong_signature",
+}
+"""By kind of a review of a memory that is held."""
+Trust = Literal["trusted", "doubted", "distrusted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,6 @@ class Memories:
 
     most: int
     quarantines: dict[int, Quarantine] = field(default_factory=dict)
-    sessions: dict[str, MemorySession] = field(default_factory=lambda: defaultdict(MemorySession))
     decisions: list[str] = field(default_factory=list)
     reviews: list[str] = field(default_factory=list)
     released: dict[str, tuple[str, Answered]] = field(default_factory=dict)
@@ -72,6 +76,8 @@ class Memories:
     overtaken: list[str] = field(default_factory=list)
     foreign_parents: set[tuple[str, Trust]] = field(default_factory=set)
     _writes: dict[str, Answered] = field(default_factory=dict)
+    _firsts: dict[tuple[bytes, str], dict[str, Any]] = field(default_factory=dict)
+    _sources: dict[bytes, set[str]] = field(default_factory=lambda: defaultdict(set))
     _expired_by: dict[Any, str] = field(default_factory=dict)
     _due_to_enter: dict[str, str] = field(default_factory=dict)
     _ever: set[tuple[str, Trust]] = field(default_factory=set)
@@ -106,58 +112,62 @@ class Memories:
         if not answered.readable:
             self._count(body)
             return
-        fields, session = answered.message, self.sessions[(answered.record.key or b"").decode()]
-        due = session.write(fields, answered.digest, body["memory_id"], partial(self._elsewhere, body))
-        self._compare(body, answered, due)
-        self.tally["repeat" if due.first else due.action] += 1
-        if due.first is not None:
+        fields, session = answered.message, answered.record.key or b""
+        first = self._firsts.get((session, fields["write_id"]))
+        self._compare(body, answered, first)
+        repeats = body["duplicate_of"] is not None
+        self.tally["repeat" if repeats else body["action"]] += 1
+        if repeats:
             return
-        if (trust := session.trust.get(body["memory_id"])) is not None:
-            self._ever.add((body["memory_id"], trust))
         self._count(body)
         self._writes[body["memory_id"]] = answered
-        if due.action == "allow":
+        if body["action"] == "allow":
             self.released[body["memory_id"]] = ("allowed", answered)
-        if due.action == "quarantine":
+        if body["action"] == "quarantine":
             self._due_to_enter[body["memory_id"]] = body["reason"]
-        if due.remembered and fields["agent_id"] == AGENT:
+        if body["tenant_id"] is not None and first is None:
+            self._firsts[session, fields["write_id"]] = body
+            self._trust(body, fields, session)
             self._sight(body, fields, session)
 
-    def _elsewhere(self, body: dict[str, Any], parent: str) -> Trust | None:
-        """What the decision was told of a memory of another session, if anything; when, nobody can say."""
-        trust_seen = next(
-            (
-                parent_trust["trust"]
-                for parent_trust in body["seen"]["parents"]
-                if parent_trust["memory_id"] == parent
-            ),
-            None,
-        )
-        asked = [output["payload"] for output in body["model_outputs"] if output["port"] == "lineage"]
-        foreign_parents = [payload["parents"].get(parent) for payload in asked if payload is not None]
-        self.tally["lineage_unanswered"] += len(asked) - len(foreign_parents)
-        trust = trust_of(next(iter(foreign_parents), None) if trust_seen is None else trust_seen)
-        if trust is not None:
-            self.foreign_parents.add((parent, trust))
-        return trust
-
-    def _compare(self, body: dict[str, Any], answered: Answered, due: Due) -> None:
+    def _compare(self, body: dict[str, Any], answered: Answered, first: dict[str, Any] | None) -> None:
         where = ":".join(map(str, place_of(body) or ()))
-        digest = "sha256:" + hashlib.sha256(answered.message["content"].encode()).hexdigest()
-        expected = {
+        fields, conflicts = answered.message, False
+        due = {
             "memory_id": f"memory:{where}",
-            "write_id": answered.message["write_id"],
-            "action": due.action,
-            "duplicate_of": due.first,
-            "content_digest": digest,
+            "write_id": fields["write_id"],
+            "duplicate_of": None,
+            "content_digest": "sha256:" + hashlib.sha256(fields["content"].encode()).hexdigest(),
         }
-        decided = {name: body[name] for name in expected}
-        if decided != expected or body["reason"].partition(": ")[0] != due.reason.partition(": ")[0]:
-            self.decisions.append(f"{where}: {decided} {body['reason']}, due {expected} {due.reason}")
+        if first is not None:
+            conflicts = first["input"]["digest"] != answered.digest
+            due |= {"action": "reject"} if conflicts else {"action": first["action"]}
+            due |= {} if conflicts else {"duplicate_of": first["memory_id"]}
+        decided = {name: body[name] for name in due}
+        if decided != due or body["reason"].startswith("write_id_conflict") != conflicts:
+            self.decisions.append(f"{where}: {decided} {body['reason']}, due {due}")
 
-    def _sight(self, body: dict[str, Any], fields: dict[str, Any], session: MemorySession) -> None:
+    def _trust(self, body: dict[str, Any], fields: dict[str, Any], session: bytes) -> None:
+        """Note how far the memory is trusted, and what its decision learnt of memories of other sessions, if
+        anything; when, nobody can say."""
+        score = body["trustScore"]
+        if (trust := trust_of(None if score is None else score["total"])) is not None:
+            self._ever.add((body["memory_id"], trust))
+        observed = {parent["memory_id"]: parent["trust"] for parent in body["seen"]["parents"]}
+        asked = [output["payload"] for output in body["model_outputs"] if output["port"] == "lineage"]
+        answers = [payload["parents"] for payload in asked if payload is not None]
+        self.tally["lineage_unanswered"] += len(asked) - len(answers)
+        for parent in fields.get("derived_from", []):
+            write = self._writes.get(parent)
+            if write is None or write.record.key != session:
+                trusted = observed.get(parent, next(iter(answers), {}).get(parent))
+                if (trust := trust_of(trusted)) is not None:
+                    self.foreign_parents.add((parent, trust))
+
+    def _sight(self, body: dict[str, Any], fields: dict[str, Any], session: bytes) -> None:
         """The first sight of a source is told unless its history was there already."""
-        new, source = session.first_sight(fields), body["seen"]["source"]
+        new, source = fields["source"]["id"] not in self._sources[session], body["seen"]["source"]
+        self._sources[session].add(fields["source"]["id"])
         if new != (source["session_type"] is None):
             self.decisions.append(
                 f"{body['memory_id']}: the session's memory of its source is wrong: {source}"
@@ -189,7 +199,6 @@ class Memories:
         name, verdict = body["memory_id"], "positive" if approved else "negative"
         kind = "" if answered is None else answered.kind.removeprefix(KIND)
         self.feedback[Feedback((body["tenant_id"], body["source_id"]), verdict, name)] += 1
-        self.sessions[body["session_id"]].note_review(name, approved=approved)
         self._ever.add((name, "trusted" if approved else "distrusted"))
         write = self._writes.get(name)
         if answered is None or write is None or answered.topic != REVIEWS:
@@ -245,3 +254,19 @@ def _is_in_time(gone: dict[str, Any], answered: Answered) -> bool:
     return (
         good and gone["schema"] == EXPIRED and answered.record.timestamp_ms < milliseconds(gone["expires_at"])
     )
+
+
+def trust_of(total: float | None) -> Trust | None:
+    """What a memory's trust score means for what derives from it."""
+    if total is None:
+        return None
+    if total < QUARANTINE_THRESHOLD:
+        return "distrusted"
+    return "doubted" if total < WRITE_THRESHOLD else "trusted"
+
+
+def due_refusal(kind: str, *, quarantined: bool, expired: bool) -> str | None:
+    """Why a review of this kind must be refused; None when it counts. `expired`: it found its memory so."""
+    if not quarantined and not expired:
+        return "unknown_subject"
+    return REFUSALS.get(kind) or ("expired" if expired else None)

@@ -38,24 +38,26 @@ def test_a_run_has_everything_in_it_that_the_checks_are_about() -> None:
     assert [one for one in retrieval_figures(_honest(), account(_honest())) if not one.holds] == []
 
 
+@pytest.mark.parametrize(("field", "value"), [("quality_bundle_id", "another"), ("item_id", "another")])
+def test_a_decision_under_another_bundle_or_on_another_item_is_found(field: str, value: str) -> None:
+    assert "wrong_item_decisions" in _collect(_add(_first(QUALITY_DECISIONS), **{field: value}))
+
+
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("outcome", "field", "value"),
     [
-        ("outcome", "flag"),
-        ("flags_set", []),
-        ("reason_codes", []),
-        ("stages", []),
-        ("rollout", "flag_only"),
-        ("would_have_been", "deny"),
-        ("body_released", True),
-        ("quality_bundle_hash", ANOTHER),
-        ("provenance_hash_verified", None),
-        ("override", {}),
+        ("deny", "outcome", "flag"),
+        ("deny", "reason_codes", []),
+        ("flag", "outcome", "pass"),
+        ("flag", "flags_set", []),
+        ("pass", "body_released", False),
     ],
 )
-def test_a_decision_that_says_otherwise_than_is_due_is_found(field: str, value: object) -> None:
-    denied = _first(QUALITY_DECISIONS, _is_denied_for_quality)
-    assert "wrong_item_decisions" in _collect(_add(denied, **{field: value}))
+def test_what_is_served_otherwise_than_decided_is_found(outcome: str, field: str, value: object) -> None:
+    def matches(body: Body) -> bool:
+        return bool(body["outcome"] == outcome and body[field])
+
+    assert "wrong_served" in _collect(_add(_first(QUALITY_DECISIONS, matches), **{field: value}))
 
 
 def test_a_missing_decision_of_one_item_is_found() -> None:
@@ -161,11 +163,6 @@ def _list_wanted(evidence: Evidence) -> list[StoredRecord]:
 
 def test_an_alarm_about_another_class_is_found() -> None:
     assert _collect(_add(_first(ALARMS), subject="law")) == {"wrong_alarms"}
-
-
-def _is_denied_for_quality(body: Body) -> bool:
-    last: str = body["stages"][-1]["stage"]
-    return (body["outcome"], last, body["rollout"]) == ("deny", "quality", "enforce")
 
 
 def _reverse(items: list[Body]) -> list[Body]:
