@@ -51,7 +51,7 @@ class Retrievals:
         where, items = place_of(answered.decisions[0]), answered.message["items"]
         decisions = [body for body in answered.decisions if body["schema"] == DECISION]
         decided = [(body["place"], body["item_id"]) for body in decisions]
-        if decided != [(place, item["item_id"]) for place, item in enumerate(items)]:
+        if decided != [(number, item["item_id"]) for number, item in enumerate(items)]:
             self._say("wrong_item_decisions", where, f"decided {decided}")
             return
         if len({_policy_of(body) for body in decisions}) != 1 or decisions[0]["quality_bundle_id"] != BUNDLE:
