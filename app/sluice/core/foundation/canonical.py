@@ -154,16 +154,20 @@ def _write_odd(value: Any, fast: bytes) -> bytes:
 
 
 def _replace_odd_floats(value: Any) -> Any:
-    """The value with each odd float as an integer, or as its canonical text where it has no safe one."""
+    """The value with each odd float as an integer, or as its canonical text where it has no safe one. Most
+    members are strings: they are not looked into."""
     if isinstance(value, float):
         if not is_odd_float(value):
             return value
         is_safe = value.is_integer() and abs(value) <= MAX_SAFE_INTEGER
         return int(value) if is_safe else orjson.Fragment(_slow(value))
     if isinstance(value, dict):
-        return {key: _replace_odd_floats(member) for key, member in value.items()}
+        return {
+            key: member if type(member) is str else _replace_odd_floats(member)
+            for key, member in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_replace_odd_floats(member) for member in value]
+        return [member if type(member) is str else _replace_odd_floats(member) for member in value]
     return value
 
 
