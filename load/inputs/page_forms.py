@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
+from load import PLAIN
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -44,7 +46,7 @@ class PageForms:
         async with self._busy[answer.person]:
             url = next(self._urls)
             browser = self._browsers.setdefault(
-                (answer.person, url), httpx2.AsyncClient(base_url=url, timeout=WAIT_S)
+                (answer.person, url), httpx2.AsyncClient(base_url=url, timeout=WAIT_S, verify=PLAIN)
             )
             try:
                 return await self._give(browser, answer)

@@ -19,6 +19,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
+from load import PLAIN
 from load.installations.worker_process import WorkerProcess
 from sluice.broker.handle import find_free_ports
 from sluice.observability.metric_definitions import BY_NAME
@@ -51,7 +52,7 @@ PAYLOAD = "4111-1111-1111-1111"
 
 def scrape(address: str) -> dict[str, dict[str, float]]:
     """What is shown at an address: values by name, and by labels as `name=value` in the order of names."""
-    text = httpx2.get(f"http://{address}/metrics", timeout=10).text
+    text = httpx2.get(f"http://{address}/metrics", timeout=10, verify=PLAIN).text
     found: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -61,7 +62,7 @@ def scrape(address: str) -> dict[str, dict[str, float]]:
 
 
 def status(address: str, path: str) -> int:
-    return httpx2.get(f"http://{address}{path}", timeout=10).status_code
+    return httpx2.get(f"http://{address}{path}", timeout=10, verify=PLAIN).status_code
 
 
 @dataclass
@@ -170,7 +171,7 @@ def test_a_workers_metrics_say_what_was_decided(
     assert found["process_resident_memory_bytes"][""] > 0
     ours = {re.sub("_(bucket|count|sum)$", "", name) for name in found if name.startswith("sluice_")}
     assert ours <= BY_NAME.keys()
-    shown = httpx2.get(f"http://{address}/metrics", timeout=10).text
+    shown = httpx2.get(f"http://{address}/metrics", timeout=10, verify=PLAIN).text
     assert SESSION not in shown
     assert "a-1" not in shown
     assert PAYLOAD not in shown

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
+from load import PLAIN
 from load.installations import neutral_policy
 from load.installations.slack_api import slack_api, slack_settings
 from load.installations.worker_process import WorkerProcess
@@ -53,7 +54,7 @@ def test_an_outage_is_told_in_two_lines_and_readiness_follows(
             return "\n".join(f"{name}:\n{chr(10).join(_lines(log)[-40:])}" for name, log in logs.items())
 
         def is_ready() -> bool:
-            return httpx2.get(f"{gateway.url}/readyz", timeout=DEADLINE_S).status_code == 200
+            return httpx2.get(f"{gateway.url}/readyz", timeout=DEADLINE_S, verify=PLAIN).status_code == 200
 
         _wait_until(lambda: is_ready() and bool(worker.partitions()), say)
         for name, log in logs.items():

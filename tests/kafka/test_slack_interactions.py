@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
+from load import PLAIN
 from load.installations import approvers, neutral_policy
 from load.installations.slack_api import SECRET, TOKEN, SlackApi, sign_request, slack_api, slack_settings
 from sluice.cli.demo.throwaway_trust import GATEWAY, publish_policy
@@ -133,7 +134,9 @@ def list_sent(
 def post(gateway: Gateway, payload: dict[str, Any], **how: Any) -> httpx2.Response:
     """Send it as Slack does."""
     body, headers = sign_request(payload, **how)
-    return httpx2.post(f"{gateway.url}{PATH}", content=body, headers=headers, timeout=DEADLINE_S)
+    return httpx2.post(
+        f"{gateway.url}{PATH}", content=body, headers=headers, timeout=DEADLINE_S, verify=PLAIN
+    )
 
 
 def form(gateway: Gateway, api: SlackApi, waits: dict[str, Any], decision: str, user: str) -> dict[str, Any]:
@@ -306,7 +309,7 @@ def test_only_what_slack_signed_just_now_and_for_the_first_time_is_taken(
         (body, headers | {"X-Slack-Request-Timestamp": "soon"}),
         (body, {"Content-Type": headers["Content-Type"]}),
     ]
-    with httpx2.Client(base_url=gateway.url, timeout=DEADLINE_S) as client:
+    with httpx2.Client(base_url=gateway.url, timeout=DEADLINE_S, verify=PLAIN) as client:
         for content, given in wrong:
             assert client.post(PATH, content=content, headers=given).status_code == 401
         assert not list_resolutions(installation, worker, waits, 1)
@@ -325,7 +328,7 @@ def test_a_copy_for_another_gateway_and_another_workspaces_namesake_answer_nothi
     body, headers = sign_request(list_sent(view, "U0VERA"))
     with run_gateway(installation, "second", reviewers_key=str(installation.folder / "people.pem")) as second:
         told = [
-            httpx2.post(f"{one.url}{PATH}", content=body, headers=headers, timeout=DEADLINE_S)
+            httpx2.post(f"{one.url}{PATH}", content=body, headers=headers, timeout=DEADLINE_S, verify=PLAIN)
             for one in (gateway, second, gateway, second)
         ]
     assert [one.status_code for one in told] == [200, 200, 401, 401]

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from prometheus_client import CollectorRegistry
 
+from load import PLAIN
 from sluice.observability import http_listener
 from sluice.observability.http_listener import (
     LONGEST_HEAD,
@@ -44,7 +45,7 @@ def listening(checks: HealthChecks = HEALTHY, registry: CollectorRegistry | None
 
 
 def get(port: int, path: str) -> httpx2.Response:
-    return httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=5)
+    return httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=5, verify=PLAIN)
 
 
 def send(port: int, sent: bytes, wait_s: float = 3.0) -> bytes:
