@@ -50,7 +50,7 @@ from sluice_topics.catalog import (
     SUBJECT_KEYS,
     VERDICTS,
 )
-from sluice_topics.sealing import is_sealed, list_subjects, seal_document
+from sluice_topics.sealing import get_key_ids, is_sealed, list_subjects, seal_document
 from tests.kafka.installation import (
     action,
     installation_on,
@@ -62,10 +62,11 @@ from tests.kafka.installation import (
     wait_until_decided,
 )
 from tests.kafka.memories import make_held_write, write
+from tests.kafka.notifier_process import show_text
 from tests.kafka.retrievals import item, retrieval
 from tests.kafka.scripted_model import SLY, Model, serve_api
+from tests.kafka.shown_to_people import run_people
 from tests.messages_api import MODEL, reply_with_text
-from tests.unit.core.actions.escalation_scene import answer_signed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from load.installations.worker_process import WorkerProcess
     from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice_topics.sealing import InputKind
+    from tests.kafka.shown_to_people import People
     from tests.messages_api import Exchange
 
 pytestmark = pytest.mark.kafka
@@ -116,6 +118,8 @@ GRADED = [
     {"id": "kind", "reason": "be kind", "criterion": "It is kind.", "when": "has(action.parameters.note)"}
 ]
 TOOL = "load.refund"
+NARROWED = {"customer": ANNA, "address": f"only to {NAME}"}
+"""With which a person approves the action "g"."""
 KEY, RITA = (SigningKey(Ed25519PrivateKey.generate()) for _ in range(2))
 
 
@@ -196,6 +200,7 @@ def _make_policy(made: TestInstallation) -> list[ControlRecord]:
     return [
         approver(made.trust, "ann", KEY, ["approver"]),
         approver(made.trust, "rita", RITA, ["reviewer"]),
+        made.trust.make_delegate([neutral_policy.TENANT]),
         made.trust.sign_bundle(json.dumps(bundle).encode()),
         *made.trust.sign_entries(entries),
     ]
@@ -204,6 +209,13 @@ def _make_policy(made: TestInstallation) -> list[ControlRecord]:
 @pytest.fixture(scope="module")
 def worker(installation: TestInstallation) -> Iterator[WorkerProcess]:
     yield from run_worker(installation)
+
+
+@pytest.fixture(scope="module")
+def people(installation: TestInstallation, worker: WorkerProcess) -> Iterator[People]:
+    assert worker.exit_code is None
+    with run_people(installation) as shown:
+        yield shown
 
 
 class Sealer:
@@ -258,6 +270,13 @@ def _list_actions() -> list[dict[str, Any]]:
         action(SESSION, "d", agent_id=CLERK, toolName=TOOL, parameters={"customer": ANNA, "address": NAME}),
         action(SESSION, "e", parameters={"customer": BERT, "name": NAME}),
         action(SESSION, "f", parameters={"customer": BERT}),
+        action(
+            SESSION,
+            "g",
+            agent_id=CLERK,
+            toolName=TOOL,
+            parameters={"customer": ANNA, "address": f"to {NAME}"},
+        ),
     ]
 
 
@@ -274,7 +293,7 @@ def _wait_for_record(
 
 
 @pytest.fixture(scope="module")
-def sealer(installation: TestInstallation, worker: WorkerProcess) -> Sealer:
+def sealer(installation: TestInstallation, worker: WorkerProcess, people: People) -> Sealer:
     """Everything is published sealed and decided, approved and released where it waits."""
     made = Sealer(installation)
     publish(installation, made.seal("action", _list_actions()))
@@ -288,9 +307,14 @@ def sealer(installation: TestInstallation, worker: WorkerProcess) -> Sealer:
     publish(installation, made.seal("write", writes), MEMORY_WRITES)
     items = item("i-1", body=f"{NAME} paid"), item("i-2", body={WORDS[0]: [NAME]})
     publish(installation, made.seal("retrieval", [retrieval(SESSION, "r-1", *items)]), RETRIEVALS)
-    opened = _wait_for_record(installation, worker, ESCALATIONS, "action_id", "d")
+    in_slack, on_page = (
+        _wait_for_record(installation, worker, ESCALATIONS, "action_id", name)["escalation_id"]
+        for name in ("d", "g")
+    )
     held = _wait_for_record(installation, worker, QUARANTINE, "write_id", "w-3")
-    approved = answer_signed_by(KEY, opened, "ann", "approve", audience=installation.audience)
+    _look_at_what_waits(people, (in_slack, on_page), held["memory_id"])
+    assert people.answer_in_slack(in_slack, "the customer confirmed it") == "Approved"
+    people.answer_on_page(on_page, "the customer confirmed it", parameters=json.dumps(NARROWED))
     released = {
         "subject_id": held["memory_id"],
         "session_id": SESSION,
@@ -300,9 +324,18 @@ def sealer(installation: TestInstallation, worker: WorkerProcess) -> Sealer:
         "justification": "read and compared",
     }
     signed = sign_review(released, RITA, installation.audience).model_dump(mode="json", exclude_none=True)
-    publish(installation, [approved, signed], REVIEWS)
+    publish(installation, [signed], REVIEWS)
     wait_until_decided(installation, worker)
     return made
+
+
+def _look_at_what_waits(people: People, escalations: Sequence[str], memory: str) -> None:
+    """On every page and over HTTP, once Slack and the webhook have it."""
+    for name in (*escalations, memory):
+        people.wait_until(name, lambda messages, calls: bool(messages) and calls > 0)
+    people.look(*(f"/review/escalations/{name}" for name in escalations), f"/review/quarantine/{memory}")
+    people.look("/review/escalations", "/review/quarantine")
+    people.ask("/v1/escalations", "/v1/quarantine", *(f"/v1/escalations/{name}" for name in escalations))
 
 
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{12,}={0,2}")
@@ -381,6 +414,42 @@ def test_no_plain_byte_lies_on_any_topic_nor_in_the_archive_nor_in_the_worker_s_
     assert NAME in asked, "the model judges the values opened"
 
 
+def test_no_plain_byte_is_shown_in_slack_to_a_webhook_on_pages_or_over_http(
+    installation: TestInstallation, worker: WorkerProcess, sealer: Sealer, people: People
+) -> None:
+    verdicts = [record["verdict_id"] for record in records(installation, VERDICTS, SESSION)]
+    escalations = {
+        record["action_id"]: record["escalation_id"]
+        for record in records(installation, ESCALATIONS, SESSION)
+        if record.get("action_id") in {"d", "g"}
+    }
+    for name in escalations.values():
+        people.wait_until(
+            name, lambda messages, calls: "Approved by ann" in show_text(messages[0]) and calls >= 2
+        )
+    people.look("/review/decisions", "/review/decisions?about=memories", "/review/posture")
+    people.look(f"/review/sessions?id={SESSION}", "/review/audit", "/review/search?q=d")
+    people.look(*(f"/review/decisions/{name}" for name in verdicts if not name.startswith("resolved:")))
+    people.ask(*(f"/v1/verdicts/{name}" for name in verdicts), f"/v1/sessions/{SESSION}")
+    people.ask(f"/v1/escalations/{escalations['d']}")
+    shown = people.list_shown()
+    assert sum(b"sealed:1:" in each for each in shown) > len(verdicts), "they show what is sealed"
+    assert [each for each in shown if _find_plain(each)] == []
+    assert not _find_plain(people.notifier.read_log().encode())
+    assert not _find_plain(people.gateway.read_log().encode())
+
+
+def test_what_an_approver_narrows_is_sealed_in_the_review_and_the_agent_gets_it_opened(
+    installation: TestInstallation, worker: WorkerProcess, sealer: Sealer, people: People
+) -> None:
+    (review,) = [body for body in records(installation, REVIEWS, SESSION) if "parameters" in body]
+    assert review["parameters"]["customer"] == ANNA
+    assert get_key_ids(review["parameters"]["address"]) == [sealer.key_ids[ANNA]]
+    with people.gateway.client(people.gateway.key(agents=[CLERK])) as client:
+        ended = client.get(f"/v1/escalations/{review['subject_id']}").json()
+    assert (ended["status"], ended["parameters"]) == ("approved", NARROWED)
+
+
 def test_gates_judge_what_is_sealed(installation: TestInstallation, sealer: Sealer) -> None:
     verdicts = {
         body["action_id"]: body
@@ -422,11 +491,29 @@ def test_with_the_key_every_decision_comes_out_the_same_and_without_it_is_erased
     assert verified.exit_code == 0, verified.output
     again = [record for record in read_stored(installation, ACTIONS) if b'"a-0"' in (record.value or b"")]
     publish(installation, [(again[0].key, (again[0].value or b"").replace(b'"a-0"', b'"a-9"'))])
-    (letter,) = wait_for_letters(installation, worker)
-    assert (letter["code"], letter["ids"]["action_id"]) == ("sealed_key_erased", "a-9")
+    letter = wait_for_letter(installation, worker, "a-9")
+    assert letter["code"] == "sealed_key_erased"
 
 
-def wait_for_letters(installation: TestInstallation, worker: WorkerProcess) -> list[dict[str, Any]]:
-    """The dead letters, once there is one."""
-    wait_until(lambda: bool(read_stored(installation, DEAD_LETTERS)), worker)
-    return [json.loads(record.value or b"") for record in read_stored(installation, DEAD_LETTERS)]
+def test_what_comes_plain_is_refused_and_not_written_again(
+    installation: TestInstallation, worker: WorkerProcess
+) -> None:
+    """Behind the other tests: it lies plain where its sender published it, and there alone."""
+    publish(installation, [action(SESSION, "h", agent_id=CLERK, parameters={"name": NAME})])
+    letter = wait_for_letter(installation, worker, "h")
+    assert (letter["code"], letter["path"], letter["value_base64"]) == ("not_sealed", "$.parameters.name", "")
+    by_topic = asyncio.run(_read_raw(installation))
+    found = {topic for topic, parts in by_topic.items() if any(map(_find_plain, parts))}
+    assert found == {installation.real(ACTIONS)}
+    assert not _find_plain(worker.log.read_bytes())
+
+
+def wait_for_letter(installation: TestInstallation, worker: WorkerProcess, action_id: str) -> dict[str, Any]:
+    """The dead letter of an action."""
+
+    def find() -> list[dict[str, Any]]:
+        letters = (json.loads(record.value or b"") for record in read_stored(installation, DEAD_LETTERS))
+        return [letter for letter in letters if letter["ids"]["action_id"] == action_id]
+
+    wait_until(lambda: bool(find()), worker)
+    return find()[0]
