@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +14,7 @@ from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner
 
 from load.erasures import shorten_compaction
+from load.installations.command_process import END_S, start_command
 from load.installations.installation import prepare
 from sluice.adapters.kafka.kafka_key_erasure import KeyTopic
 from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
@@ -19,12 +23,17 @@ from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.subject_keys import SubjectKeys
 from sluice.secrets.key_wrapping import FileKeyWrapper
 from sluice.secrets.redis_seal import SealKeys, make_seal_key, write_seal_keys
-from sluice_topics.catalog import SUBJECT_KEYS
+from sluice_topics.catalog import REGISTRY, SUBJECT_KEYS
 from sluice_topics.sealing import Subject
+from tests.kafka import killed_erasure
+from tests.kafka.installation import read_stored
+from tests.kafka.killed_erasure import KILLED_AT, STEPS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
+    from load.installations.forked_process import ForkedProcess
     from load.installations.installation import TestInstallation
 
 pytestmark = pytest.mark.kafka
@@ -119,6 +128,74 @@ def test_before_the_broker_has_compacted_nobody_says_erased_and_a_later_run_goes
     code, said = erase(installation, "--wait", str(DESTROYED_WITHIN_S))
     assert (code, said["erased"], said["written"]) == (0, True, [f"erasure/acme/{key_id}@2"])
     assert list_stored(installation, key_id) == frozenset()
+
+
+def start_erasing(
+    installation: TestInstallation, log: Path, *words: str, killed_at: str = ""
+) -> ForkedProcess:
+    """The command in a process of its own."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SLUICE_", "KAFKA_"))}
+    key = str(installation.folder / f"{OWNER}.pem")
+    said = ["erase", *words, "--key", key, "--json", "--wait", str(DESTROYED_WITHIN_S)]
+    return start_command(
+        said, {**own, **installation.settings, KILLED_AT: killed_at}, log, killed_erasure.__name__
+    )
+
+
+def list_entries(installation: TestInstallation, key_ids: Collection[str]) -> list[str]:
+    """The erasures on the registry's topic that name one of these keys, in their order."""
+    entries = []
+    for record in read_stored(installation, REGISTRY):
+        name = (record.key or b"").decode()
+        payload = base64.b64decode(json.loads(record.value or b"{}").get("payload", ""))
+        if name.startswith("erasure/") and any(key_id.encode() in payload for key_id in key_ids):
+            entries.append(name)
+    return entries
+
+
+def test_an_erasure_that_is_killed_at_any_step_is_ended_by_the_next_run(
+    installation: TestInstallation, tmp_path: Path
+) -> None:
+    persons = {step: (f"first-{step}", f"second-{step}") for step in STEPS}
+    key_ids = {
+        step: make_keys(installation, *(Subject("subject", name) for name in persons[step])) for step in STEPS
+    }
+    for step in STEPS:
+        log = tmp_path / f"{step}.log"
+        killed = start_erasing(installation, log, *persons[step], "--tenant", "acme", killed_at=step)
+        assert killed.wait(END_S) == -signal.SIGKILL, log.read_text()
+        assert "erased" not in log.read_text()
+        ends = [entry.rpartition("@")[2] for entry in list_entries(installation, key_ids[step])]
+        assert ends == ([] if step == "found" else ["1"]), (step, "nobody says that they are destroyed")
+        if step in {"found", "ordered"}:
+            assert list_stored(installation, *key_ids[step]) == set(key_ids[step]), step
+
+    code, said = erase(installation, *persons["found"], "--tenant", "acme", "--wait", str(DESTROYED_WITHIN_S))
+    assert (code, said["erased"], said["still_stored"]) == (0, True, [])
+    for step in STEPS:
+        assert list_stored(installation, *key_ids[step]) == frozenset()
+        entries = list_entries(installation, key_ids[step])
+        assert [entry.rpartition("@")[2] for entry in entries] == ["1", "2"], (step, entries)
+        again = make_keys(installation, *(Subject("subject", name) for name in persons[step]))
+        assert not set(again) & set(key_ids[step]), "no key comes back"
+
+
+def test_two_erasures_of_one_person_at_once_end_as_one(
+    installation: TestInstallation, tmp_path: Path
+) -> None:
+    ivy = Subject("subject", "ivy")
+    (key_id,) = make_keys(installation, ivy)
+    logs = [tmp_path / f"{number}.log" for number in range(2)]
+    both = [start_erasing(installation, log, "ivy", "--tenant", "acme") for log in logs]
+    statuses = [process.wait(END_S + DESTROYED_WITHIN_S) for process in both]
+    assert 0 in statuses, [log.read_text() for log in logs]
+    for status, log in zip(statuses, logs, strict=True):
+        assert (status == 0) == ('"erased": true' in log.read_text()), log.read_text()
+    code, said = erase(installation, "ivy", "--tenant", "acme", "--wait", str(DESTROYED_WITHIN_S))
+    assert (code, said["erased"]) == (0, True)
+    assert list_stored(installation, key_id) == frozenset()
+    assert list_entries(installation, [key_id]) == [f"erasure/acme/{key_id}@{stage}" for stage in (1, 2)]
+    assert make_keys(installation, ivy) != [key_id]
 
 
 def test_who_may_not_sign_an_erasure_destroys_nothing(installation: TestInstallation) -> None:
