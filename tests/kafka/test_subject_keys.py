@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from sluice.adapters.kafka.kafka_key_erasure import KeyRemains, KeyTopic
-from sluice.client.subject_keys import SubjectKeys, name_person
+from sluice.client.subject_keys import BoundedIds, SubjectKeys, name_person
 from sluice.secrets.key_wrapping import FileKeyWrapper
 from sluice.secrets.redis_seal import make_seal_key
 from sluice_topics.catalog import BY_NAME, SUBJECT_KEYS
@@ -111,6 +111,30 @@ async def test_a_new_master_key_wraps_and_the_old_one_opens_and_names_until_it_g
         assert (await rotated.choose("acme", BOB)).id != old.id
     finally:
         await rotated.close()
+
+
+async def test_tombstones_of_what_was_no_key_fill_no_memory_and_push_out_no_erased_key(
+    kafka: str, topic: str, processes: list[SubjectKeys]
+) -> None:
+    sealing, opening = processes
+    erased = await sealing.choose("acme", ALICE)
+    await opening.fetch([erased.id])
+    await KeyTopic(kafka, topic).erase([erased.id])
+    async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
+        for name in (b"x" * 1_000, b"no id", b"\xff"):
+            await producer.send_and_wait(topic, None, name, partition=0)
+    last = await sealing.choose("acme", BOB)
+    await opening.fetch([last.id])
+    assert opening.find(erased.id) is ERASED
+    assert opening.find("x" * 1_000) is None, "it is no id of a key"
+
+
+def test_of_too_many_ids_the_oldest_is_forgotten() -> None:
+    ids = BoundedIds(2)
+    for an_id in ("first", "second", "second", "third"):
+        ids.add(an_id)
+    assert [an_id in ids for an_id in ("first", "second", "third")] == [False, True, True]
+    assert len(ids) == 2
 
 
 async def test_nobody_seals_with_a_key_whose_erasure_is_signed_though_it_lies_there_again(

@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError
 
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.secrets.key_wrapping import KeyNotOpened, KeyOwner, Wrapped
-from sluice_topics.records.subject_keys import WrappedKey
+from sluice_topics.records.subject_keys import KEY_ID, WrappedKey
 from sluice_topics.sealing import ERASED, SECRET_BYTES, SubjectKey
 
 if TYPE_CHECKING:
@@ -37,9 +37,33 @@ POLL_MS = 200
 RETRY_S = 1.0
 MOST_OPENED = 65_536
 """Opened keys that a process holds; the others are opened again when they are asked for."""
+MOST_ERASED = 65_536
+"""Ids of erased keys that a process holds, and as many again that were no keys here."""
 ROLL: Final = b"roll"
 """The key of a record that says nothing: with it the broker begins a new segment, and can compact the old
 one."""
+
+
+class BoundedIds:
+    """The newest of some ids, at most so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._ids: dict[str, None] = {}
+
+    def __contains__(self, an_id: str) -> bool:
+        """Whether it is one of them."""
+        return an_id in self._ids
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._ids)
+
+    def add(self, an_id: str) -> None:
+        """One more; where there are too many, the oldest goes."""
+        self._ids[an_id] = None
+        if len(self._ids) > self._most:
+            del self._ids[next(iter(self._ids))]
 
 
 class KeyUnavailable(Exception):
@@ -57,7 +81,7 @@ class SubjectKeys:
         self._wrapped: dict[str, Wrapped] = {}
         self._subjects: dict[bytes, list[str]] = {}
         self._owners: dict[str, KeyOwner] = {}
-        self._erased: set[str] = set()
+        self._erased, self._unknown = BoundedIds(MOST_ERASED), BoundedIds(MOST_ERASED)
         self._opened: OrderedDict[str, SubjectKey] = OrderedDict()
         self._consumer: AIOKafkaConsumer | None = None
         self._asking: AIOKafkaConsumer | None = None
@@ -85,7 +109,7 @@ class SubjectKeys:
 
     def find(self, key_id: str) -> SubjectKey | Erased | None:
         """An opened key, at once; None: `fetch` did not open it."""
-        if key_id in self._erased:
+        if self._is_erased(key_id):
             return ERASED
         key = self._opened.get(key_id)
         if key is not None:
@@ -224,10 +248,15 @@ class SubjectKeys:
             else:
                 self._add(key_id, bytes(record.value))
 
+    def _is_erased(self, key_id: str) -> bool:
+        return key_id in self._erased or key_id in self._unknown
+
     def _erase(self, key_id: str) -> None:
-        if key_id == ROLL.decode():
+        """Tombstones of what was no key here are remembered apart: whoever may write to the topic can write
+        any number of them, and they push none out of memory that was one."""
+        if not KEY_ID.fullmatch(key_id) or key_id in self._erased:
             return
-        self._erased.add(key_id)
+        (self._erased if key_id in self._owners else self._unknown).add(key_id)
         self._opened.pop(key_id, None)
         self._wrapped.pop(key_id, None)
         owner = self._owners.pop(key_id, None)
@@ -237,9 +266,10 @@ class SubjectKeys:
                 del self._subjects[owner.person]
 
     def _add(self, key_id: str, value: bytes) -> None:
-        """What is written again after its erasure stays erased."""
+        """What is written again after its erasure stays erased, as long as its tombstone is remembered; where
+        a signed erasure names it, nothing opens or seals with it ever."""
         key = read_wrapped_key(key_id, value)
-        if key is None or key_id in self._erased or key_id in self._wrapped:
+        if key is None or self._is_erased(key_id) or key_id in self._wrapped:
             return
         name = b64decode(key.subject)
         self._wrapped[key_id] = Wrapped(b64decode(key.wrapped), key.wrapped_by)
