@@ -97,6 +97,14 @@ def find_call(action: Mapping[str, Any]) -> tuple[str, Any] | None:
     return (tool, value) if isinstance(tool, str) else None
 
 
+def replace_parameters(action: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """An action's document with other parameters, in the form that it has."""
+    seed = action.get(_SEED_FORM)
+    if isinstance(seed, dict):
+        return {**action, _SEED_FORM: {**seed, "value": parameters}}
+    return {**action, "parameters": parameters}
+
+
 def _validate(model: type[R], document: Any, above: tuple[Step, ...]) -> R | Unreadable:
     try:
         return model.model_validate(document)

@@ -244,29 +244,44 @@ def seal_document(
     kind: InputKind,
     fields: Iterable[PersonalField],
     choose_key: Callable[[Subject], SubjectKey],
+    before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The input, by wire names, with every value that a field of `fields` marks replaced by its token; the
     argument stays as it is, and what is null or sealed already stays too.
 
-    `choose_key` gives a person's key, and makes it where there is none.
+    `choose_key` gives a person's key, and makes it where there is none. `before`: the input that this one
+    replaces: it names the person where this one names nobody.
     """
     tokens = (
         (steps, seal(choose_key(subject), _get_at(document, steps), kind, steps))
-        for steps, subject in _find_marked(document, kind, fields).items()
+        for steps, subject in _find_marked(document, kind, fields, before).items()
     )
     sealed: dict[str, Any] = _replace_all(dict(document), tokens)
     return sealed
 
 
 def list_subjects(
-    document: Mapping[str, Any], kind: InputKind, fields: Iterable[PersonalField]
+    document: Mapping[str, Any],
+    kind: InputKind,
+    fields: Iterable[PersonalField],
+    before: Mapping[str, Any] | None = None,
 ) -> set[Subject]:
     """Whose keys `seal_document` asks for."""
-    return set(_find_marked(document, kind, fields).values())
+    return set(_find_marked(document, kind, fields, before).values())
+
+
+def find_unsealed(
+    document: Mapping[str, Any], kind: InputKind, fields: Iterable[PersonalField]
+) -> tuple[Step, ...] | None:
+    """The place of the first value that `seal_document` would seal; None: there is none."""
+    return next(iter(_find_marked(document, kind, fields)), None)
 
 
 def _find_marked(
-    document: Mapping[str, Any], kind: InputKind, fields: Iterable[PersonalField]
+    document: Mapping[str, Any],
+    kind: InputKind,
+    fields: Iterable[PersonalField],
+    before: Mapping[str, Any] | None = None,
 ) -> dict[tuple[Step, ...], Subject]:
     """The places of the values to seal, none within another, and whom each is about."""
     tool = _find_tool(document)
@@ -276,7 +291,10 @@ def _find_marked(
             continue
         for steps, value in _find_places(document, personal.path, ()):
             if value is not None and not is_sealed(value):
-                marked.setdefault(steps, find_subject(document, personal, steps))
+                subject = find_subject(document, personal, steps)
+                if subject.kind == "session" and before is not None:
+                    subject = find_subject(before, personal, steps)
+                marked.setdefault(steps, subject)
     return {
         at: subject
         for at, subject in marked.items()

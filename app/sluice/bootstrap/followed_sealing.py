@@ -27,6 +27,7 @@ from sluice_topics.sealing import (
     SealError,
     counts_for,
     find_tokens,
+    find_unsealed,
     get_key_ids,
     is_sealed,
     list_subjects,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from sluice.client.subject_keys import SubjectKeys
     from sluice.settings.reader import Settings
+    from sluice_topics.json_text import Step
     from sluice_topics.sealing import InputKind, PersonalField, SubjectKey
 
 _AGAIN = "Call again with the same id"
@@ -70,12 +72,16 @@ class FollowedSealing:
             await self.view.close()
         await self.keys.close()
 
-    async def seal(self, kind: InputKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    async def seal(
+        self,
+        kind: InputKind,
+        agent_id: str,
+        document: Mapping[str, Any],
+        before: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """An input of this agent with its personal values sealed. Raises ClientError."""
-        if not self.view.is_fresh:
-            raise ClientError("the policy was not read lately, so what is personal is not known", _AGAIN)
         marked = self._list_marked(agent_id, document)
-        subjects = list_subjects(document, kind, marked) if marked else ()
+        subjects = list_subjects(document, kind, marked, before) if marked else ()
         if not subjects:
             return dict(document)
         tenant = self._find_tenant(agent_id)
@@ -84,7 +90,15 @@ class FollowedSealing:
             chosen = {subject: await self.keys.choose(tenant, subject, erased) for subject in subjects}
         except (KafkaError, OSError, KeyUnavailable) as error:
             raise ClientError(f"personal data cannot be sealed: {error}", _AGAIN) from error
-        return seal_document(document, kind, marked, chosen.__getitem__)
+        return seal_document(document, kind, marked, chosen.__getitem__, before)
+
+    def find_unsealed(
+        self, kind: InputKind, agent_id: str, document: Mapping[str, Any]
+    ) -> tuple[Step, ...] | None:
+        """The place of a value of an input of this agent that must be sealed, and is not. Raises
+        ClientError."""
+        marked = self._list_marked(agent_id, document)
+        return find_unsealed(document, kind, marked) if marked else None
 
     async def open(self, kind: InputKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """The document with all that is sealed in it opened, for the tenant of this agent. Raises
@@ -107,6 +121,8 @@ class FollowedSealing:
         return UNREGISTERED if agent is None else agent.tenant
 
     def _list_marked(self, agent_id: str, document: Mapping[str, Any]) -> tuple[PersonalField, ...]:
+        if not self.view.is_fresh:
+            raise ClientError("the policy was not read lately, so what is personal is not known", _AGAIN)
         agent, bundles = self.view.registry.agents.get(agent_id), self.view.bundles
         registered = None if agent is None else agent.policy_bundle_id
         names = (registered or self.default_bundle, document.get("policy_bundle_id"))

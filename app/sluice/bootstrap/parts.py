@@ -154,6 +154,7 @@ def _make_decision_point(
         stopwatch=time.perf_counter_ns,
         environment=settings.policy.environment,
         values_key=values_key,
+        demands_sealed=True,
     )
 
 

@@ -245,10 +245,13 @@ class AsyncGateClient:
         narrowed = await fetch_narrowed_parameters(self._exchange.reader, verdict)
         if narrowed is not None and not accept_narrowed:
             raise ClientError("approved with other parameters than proposed", "Pass accept_narrowed=True")
+        if narrowed is None:
+            judged = proposed.restore(proposed.fields["parameters"])
+        else:
+            judged = await self._sender.open_narrowed(proposed.fields, narrowed)
         stop = None if self._freezes is None else self._freezes.find_stop(read_call(verdict))
         if not self._journal.start(session_id, an_id):
             raise ActionInterrupted(an_id)
-        judged = proposed.restore(proposed.fields["parameters"] if narrowed is None else narrowed)
         permit = Permit(verdict, judged, narrowed=narrowed is not None)
         if stop is not None:
             permit.rows_affected = 0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluice.client.input_kinds import InputKind
+    from sluice_topics.json_text import Step
     from sluice_topics.sealing import InputKind as SealedKind
 
 SEALED_KINDS: dict[str, SealedKind] = {
@@ -26,6 +27,10 @@ SEALED_KINDS: dict[str, SealedKind] = {
 """What sealing calls the inputs of a topic; of other topics nothing is sealed."""
 
 
+_FORM = ("proposed_action", "toolName", "tool_name")
+"""Of an action's document: what says where its parameters are."""
+
+
 class SealingView(Protocol):
     """Which fields are personal, and persons' keys. On the client's event loop."""
 
@@ -35,9 +40,22 @@ class SealingView(Protocol):
     async def close(self) -> None:
         """Give up the connections."""
 
-    async def seal(self, kind: SealedKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """An input of this agent, by wire names, with its personal values sealed. Raises ClientError where
-        that is not possible now: such an input must not be published."""
+    async def seal(
+        self,
+        kind: SealedKind,
+        agent_id: str,
+        document: Mapping[str, Any],
+        before: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """An input of this agent, by wire names, with its personal values sealed. `before`: the input that it
+        replaces, which names the person where it names nobody. Raises ClientError where that is not possible
+        now: such an input must not be published."""
+
+    def find_unsealed(
+        self, kind: SealedKind, agent_id: str, document: Mapping[str, Any]
+    ) -> tuple[Step, ...] | None:
+        """The place of a value of an input of this agent that must be sealed, and is not; None: there is
+        none. Raises ClientError where that is not known now."""
 
     async def open(self, kind: SealedKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """What was sealed of an input of this agent, opened again. Raises ClientError, also where a key was
@@ -53,10 +71,23 @@ class NoSealing:
     async def close(self) -> None:
         """Nothing is held."""
 
-    async def seal(self, kind: SealedKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    async def seal(
+        self,
+        kind: SealedKind,
+        agent_id: str,
+        document: Mapping[str, Any],
+        before: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """The input as it is."""
-        del kind, agent_id
+        del kind, agent_id, before
         return dict(document)
+
+    def find_unsealed(
+        self, kind: SealedKind, agent_id: str, document: Mapping[str, Any]
+    ) -> tuple[Step, ...] | None:
+        """Nothing must be sealed."""
+        del kind, agent_id, document
+        return None
 
     async def open(self, kind: SealedKind, agent_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
         """The document as it is."""
@@ -89,6 +120,34 @@ async def seal_record(
         return SealedRecord(dict(record), {})
     sealed = await sealing.seal(sealed_kind, agent_id, record)
     return SealedRecord(sealed, dict(_list_sealed(record, sealed)))
+
+
+async def seal_narrowed(
+    sealing: SealingView, agent_id: str, action: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Parameters by which an approver narrows an agent's action, as they may be signed and published: sealed
+    as if the action had had them, at the same places. `action`: its document. Raises ClientError."""
+    from sluice_topics.record_reading import replace_parameters  # noqa: PLC0415 - loads all records
+
+    sealed = await sealing.seal("action", agent_id, replace_parameters(action, parameters), action)
+    return _take_parameters(sealed, parameters)
+
+
+async def open_narrowed(
+    sealing: SealingView, agent_id: str, action: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What was sealed of such parameters, opened again. Raises ClientError, also where a key was erased."""
+    from sluice_topics.record_reading import replace_parameters  # noqa: PLC0415 - as above
+
+    narrowed = replace_parameters({name: action[name] for name in _FORM if name in action}, parameters)
+    return _take_parameters(await sealing.open("action", agent_id, narrowed), parameters)
+
+
+def _take_parameters(action: Mapping[str, Any], instead: Mapping[str, Any]) -> dict[str, Any]:
+    from sluice_topics.record_reading import find_call  # noqa: PLC0415 - as above
+
+    call = find_call(action)
+    return dict(instead if call is None else call[1])
 
 
 def _list_sealed(plain: Any, sealed: Any) -> Iterator[tuple[str, Any]]:

@@ -20,7 +20,7 @@ from sluice.client.answers import NOT_RETURNED, ActionAnswer, ClientError, Input
 from sluice.client.exchange import DEFAULT_CONNECT_S, Exchange, OutgoingInput
 from sluice.client.input_kinds import OUTCOME
 from sluice.client.record_proofs import RecordProofs
-from sluice.client.sealing import NoSealing, seal_record
+from sluice.client.sealing import NoSealing, open_narrowed, seal_record
 from sluice_topics.audience import Audience, SignedInput, record_message
 
 if TYPE_CHECKING:
@@ -180,6 +180,11 @@ class Sender:
     async def seal(self, kind: InputKind, record: Mapping[str, Any]) -> SealedRecord:
         """A record of this agent as it may be published. Raises ClientError."""
         return await seal_record(self.sealing, kind, self.agent_id, record)
+
+    async def open_narrowed(self, action: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters by which an approver narrowed an action, as a tool takes them. Raises ClientError,
+        also where a key was erased meanwhile."""
+        return await open_narrowed(self.sealing, self.agent_id, action, parameters)
 
     async def build_outcome(
         self, verdict: ActionAnswer, rows: int, error: str | None, values: dict[str, Any] | None = None

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.answers import InputLocation
 from sluice.client.binding import compute_digest
-from sluice.client.input_kinds import ESCALATIONS, MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS, VERDICTS
+from sluice.client.input_kinds import (
+    ACTION,
+    ESCALATIONS,
+    MEMORY_DECISIONS,
+    QUARANTINE,
+    SESSION_EVENTS,
+    VERDICTS,
+)
+from sluice.client.sealing import NoSealing, open_narrowed, seal_narrowed
 from sluice.core.foundation.input_record import read_coordinates
+from sluice.core.foundation.refusals import NOT_SEALED
 from sluice.core.reports.pending_subject import ENDS, SUBJECT_IDS, PendingSubject
 from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.waiting_subjects import EndedSubject, is_of_caller
-from sluice_topics.json_text import Unreadable, parse
+from sluice_topics.json_text import Unreadable, parse, write_json_path
+from sluice_topics.record_reading import replace_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sluice.client.exchange import Exchange
+    from sluice.client.sealing import SealingView
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.http.api_keys import Caller
     from sluice.gateway.recent_records import RecentRecords
@@ -41,6 +52,7 @@ class Subjects:
     exchange: Exchange
     waiting: WaitingSubjects
     recent: RecentRecords
+    sealing: SealingView = field(default_factory=NoSealing)
 
     def list_waiting(self, base: str, caller: Caller) -> list[PendingSubject]:
         """List what waits in a topic, the oldest first."""
@@ -72,6 +84,43 @@ class Subjects:
         """The parameters in the review at a place; None where it is no longer there."""
         review = await self.fetch_content({"input": coordinates})
         return None if review is None else review["parameters"]
+
+    async def seal_narrowed(self, opened: Mapping[str, Any], parameters: Record) -> Record:
+        """What a person puts in the place of an escalated action's parameters, as it may be signed: sealed
+        where the bundle marks it as personal. Raises HttpError."""
+        if isinstance(self.sealing, NoSealing):
+            return parameters
+        async with translate_faults(ACTION):
+            return await seal_narrowed(
+                self.sealing, str(opened["agent_id"]), await self._fetch_action(opened), parameters
+            )
+
+    async def open_narrowed(self, first: Mapping[str, Any], parameters: Record) -> Record:
+        """The same as the agent's tool takes it. Raises HttpError."""
+        if isinstance(self.sealing, NoSealing):
+            return parameters
+        async with translate_faults(ACTION):
+            return await open_narrowed(
+                self.sealing, str(first["agent_id"]), await self._fetch_action(first), parameters
+            )
+
+    async def require_sealed(self, opened: Mapping[str, Any], parameters: Record) -> None:
+        """Refuse what an approver signed with a plain value at a marked place: it would lie in the review for
+        ever. Raises HttpError."""
+        if isinstance(self.sealing, NoSealing):
+            return
+        narrowed = replace_parameters(await self._fetch_action(opened), parameters)
+        async with translate_faults(ACTION):
+            steps = self.sealing.find_unsealed("action", str(opened["agent_id"]), narrowed)
+        if steps is not None:
+            message = "it is marked as personal: seal it before you sign, as `sluice escalations` does"
+            raise HttpError(400, NOT_SEALED, message, path=write_json_path(steps))
+
+    async def _fetch_action(self, record: Mapping[str, Any]) -> Record:
+        content = await self.fetch_content(record)
+        if not isinstance(content, dict):
+            raise HttpError(409, "content_unavailable", "the action can no longer be read")
+        return content
 
     async def fetch_decision(self, an_id: str, caller: Caller) -> Record:
         """The decision of an id. Raises HttpError: 404, 409 where it is not decided yet."""

@@ -123,7 +123,7 @@ def build_app(parts: GatewayParts) -> Edge:
     for kind in (HttpError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _answer_error)
     app.add_exception_handler(Exception, _answer_fault)
-    subjects = Subjects(parts.decisions, parts.exchange, parts.subjects, parts.recent)
+    subjects = Subjects(parts.decisions, parts.exchange, parts.subjects, parts.recent, parts.sealing)
     add_routes(app, *_make_routes(parts, subjects))
     add_pages(app, _make_pages(parts, subjects))
     return Edge(app, parts.edge, parts.observe, parts.tracer)
@@ -137,7 +137,7 @@ def _make_routes(parts: GatewayParts, subjects: Subjects) -> Iterator[Any]:
     yield HookRoutes(callers, *deciding, parts.subjects, repeats, parts.sealing)
     standing = (parts.decisions, parts.exchange, parts.registry, parts.subjects, parts.ledger, parts.recent)
     yield ReadingRoutes(callers, *standing, parts.advised)
-    yield ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait, parts.sealing)
+    yield ReviewRoutes(callers, parts.decisions, parts.subjects, parts.wait, subjects)
     if parts.slack is not None:
         from sluice.gateway.routes.slack_routes import SlackRoutes  # noqa: PLC0415 - only where configured
 

@@ -141,6 +141,7 @@ def point(
     added: Sequence[Stage] = (),
     limits: SessionLimits = LIMITS,
     stopwatch: Callable[[], int] = lambda: 0,
+    demands_sealed: bool = False,
 ) -> DecisionPoint:
     """A decision point over the scene's registry. `stages`: the order of its bundle, of whatever stages;
     `added`: stages beside those that ship, which the bundle may name."""
@@ -153,6 +154,7 @@ def point(
         limits,
         stopwatch=stopwatch,
         environment="test",
+        demands_sealed=demands_sealed,
     )
 
 

@@ -8,6 +8,7 @@ import gc
 import os
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,10 +40,11 @@ async def prepare_backtest(
     source: LedgerSource, settings: DecisionSettings, candidate: Candidate, period: BacktestPeriod
 ) -> Backtest | None:
     """Read what was in force when; None where no root key is set, so that nobody can tell. Raises
-    RegistryError for an entry of the candidate that does not validate."""
+    RegistryError for an entry of the candidate that does not validate. What the candidate marks as personal
+    is judged as it came: under it senders would have sealed it."""
     if settings.roots is None:
         return None
-    then = PolicyThen(await source.read_policy(), settings.roots, settings)
+    then = PolicyThen(await source.read_policy(), settings.roots, replace(settings, demands_sealed=False))
     return Backtest(source, then, then.replace_by(candidate), period, settings.group)
 
 

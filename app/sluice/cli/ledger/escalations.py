@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
+from aiokafka.errors import KafkaError
 
+from sluice.bootstrap.followed_sealing import follow_sealing
 from sluice.cli.ledger.grant_verbs import GrantWhen, Subject, grant_command, require_span, revoke
 from sluice.cli.ledger.pending_lines import SHOWN, describe_state, print_escalation, print_escalations
 from sluice.cli.ledger.pending_subjects import connect, require_escalation, require_waiting, write_model
@@ -22,17 +25,27 @@ from sluice.cli.ledger.reviews import (
     require_signed,
     send_review,
 )
-from sluice.cli.output import WRONG, console, errors, print_json, read_clock_ms, stop
+from sluice.cli.output import WRONG, console, errors, print_json, read_clock_ms, require_settings, stop
 from sluice.cli.policy.key_files import require_private_keys
+from sluice.client.answers import ClientError
+from sluice.client.sealing import seal_narrowed
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
+from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.strict import json_object
+from sluice.core.trust.in_force import PolicyError
 from sluice_topics.catalog import ESCALATIONS
+from sluice_topics.sealing import find_tokens
 
 if TYPE_CHECKING:
+    from sluice.cli.ledger.pending_subjects import WholeEscalation
     from sluice.core.reports.pending_subject import PendingSubject
 
 BEGINNING = 1200
 """Characters of an action before signing."""
+NO_MASTER_KEY = (
+    "the action has sealed personal data, and sealing.master_key_file names no file with which yours are "
+    "sealed: answer on the review pages"
+)
 AS_COUNTED = object()
 """In place of parameters: those of the approvals so far."""
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
@@ -230,11 +243,41 @@ def _answer(
         if subject.is_narrowed and whole.approved is None:
             stop("the answer that has the parameters approved so far is no longer there")
         review_fields = {**review_fields, "parameters": whole.approved}
+    elif "parameters" in review_fields:
+        review_fields = {**review_fields, "parameters": _seal(whole, review_fields["parameters"])}
     signed = require_signed(subject.write_answer(**review_fields), signer)
     print_escalation(whole, errors, BEGINNING)
     print_to_sign(signed)
     how = Sending(kafka, "escalations", "escalation_id", wait, yes=yes, as_json=as_json)
     send_review(signed, how, review_fields["decision"])
+
+
+def _seal(whole: WholeEscalation, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters in the place of the action's, sealed where the bundle marks them as personal."""
+    action, settings = orjson.loads(whole.action or b"null"), require_settings()
+    if not isinstance(action, dict):  # of a retrieval, which takes no parameters
+        return parameters
+    try:
+        make = follow_sealing(settings)
+    except PolicyError as error:
+        stop(str(error))
+    if make is None:
+        if find_tokens(action):
+            stop(NO_MASTER_KEY)
+        return parameters
+
+    async def seal() -> dict[str, Any]:
+        sealing = make()
+        try:
+            await sealing.start()
+            return await seal_narrowed(sealing, str(whole.subject.opened["agent_id"]), action, parameters)
+        finally:
+            await sealing.close()
+
+    try:
+        return asyncio.run(seal())
+    except (ClientError, CoreError, KafkaError) as error:
+        stop(f"the parameters cannot be sealed: {error}")
 
 
 def _build_row(subject: PendingSubject, now: int) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from sluice.core.actions.resolution import (
     Approval,
     ResolvedAction,
     count_resolved,
+    object_to_plain,
     read_escalated_action,
     read_recorded_escalation,
     read_recorded_resolving,
@@ -80,8 +81,13 @@ def evaluate(
         return refuse(input_record, review, view, against or unknown(review))
     _, on_its_way = take_steps(escalation, input_record.timestamp_ms)
     waits = _ApprovalAnswer(parts, input_record, review, view, on_its_way, shared)
+    plain = None
+    if review.parameters is not None:
+        plain = yield from object_to_plain(parts, escalation, review.parameters)
     if escalation.expires_ms <= input_record.timestamp_ms:
         decision = _too_late(waits)
+    elif plain is not None:
+        return refuse(input_record, review, view, plain)
     elif review.decision == DENY:
         decision = _deny(waits)
     elif len(waits.votes) < escalation.quorum:
@@ -156,7 +162,7 @@ def _judge_again(
 
     Returns the escalation with what the policy of now demands where the approvals do not complete that.
     """
-    escalated = yield from read_escalated_action(escalation, parts.policy.registry.erasures)
+    escalated = yield from read_escalated_action(parts, escalation, review.parameters)
     if escalated is None:
         return Objection("content_unavailable", "the escalated action could not be read again")
     registry = parts.policy.registry

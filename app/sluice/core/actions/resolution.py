@@ -32,15 +32,18 @@ from sluice.core.actions.verdict import (
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.input_record import make_resolved_id
+from sluice.core.foundation.refusals import NOT_SEALED, Objection
 from sluice.core.foundation.requests import ask_for_input, take_input
-from sluice.core.foundation.sealed_input import ask_for_keys, open_sealed, read_sealed
+from sluice.core.foundation.sealed_input import ask_for_keys, find_sealed, open_sealed
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
 from sluice.core.state.reservations import count, expect_results
-from sluice_topics.record_reading import Unreadable, read, read_document
+from sluice_topics.json_text import parse, write_json_path
+from sluice_topics.record_reading import Unreadable, read, read_document, replace_parameters
 from sluice_topics.records import ProposedAction
+from sluice_topics.sealing import find_unsealed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from sluice.core.actions.pipeline import Evaluation
     from sluice.core.actions.stage import ActionContext, ActionPlan
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from sluice.core.state.reservations import ActionUsage
     from sluice.core.state.session_view import ActionSeen, SessionView
     from sluice.core.state.usual import Lesson
+    from sluice_topics.sealing import InputKind
 
 SCHEMA = "sluice/resolved_verdict/v1"
 FORM = VerdictForm("ResolvedVerdict", ("resolves", "action", "escalation", "approvals"))
@@ -62,7 +66,7 @@ NARROWED = VerdictForm(FORM.kind, (*FORM.hashed, "narrowed"))
 """The forms of a resolved verdict; NARROWED is that of an action whose parameters an approver narrowed."""
 
 
-ESCALATED_KIND = "action"
+ESCALATED_KIND: InputKind = "action"
 """The kind of input that waits, as its values are sealed."""
 
 
@@ -163,36 +167,67 @@ def read_recorded_escalation(recorded: Mapping[str, Any]) -> Escalation:
 
 
 class EscalatedAction(NamedTuple):
-    """An action that waits, and its sealed values, opened; None where it has none."""
+    """An action that waits, with the parameters of an approval, and its sealed values, opened; None where it
+    has none."""
 
     action: ProposedAction
     opened: OpenedInput | None
 
 
 def read_escalated_action(
-    escalation: Escalation, erased: Container[tuple[str, str]]
+    parts: PointParts, escalation: Escalation, narrowed: dict[str, Any] | None
 ) -> Generator[Request, Answer, EscalatedAction | None]:
     """The action that waits, from the bytes at its coordinates; None if they have changed, or cannot be
-    opened. `erased`: tenants and ids of keys that open nothing any more."""
+    opened. `narrowed`: parameters that an approval puts in the place of its own; what is sealed in them is
+    sealed as if the action had had them."""
     answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
     value = take_input(answer, escalation.digest)
+    document = None if value is None else parse(value)
+    if value is None or not isinstance(document, dict):
+        return None
+    if narrowed is not None:
+        document = replace_parameters(document, narrowed)
     opened: OpenedInput | None = None
-    if (sealed := read_sealed(value)) is not None:
+    if (sealed := find_sealed(document)) is not None:
+        erased = parts.policy.registry.erasures
         keys = yield from ask_for_keys(sealed.key_ids, escalation.tenant, erased)
-        unsealed = open_sealed(sealed, ESCALATED_KIND, keys)
-        if isinstance(unsealed, Unreadable):
+        unlocked = open_sealed(sealed, ESCALATED_KIND, keys)
+        if isinstance(unlocked, Unreadable):
             return None
-        opened = unsealed
+        opened = unlocked
     ids = {
         "action_id": escalation.subject_id,
         "agent_id": escalation.agent_id,
         "session_id": escalation.session_id,
     }
     if opened is None:
-        action = None if value is None else read(ProposedAction, value, ids)
+        action = read(ProposedAction, value, ids)
     else:
         action = read_document(ProposedAction, opened.plain, ids)
-    return None if action is None or isinstance(action, Unreadable) else EscalatedAction(action, opened)
+    if isinstance(action, Unreadable):
+        return None
+    if narrowed is not None and opened is None:
+        action = action.model_copy(update={"parameters": narrowed})
+    return EscalatedAction(action, opened)
+
+
+def object_to_plain(
+    parts: PointParts, escalation: Escalation, narrowed: dict[str, Any]
+) -> Generator[Request, Answer, Objection | None]:
+    """Why an approval does not count that has a value plain which the bundle marks as personal: None: it has
+    none."""
+    if not parts.demands_sealed:
+        return None
+    answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
+    value = take_input(answer, escalation.digest)
+    document = None if value is None else parse(value)
+    if not isinstance(document, dict):
+        return None
+    marked = parts.policy.list_personal(escalation.agent_id, document.get("policy_bundle_id"))
+    steps = find_unsealed(replace_parameters(document, narrowed), ESCALATED_KIND, marked)
+    if steps is None:
+        return None
+    return Objection(NOT_SEALED, f"{write_json_path(steps)} is marked as personal: seal it before you sign")
 
 
 class Approval(NamedTuple):
@@ -213,10 +248,9 @@ def resolve(
     approval: Approval,
     read: Callable[[ActionPlan, ProposedAction], SeenAtApproval],
 ) -> Generator[Request, Answer, ResolvedAction]:
-    """Judge an approved action. `input_record` is the input record of the last approver's review."""
+    """Judge an approved action, which has the parameters of the approval. `input_record` is the input record
+    of the last approver's review."""
     escalation, votes, narrowed, _ = approval
-    if narrowed is not None:
-        action = action.model_copy(update={"parameters": narrowed})
     plan: ActionPlan = parts.plan(action)
     resolving = read(plan, action)
     context, evaluation = yield from _run_approved(parts, input_record, action, plan, resolving.observed)

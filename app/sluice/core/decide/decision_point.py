@@ -11,13 +11,14 @@ allowed with an advisory) and a dead letter, so that one input can neither stop 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from sluice.core.actions.plan import plans, sort_stages
 from sluice.core.decide.kinds import BY_MODEL, BY_TOPIC, DECISIONS, read_input_message
 from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.refusals import (
     INTERNAL_ERROR,
+    NOT_SEALED,
     Objection,
     escape_surrogates,
     ids_in,
@@ -45,8 +46,8 @@ from sluice.core.state.nonces import find_novelty
 from sluice.core.state.session import who
 from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import REVIEWS
-from sluice_topics.json_text import Unreadable, write_json_path
-from sluice_topics.sealing import ESCAPED, MARK, SealError
+from sluice_topics.json_text import Unreadable, parse, write_json_path
+from sluice_topics.sealing import ESCAPED, MARK, InputKind, SealError, find_unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -64,12 +65,14 @@ if TYPE_CHECKING:
 
 
 NOTHING_SHARED = Shared()
+_SEALED_KINDS: Mapping[str, InputKind] = {kind: kind for kind in get_args(InputKind)}
+_PLAIN = "it is marked as personal: whoever sends it seals it before it is published (docs/erasure.md)"
 
 
 class DecisionPoint:
     """Decides under one policy. Holds no state of any session."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a worker is set up with
         self,
         policy: Policy,
         stages: Sequence[Stage],
@@ -78,10 +81,12 @@ class DecisionPoint:
         stopwatch: Callable[[], int],
         environment: str,
         values_key: bytes | None = None,
+        demands_sealed: bool = False,
     ) -> None:
         """`stages`: those that there are; each bundle says which of them run, and in what order. `stopwatch`
         returns ns and is only used for durations; `environment` names this installation; `values_key`: the
-        master key of values' fingerprints, None for none.
+        master key of values' fingerprints, None for none; `demands_sealed`: what a bundle marks as personal
+        and comes plain is refused.
 
         Raises UnknownStageError for a bundle that names another stage.
         """
@@ -95,6 +100,7 @@ class DecisionPoint:
             plan_writes(policy),
             plan_retrievals(policy, environment),
             values_key=values_key,
+            demands_sealed=demands_sealed and any(bundle.personal for bundle in policy.bundles.values()),
         )
         self._pausing = replace(self._parts, pauses=True)
 
@@ -121,6 +127,8 @@ class DecisionPoint:
                 input_record = attach_signature(self._parts, input_record, agent.id, state)
         parts = self._pausing if pauses else self._parts
         value = input_record.value or b""
+        if parts.demands_sealed and (unsealed := _object_to_plain(parts, input_record, message)) is not None:
+            return _run_unasked(unreadable(input_record, unsealed))
         if (MARK in value or ESCAPED in value) and hasattr(message, "agent_id"):
             sealed = read_sealed(value, again=True)
             if sealed is not None:
@@ -170,8 +178,9 @@ class DecisionPoint:
     ) -> Generator[Request, Answer, list[OutRecord]]:
         """A recorded decision again, from what it says that was seen of state."""
         input_record = check_again(self._parts, input_record, message, recorded)
-        sealed = read_sealed(input_record.value)
-        if sealed is not None or input_record.topic == REVIEWS:
+        is_review = input_record.topic == REVIEWS  # whose parameters are opened in the action
+        sealed = None if is_review else read_sealed(input_record.value)
+        if sealed is not None or is_review:
             tenant = UNREGISTERED if recorded["tenant_id"] is None else recorded["tenant_id"]
             keys = yield from ask_for_keys(
                 list_key_ids(recorded) if sealed is None else sealed.key_ids, tenant
@@ -218,6 +227,21 @@ def _evaluate_sealed(
         yield PAUSE
     step = BY_MODEL[type(message)].evaluate(parts, opened, message, state, shared)
     return step if isinstance(step, Decision) else (yield from step)
+
+
+def _object_to_plain(parts: PointParts, input_record: InputRecord, message: Message) -> Unreadable | None:
+    """Why an input is refused that has a value plain which its sender must seal; None: it has not."""
+    kind = BY_MODEL[type(message)]
+    sealed_kind = _SEALED_KINDS.get(kind.name)
+    if kind.signer is None or sealed_kind is None:
+        return None
+    marked = parts.policy.list_personal(
+        getattr(message, kind.signer), getattr(message, "policy_bundle_id", None)
+    )
+    if not marked:
+        return None
+    steps = find_unsealed(parse(input_record.value or b""), sealed_kind, marked)
+    return None if steps is None else Unreadable(NOT_SEALED, write_json_path(steps), _PLAIN)
 
 
 def _open_input(input_record: InputRecord, sealed: SealedDocument, keys: Keys) -> InputRecord | Unreadable:

@@ -7,7 +7,7 @@ a readable input about something unknown or impossible. Neither changes anything
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DEAD_LETTER = "sluice/dead_letter/v1"
 INTERNAL_ERROR = "internal_error"
 """The code of an input on which the core itself failed."""
+NOT_SEALED: Final = "not_sealed"
+"""The code of an input that has a value plain which its sender must seal."""
 KEPT_BYTES = MAX_INPUT_VALUE_BYTES
 """Of a larger value the first bytes are kept."""
 CLAIMED_IDS = (
@@ -42,8 +44,10 @@ LONGEST_ID = 256
 def make_dead_letter(
     input_record: InputRecord, code: str, path: str, message: str, ids: dict[str, str] | None = None
 ) -> OutRecord:
-    """The dead letter of an input that gets no other answer; `ids`: those in it, where it was looked into."""
+    """The dead letter of an input that gets no other answer; `ids`: those in it, where it was looked into.
+    What should have been sealed is not repeated."""
     value = input_record.value or b""
+    most = 0 if code == NOT_SEALED else KEPT_BYTES
     body = {
         "schema": DEAD_LETTER,
         "dead_letter_id": dead_letter_id(input_record.decision_id),
@@ -53,9 +57,9 @@ def make_dead_letter(
         "message": escape_surrogates(message),
         "key": None if input_record.key is None else base64.b64encode(input_record.key).decode(),
         "ids": ids,
-        "value_base64": base64.b64encode(value[:KEPT_BYTES]).decode(),
+        "value_base64": base64.b64encode(value[:most]).decode(),
         "value_size": len(value),
-        "truncated": len(value) > KEPT_BYTES,
+        "truncated": len(value) > most,
         "decided_at": rfc3339(input_record.timestamp_ms),
         "input": input_record.coordinates(),
     }

@@ -155,7 +155,11 @@ def read_sealed(value: bytes | None, *, again: bool = False) -> SealedDocument |
     these bytes, so that nothing in them has to be refused any more."""
     if not value or not may_hold_sealed(value):
         return None
-    document: Any = json.loads(value.decode()) if again else parse(value)
+    return find_sealed(json.loads(value.decode()) if again else parse(value))
+
+
+def find_sealed(document: Any) -> SealedDocument | None:
+    """A document with its sealed values; None: it has none."""
     tokens = find_tokens(document) if isinstance(document, dict) else []
     return SealedDocument(document, tokens, _list_ids(token for _, token in tokens)) if tokens else None
 

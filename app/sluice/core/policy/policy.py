@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sluice.core.state.session import Who
     from sluice_topics.records import ProposedAction, ProposedMemoryWrite, ProposedRetrieval
     from sluice_topics.records.retrievals import AutonomyTier
+    from sluice_topics.sealing import PersonalField
 
 
 DEFAULT_QUALITY = "sluice.quality"
@@ -98,6 +99,11 @@ class Policy:
         agent = self.registry.agents.get(agent_id)
         return UNREGISTERED if agent is None else agent.tenant
 
+    def list_personal(self, agent_id: str, named: str | None) -> tuple[PersonalField, ...]:
+        """What is personal in an agent's inputs: as its bundle marks it, and the one that the input names."""
+        own, other = self.find_principal(agent_id).bundle, self.bundles.get(named or "")
+        return own.personal if other is None else tuple(dict.fromkeys((*own.personal, *other.personal)))
+
     def find_quality(self, org: Org) -> tuple[str, QualityBundle | None]:
         """The id of the quality bundle that judges a tenant's items (its own, else the default), and the
         bundle. None if it is not in force: no other bundle replaces it."""
@@ -120,9 +126,10 @@ class PointParts:
 
     `plan`: what is settled of an action before its session is read (sluice/core/actions/plan.py);
     `plan_write`: of a memory write (sluice/core/memory/plan.py); `plan_retrieval`: of a retrieval
-    (sluice/core/retrieval/plan.py). `pauses`: an evaluation of a kind that goes by stages pauses, because
-    others go along. `values_key`: the master key of values' fingerprints (sluice_topics/values.py); None:
-    the installation has none.
+    (sluice/core/retrieval/plan.py). `demands_sealed`: what a bundle marks as
+    personal is refused where it comes plain. `pauses`: an evaluation of a kind that goes by stages pauses,
+    because others go along. `values_key`: the master key of values' fingerprints (sluice_topics/values.py);
+    None: the installation has none.
     """
 
     policy: Policy
@@ -134,3 +141,4 @@ class PointParts:
     plan_retrieval: Callable[[ProposedRetrieval], Any]
     pauses: bool = False
     values_key: bytes | None = field(default=None, repr=False)
+    demands_sealed: bool = False

@@ -58,7 +58,7 @@ class DecisionSettings:
     how much a worker may lag behind the control topics. `group`: the
     workers' consumer group. `version`: of the code that executes decisions
     again. `audience`: what signatures must have been made for. `values_key`: as of PointParts. `keyring`:
-    of persons' keys, which opens sealed values."""
+    of persons' keys, which opens sealed values; `demands_sealed`: as of DecisionPoint."""
 
     stages: Sequence[Stage]
     roots: Roots | None
@@ -72,6 +72,7 @@ class DecisionSettings:
     audience: Audience = UNNAMED
     values_key: bytes | None = field(default=None, repr=False)
     keyring: Keyring = field(default=NO_KEYS, repr=False)
+    demands_sealed: bool = True
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class PointsUnder:
             stopwatch=lambda: 0,
             environment=of.environment,
             values_key=of.values_key,
+            demands_sealed=of.demands_sealed,
         )
 
 

@@ -104,7 +104,10 @@ class AnswerPages:
         if subject is None:
             notice = ("bad", "It has ended already: your answer was not sent.")
             return AnswerResult(an_id, an_id, notice, is_over=False)
-        answer = _read_answer(*answer_fields, visit.session)
+        form, narrowed = answer_fields
+        if narrowed is not None:
+            narrowed = await self.views.subjects.seal_narrowed(subject.fields, narrowed)
+        answer = _read_answer(form, narrowed, visit.session)
         against = visit.session.account.object_to(subject.role)
         if against is not None:
             return AnswerResult(an_id, subject.name, ("bad", f"Refused: {against}."), is_over=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +10,9 @@ from fastapi import Query
 from starlette.requests import Request  # noqa: TC002 - FastAPI reads the annotations
 from starlette.responses import Response  # noqa: TC002 - as above
 
-from sluice.client.input_kinds import ACTION, ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
+from sluice.client.input_kinds import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
 from sluice.core.foundation.input_record import escalation_id, memory_id, read_coordinates, verdict_id
 from sluice.core.reports.pending_subject import read_status
-from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.input_requests import prepare_review
 from sluice.gateway.openapi_shapes import (
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sluice.client.answers import ActionAnswer
-    from sluice.client.sealing import SealingView
     from sluice.gateway.decisions import Decisions
     from sluice.gateway.http.api_keys import Caller
     from sluice.gateway.idempotency import StoredAnswer
     from sluice.gateway.input_requests import WaitLimits
+    from sluice.gateway.subjects import Subjects
 
 MOST_LISTED = 1000
 _OF_RETRIEVALS = escalation_id(f"{RETRIEVALS}:")
@@ -61,7 +61,7 @@ class ReviewRoutes:
     decisions: Decisions
     subjects: WaitingSubjects
     wait: WaitLimits
-    sealing: SealingView
+    contents: Subjects
 
     @declare("GET /v1/escalations", "What waits for an approver", {200: WaitingResponse})
     async def escalations(self, request: Request) -> Response:
@@ -99,9 +99,7 @@ class ReviewRoutes:
             return respond(_render_pending(subject_id, opened), read_facts(request))
         narrowed = await self.decisions.fetch_narrowed(end)
         if narrowed is not None:
-            async with translate_faults(ACTION):
-                opened_again = await self.sealing.open("action", first["agent_id"], {"parameters": narrowed})
-                narrowed = opened_again["parameters"]
+            narrowed = await self.contents.open_narrowed(first, narrowed)
         return respond(_render_end(subject_id, first, end, narrowed), read_facts(request))
 
     @declare(
@@ -152,6 +150,9 @@ class ReviewRoutes:
         if not is_of_caller(opened, context.caller):
             raise make_not_found(subject_id)
         prepared = prepare_review(await request.body(), subject_id, str(opened["session_id"]), self.wait)
+        parameters = json.loads(prepared.value).get("parameters")
+        if topic == ESCALATIONS and parameters is not None:
+            await self.contents.require_sealed(opened, parameters)
         record = await self.decisions.review(prepared, subject_id, context.request_id)
         return respond(render_review(record), read_facts(request))
 

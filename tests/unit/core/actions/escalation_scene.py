@@ -12,6 +12,7 @@ from sluice.core.decide.replay import Replay
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.requests import HELD_INPUT, Answer
+from sluice.core.foundation.sealed_input import NO_KEYS, SUBJECT_KEYS, find_keys
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.signing import sign_review
 from sluice_topics.audience import UNNAMED, Audience
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sluice.core.foundation.limits import SessionLimits
     from sluice.core.foundation.requests import Request
     from sluice.core.state.decision import Decision
+    from sluice_topics.sealing import Keyring
 
 KEYS = {
     name: Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
@@ -64,19 +66,21 @@ class Office:
     policy: dict[str, Any] = field(default_factory=dict)
     limits: SessionLimits = LIMITS
     stages: Sequence[Stage] | None = None
+    keyring: Keyring = NO_KEYS
     now: int = START
 
     def __post_init__(self) -> None:
         """Opens the partition."""
         self._offsets = {ACTIONS: 0, REVIEWS: 0, OUTCOMES: 0, MANDATES: 0}
         self.inputs: dict[tuple[str, int, int], bytes] = {}
-        self.replay = Replay(self.point(*self.more), self._answer)
+        self.replay = Replay(self.point(*self.more), self.answer_request)
 
     def point(self, *more: dict[str, Any], **changed: Any) -> DecisionPoint:
         """A decision point over the scene's registry, its approvers and these entries."""
         known = {(one["kind"], one["id"]): one for one in (*APPROVERS, *more)}
         policy = bundle(**{"escalation_ttl_ms": TTL_MS, **self.policy, **changed})
-        return point(*known.values(), policy=policy, limits=self.limits, stages=self.stages)
+        named: dict[str, Any] = {"limits": self.limits, "stages": self.stages, "demands_sealed": True}
+        return point(*known.values(), policy=policy, **named)
 
     def propose(self, action_id: str = "a-1", **fields: Any) -> Decision:
         """An action that needs an approver, unless it is changed."""
@@ -115,7 +119,10 @@ class Office:
         account = self.replay.session(session.encode()).accounts.get(tenant)
         return 0 if account is None else account.rows
 
-    def _answer(self, request: Request) -> Answer:
+    def answer_request(self, request: Request) -> Answer:
+        """What the world outside the core answers."""
+        if request.port == SUBJECT_KEYS:
+            return find_keys(self.keyring, request)
         if request.port != HELD_INPUT:
             return Answer("answered", {"asked": request.port})
         place: Any = request.payload

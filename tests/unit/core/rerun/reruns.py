@@ -152,6 +152,7 @@ class Case:
     stages: Sequence[Stage] = ()
     limits: SessionLimits = LIMITS
     answer: Callable[[Request], Answer] = nobody
+    demands_sealed: bool = False
     now: int = START
     verdicts: list[dict[str, Any]] = field(default_factory=list)
     memories: list[dict[str, Any]] = field(default_factory=list)
@@ -163,7 +164,13 @@ class Case:
             order = [FIRST_STAGE, *(stage.name for stage in self.stages), LAST_STAGE]
             self.bundle = _set_stages(self.bundle, tuple(order))
         policy = _load(self.bundle)
-        where = point(*self.entries, policy=policy, added=self.stages, limits=self.limits)
+        where = point(
+            *self.entries,
+            policy=policy,
+            added=self.stages,
+            limits=self.limits,
+            demands_sealed=self.demands_sealed,
+        )
         self._replay = Replay(where, self._answer)
         self._values: dict[tuple[str, int, int], bytes | None] = {}
         self._chain = Chain(3)
