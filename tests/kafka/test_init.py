@@ -22,6 +22,7 @@ from typer.testing import CliRunner, Result
 
 from sluice.cli.main import cli
 from sluice.settings.reader import load_settings
+from tests.conftest import KEPT
 from tests.documents.blocks import blocks
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def bash(script: str, home: Path, **env: str) -> Iterator[subprocess.Popen[str]]
     """A person's shell, at home; nothing of it is left."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    told = {**ours, "HOME": str(home), "PATH": path, **env}
+    told = {**ours, "HOME": str(home), "PATH": path, "SLUICE_CACHE__FOLDER": str(KEPT), **env}
     words, pipe = ["bash", "-euo", "pipefail", "-c", f"exec 2>&1\n{script}"], subprocess.PIPE
     shell = subprocess.Popen(
         words, cwd=home, env=told, stdin=pipe, stdout=pipe, text=True, start_new_session=True
