@@ -44,6 +44,9 @@ PERSONS, SESSIONS, ERASED = 24, 6, 4
 PAUSE_S = 0.05
 SEGMENT_MS, COMPACTION_MS = "500", "1000"
 COMMAND_S = 180.0
+NOT_YET = 1
+LETTERS = "-letters-"
+"""In the names of their sessions, of which `Persons.compare` is the recount."""
 _CUSTOMER, _LETTER = ("parameters", "customer"), ("parameters", "letter")
 FIELDS = (
     PersonalField("action", _CUSTOMER, _CUSTOMER),
@@ -54,19 +57,22 @@ FIELDS = (
 @dataclass
 class Persons:
     """Made by `introduce`. `proposed`: the keys under which an action's values are sealed, by its id;
-    `erased`: the keys that the command destroyed."""
+    `erased`: the keys that the command destroyed; `waits`: for the broker to compact them, each time. Workers
+    that start meanwhile refuse a topic of keys whose compaction was shortened."""
 
     installation: TestInstallation
     keys: SubjectKeys
     names: tuple[str, ...]
     proposed: dict[str, frozenset[str]] = field(default_factory=dict)
     erased: set[str] = field(default_factory=set)
+    waits: bool = True
     _more: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     async def live(self, publisher: Publisher, rng: random.Random, times: int) -> None:
         """Propose actions about persons drawn from `rng`, and erase `ERASED` persons so many times meanwhile;
         return when those are erased. Raises RunFailed where the command does not say that they are."""
-        await shorten_compaction(self.installation)
+        if self.waits:
+            await shorten_compaction(self.installation)
         await self.keys.start()
         tasks = [asyncio.create_task(self._act(publisher, rng)), asyncio.create_task(self._erase_some(times))]
         try:
@@ -87,7 +93,7 @@ class Persons:
     async def _propose(self, publisher: Publisher, rng: random.Random) -> None:
         name = rng.choice(self.names)
         action_id = f"{self.installation.app_id}-letter-{len(self.proposed)}"
-        session = f"{self.installation.app_id}-letters-{rng.randrange(SESSIONS)}"
+        session = f"{self.installation.app_id}{LETTERS}{rng.randrange(SESSIONS)}"
         action: dict[str, Any] = {
             "action_id": action_id,
             "session_id": session,
@@ -116,15 +122,22 @@ class Persons:
                 await self._more.wait()
             await self._erase(*self.names[first : first + ERASED])
 
+    async def finish(self) -> None:
+        """Go on with what was not waited for, after the workers."""
+        self.waits = True
+        await shorten_compaction(self.installation)
+        await self._erase()
+
     async def _erase(self, *names: str) -> None:
         folder = self.installation.folder
         log = folder / f"erase-{len(self.erased)}.log"
         own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
-        words = ["erase", *names, "--tenant", TENANT, "--key", str(folder / f"{OWNER}.pem"), "--json"]
+        words = ["erase", *names, *(["--tenant", TENANT] if names else [])]
+        words += ["--key", str(folder / f"{OWNER}.pem"), "--json", *([] if self.waits else ["--wait", "0"])]
         process = start_command(words, {**own, **self.installation.settings}, log)
         status = await asyncio.to_thread(process.wait, COMMAND_S)
         output = log.read_text(encoding="utf-8")
-        if status:
+        if status and (self.waits or status != NOT_YET):
             raise RunFailed(f"{words[:2]} ended with status {status}: {output[-500:]}")
         outcome = json.loads(output[output.index("{") : output.rindex("}") + 1])
         self.erased.update(outcome["key_ids"])
@@ -178,6 +191,11 @@ async def introduce(installation: TestInstallation) -> Persons:
     assert keys is not None  # noqa: S101 - the settings name a master key
     names = tuple(f"person-{number}@{installation.app_id}.example" for number in range(PERSONS))
     return Persons(installation, keys, names)
+
+
+def is_of_persons(key: bytes | None) -> bool:
+    """Whether a record is of a session in which their letters are written."""
+    return key is not None and LETTERS.encode() in key
 
 
 def write_letter(name: str) -> str:

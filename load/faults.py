@@ -79,6 +79,10 @@ async def carry_out(name: str, bed: Bed, scale: RunScale) -> list[RunFigure]:
     deadline_s = scale.deadline_s + (2 * scale.soak_s if name in LONG else 0)
     async with asyncio.timeout(deadline_s):
         run_figures = await RUNS[name](bed, scale)
+        while bed.attended:
+            attendants = bed.attended.pop()
+            await attendants.finish()
+            run_figures += await attendants.compare()
     took = figures.require_at_most("seconds", round(time.monotonic() - began, 1), deadline_s, "s")
     return figures.add_prefix(name, [*run_figures, took])
 
@@ -95,7 +99,8 @@ def main() -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # an outage is no news here
     layout = Layout(folder / "kafka", folder / "kafka" / "data", locate.JARS)
     broker = _start_secured(layout) if options.secured else locate.start_broker(layout)
-    bed = Bed(broker, folder, options.seed, f"{time.time_ns() // 1_000_000 % 10**9:09d}")
+    salt = f"{time.time_ns() // 1_000_000 % 10**9:09d}"
+    bed = Bed(broker, folder, options.seed, salt, attended=[] if options.attended else None)
     run_figures: list[RunFigure] = []
     try:
         for name in options.runs or [name for name in RUNS if name not in LONG]:
@@ -136,6 +141,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--soak-s", type=float, help="seconds that a soak lasts (half an hour)")
     parser.add_argument("--soak-rate", type=float, help="its inputs a second")
     parser.add_argument("--secured", action="store_true", help="with TLS, logins and the least rights")
+    parser.add_argument("--attended", action="store_true", help="heads are signed, persons erased meanwhile")
     parser.add_argument("--seed", type=int, default=1, help="another seed, another run")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "faults.json")
     return parser.parse_args()

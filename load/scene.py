@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from load.head_signers import invite
 from load.inputs.people import people_of
 from load.inputs.publisher import Publisher
 from load.inputs.task_traffic import TaskTraffic
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
+    from load.head_signers import Attendants
     from load.inputs.people import People
     from load.inputs.publisher import Pace
     from load.installations.installation import RunScale, TestInstallation
@@ -49,13 +51,15 @@ SLOW = 0.1
 @dataclass(frozen=True, slots=True)
 class Bed:
     """`salt` makes names and contents unique on the broker, `seed` makes the run repeatable. `replication`:
-    how many replicas the topics of its runs have."""
+    how many replicas the topics of its runs have. `attended`: whether heads are signed and persons erased
+    meanwhile, and by whom in the runs so far."""
 
     broker: Broker
     folder: Path
     seed: int
     salt: str
     replication: int = 1
+    attended: list[Attendants] | None = None
 
     async def installation(self, run: str, *, with_people: bool = True) -> TestInstallation:
         """Topics of this run's own. `with_people`: agents whose actions are escalated act there too, and
@@ -72,6 +76,9 @@ class Bed:
         await publish_policy(
             installation.cluster, installation.prefix, task_policy.records(installation.trust)
         )
+        if self.attended is not None:
+            self.attended.append(await invite(installation, self.rng(f"{run}:attendants")))
+            installation = replace(installation, attendants=self.attended[-1])
         if not with_people:
             return installation
         await publish_policy(installation.cluster, installation.prefix, approvers.records(installation.trust))
@@ -189,7 +196,11 @@ class Scene:
     """Made by `open_scene`."""
 
     def __init__(
-        self, installation: TestInstallation, fleet: Fleet, publisher: Publisher, watching: asyncio.Task[None]
+        self,
+        installation: TestInstallation,
+        fleet: Fleet,
+        publisher: Publisher,
+        watching: list[asyncio.Task[None]],
     ) -> None:
         self._watching = watching
         self.people: People | None = None
@@ -223,8 +234,9 @@ class Scene:
         """Raise what ended the publisher or the supervisor; RunFailed when a worker ended as none should."""
         self.fleet.check()
         self.publisher.check()
-        if self._watching.done():
-            self._watching.result()
+        for task in self._watching:
+            if task.done():
+                task.result()
 
     def count_in_flight(self) -> int:
         """Slow calls that the workers wait for."""
@@ -232,6 +244,8 @@ class Scene:
 
     async def finish(self, at_least: int) -> None:
         """Publish the rest, wait until all is decided and nothing is held any more, stop the workers."""
+        if (attendants := self.installation.attendants) is not None:
+            await self.wait_until(attendants.settled.is_set, "persons are erased")
         await self.publisher.finish(at_least)
         await wait_until_decided(self.installation, self.publisher.ends, self.fleet, self.check)
         if self.people is not None:
@@ -302,20 +316,24 @@ async def open_scene(
     fleet, publisher = Fleet(installation, slow_s), Publisher(installation, traffic, pace)
     if tree is not None:
         fleet.trees.update(dict.fromkeys(range(workers), tree))
-    watching = asyncio.create_task(fleet.watch())
+    watching = [asyncio.create_task(fleet.watch())]
     scene = Scene(installation, fleet, publisher, watching)
     try:
         for slot in range(workers):
             fleet.spawn(slot)
         await scene.wait_until(lambda: _ready(scene, workers), f"{workers} workers are ready")
         await publisher.start()
+        if installation.attendants is not None:
+            watching.append(asyncio.create_task(installation.attendants.attend(publisher)))
         if installation.statements is None:
             yield scene
         else:
             async with people_of(installation) as scene.people:
                 yield scene
     finally:
-        watching.cancel()
+        for task in watching:
+            task.cancel()
+        await asyncio.wait(watching)
         fleet.kill_all()
         await publisher.close()
 

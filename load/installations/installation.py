@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from load.head_signers import Attendants
     from load.installations.approvers import WhatWasSaid
     from sluice.client.kafka_connection import KafkaCluster, KafkaConnection
     from sluice_topics.audience import Audience
@@ -253,7 +254,7 @@ PARTITIONS = 8
 class TestInstallation:
     """`settings` is the environment of a worker here; `began_ms`: when its policy was published.
     `statements`: what its people said; None: it has no people. `login`: how the broker's administrator
-    connects where it is a secured one."""
+    connects where it is a secured one. `attendants`: who signs heads and erases persons meanwhile."""
 
     __test__: ClassVar[bool] = False  # pytest takes a class of this name for tests
 
@@ -267,6 +268,7 @@ class TestInstallation:
     began_ms: int = 0
     statements: WhatWasSaid | None = None
     login: KafkaConnection | None = None
+    attendants: Attendants | None = None
 
     @property
     def cluster(self) -> KafkaCluster:

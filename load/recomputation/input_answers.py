@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from load.erasures import is_of_persons
 from load.installations.approvers import EXPIRED, is_of_people
 from load.installations.installation import KIND_HEADER, MALFORMED
 from load.installations.task_policy import is_of_tasks
@@ -106,7 +107,7 @@ class AnswerAccount:
 
 def is_of_others(key: bytes | None) -> bool:
     """Whether a record is of a session that has a recount of its own."""
-    return is_of_people(key) or is_of_tasks(key)
+    return is_of_people(key) or is_of_tasks(key) or is_of_persons(key)
 
 
 def account(
