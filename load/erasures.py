@@ -18,7 +18,7 @@ from load.installations.approvers import entry
 from load.installations.command_process import start_command
 from load.installations.fleet import RunFailed
 from load.installations.installation import TrafficRecord
-from load.installations.neutral_policy import READ_TOOL, TENANT, bundle
+from load.installations.neutral_policy import LETTERS, READ_TOOL, TENANT, bundle
 from load.recomputation import figures
 from sluice.adapters.kafka.kafka_topics import open_admin
 from sluice.bootstrap.sealing import build_subject_keys
@@ -45,8 +45,6 @@ PAUSE_S = 0.05
 SEGMENT_MS, COMPACTION_MS = "500", "1000"
 COMMAND_S = 180.0
 NOT_YET = 1
-LETTERS = "-letters-"
-"""In the names of their sessions, of which `Persons.compare` is the recount."""
 _CUSTOMER, _LETTER = ("parameters", "customer"), ("parameters", "letter")
 FIELDS = (
     PersonalField("action", _CUSTOMER, _CUSTOMER),
@@ -191,11 +189,6 @@ async def introduce(installation: TestInstallation) -> Persons:
     assert keys is not None  # noqa: S101 - the settings name a master key
     names = tuple(f"person-{number}@{installation.app_id}.example" for number in range(PERSONS))
     return Persons(installation, keys, names)
-
-
-def is_of_persons(key: bytes | None) -> bool:
-    """Whether a record is of a session in which their letters are written."""
-    return key is not None and LETTERS.encode() in key
 
 
 def write_letter(name: str) -> str:

@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from aiokafka import AIOKafkaConsumer
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from load.head_signers import Attendants
     from load.installations.approvers import WhatWasSaid
     from sluice.client.kafka_connection import KafkaCluster, KafkaConnection
     from sluice_topics.audience import Audience
@@ -250,6 +249,15 @@ class TrafficRecord:
 PARTITIONS = 8
 
 
+class Attending(Protocol):
+    """Who signs heads and erases persons beside a run (load/head_signers.py). `settled`: all are erased."""
+
+    settled: asyncio.Event
+
+    async def attend(self, publisher: Any) -> None:
+        """Until it is cancelled; its actions are published with the run's Publisher."""
+
+
 @dataclass(frozen=True, slots=True)
 class TestInstallation:
     """`settings` is the environment of a worker here; `began_ms`: when its policy was published.
@@ -268,7 +276,7 @@ class TestInstallation:
     began_ms: int = 0
     statements: WhatWasSaid | None = None
     login: KafkaConnection | None = None
-    attendants: Attendants | None = None
+    attendants: Attending | None = None
 
     @property
     def cluster(self) -> KafkaCluster:

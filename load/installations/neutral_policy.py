@@ -54,6 +54,14 @@ MODEL_MS, ENCODER_MS = 3_000, 60_000
 
 _T2 = {"reversible": "T2", "irreversible": "T2", "unknown": "T2"}
 
+LETTERS = "-letters-"
+"""In the names of sessions of persons who are erased (load/erasures.py); they have a recount of their own."""
+
+
+def is_of_persons(key: bytes | None) -> bool:
+    """Whether a record is of a session in which letters to such persons are written."""
+    return key is not None and LETTERS.encode() in key
+
 
 def entries(revision: int = 1, tenant: str = TENANT) -> list[dict[str, Any]]:
     """One tenant's agents, two tools, a memory source that brings no metadata, and a recorded reference."""

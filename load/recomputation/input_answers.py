@@ -8,9 +8,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from load.erasures import is_of_persons
 from load.installations.approvers import EXPIRED, is_of_people
 from load.installations.installation import KIND_HEADER, MALFORMED
+from load.installations.neutral_policy import is_of_persons
 from load.installations.task_policy import is_of_tasks
 from sluice_topics.catalog import ALARMS, BUNDLES, DEAD_LETTERS, POLICY_EVENTS, QUARANTINE, REGISTRY
 
