@@ -67,6 +67,8 @@ _ALL = (
     audit,
     soak,
 )
+ATTENDED = {run.__name__ for run in (kill_one, kill_two, zombies, scaling)}
+"""Runs of one traffic from beginning to end, whose broker stays: these take `--attended`."""
 LONG = {soak.__name__}
 """Runs that nobody wants beside the others: they run where they are named."""
 RUNS: dict[str, Callable[[Bed, RunScale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
@@ -144,7 +146,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--attended", action="store_true", help="heads are signed, persons erased meanwhile")
     parser.add_argument("--seed", type=int, default=1, help="another seed, another run")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "faults.json")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.attended and not ATTENDED.issuperset(options.runs or RUNS):
+        parser.error(f"--attended is for {', '.join(sorted(ATTENDED))}")
+    return options
 
 
 if __name__ == "__main__":
