@@ -29,6 +29,16 @@ from sluice.cli.ledger.archive_source import (
 )
 from sluice.cli.ledger.ledger import build_report_fields, build_report_parts
 from sluice.cli.ledger.tree_heads import list_head_signers
+from sluice.cli.ledger.verifying import (
+    Cosigned,
+    HeadFiles,
+    HeadKeys,
+    HeadOptions,
+    VerdictKeys,
+    WitnessCount,
+    WitnessKeys,
+    require_trust,
+)
 from sluice.cli.output import (
     WELL,
     WRONG,
@@ -43,11 +53,10 @@ from sluice.cli.output import (
     stop,
 )
 from sluice.text.plurals import count_noun
-from sluice.verifier.head_check import HeadSigners, HeadSources, HeadsUnreadable, find_witnesses
+from sluice.verifier.head_check import HeadSigners
 from sluice.verifier.package_check import PackageTrust, check_package
 from sluice.verifier.package_file import PackageFile
 from sluice.verifier.package_manifest import NotAPackage
-from sluice.verifier.proof_check import UnusableKey
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -126,44 +135,33 @@ def export_command(  # noqa: PLR0913 - the command's options
         print_line(f"{clean(out)}: {counts}, {count_noun(written.inputs, 'input')}; digest {written.digest}")
 
 
+_RootKeys = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY", help="Public root key of the policy, base64 (KEY@TIME: retired); beside the settings'."
+    ),
+]
+_Digest = Annotated[str | None, typer.Option(metavar="SHA256", help="The digest that the export printed.")]
+_Gone = Annotated[
+    bool, typer.Option("--gone", help="Inputs may have been gone when it was made, as it states.")
+]
+_Processes = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Partitions checked at once; else one for each core.")
+]
+
+
 @cli.command(name="verify")
 def verify_command(  # noqa: PLR0913 - the command's options
     file: Annotated[Path, typer.Argument(help="The package.")],
     *,
-    root_key: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            help="Public root key of the policy, base64 (KEY@TIME: retired); beside the settings'.",
-        ),
-    ] = None,
-    head_key: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            help="Public key whose tree heads count (KEY@TIME: until then); beside the settings'.",
-        ),
-    ] = None,
-    verdict_key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="Public key that may have signed records; beside the settings'."),
-    ] = None,
-    witness_key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="Public key of a witness that co-signs tree heads."),
-    ] = None,
-    witnesses: Annotated[
-        int | None, typer.Option(min=1, metavar="K", help="So many of them must have co-signed; else all.")
-    ] = None,
-    cosigned: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Heads that a witness co-signed.")
-    ] = None,
-    heads: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Tree heads that were kept elsewhere.")
-    ] = None,
-    noted: Annotated[
-        str | None, typer.Option(metavar="SHA256", help="The digest that the export printed.")
-    ] = None,
+    root_key: _RootKeys = None,
+    head_key: HeadKeys = None,
+    verdict_key: VerdictKeys = None,
+    witness_key: WitnessKeys = None,
+    witnesses: WitnessCount = None,
+    cosigned: Cosigned = None,
+    heads: HeadFiles = None,
+    noted: _Digest = None,
     session: Session = None,
     agent: Agent = None,
     decision: Decision = None,
@@ -171,13 +169,8 @@ def verify_command(  # noqa: PLR0913 - the command's options
     only_selected: Annotated[
         bool, typer.Option("--only-selected", help="It may hold selected records alone.")
     ] = False,
-    gone: Annotated[
-        bool, typer.Option("--gone", help="Inputs may have been gone when it was made, as it states.")
-    ] = False,
-    processes: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Partitions checked at once; else one for each core."),
-    ] = None,
+    gone: _Gone = False,
+    processes: _Processes = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Check an audit package: every byte of its file, records and chains,
@@ -193,15 +186,11 @@ def verify_command(  # noqa: PLR0913 - the command's options
     """
     settings = require_settings()
     asked = require_selection(session, agent, decision, since)
-    try:
+    with require_trust():
+        heads_outside = HeadOptions(heads, witness_key, witnesses, cosigned)
         trust = PackageTrust(
             root_keys=(*_list_root_keys(settings), *(root_key or ())),
-            sources=HeadSources(
-                _find_signers(settings, head_key or ()),
-                heads or (),
-                find_witnesses(witness_key or (), witnesses),
-                cosigned or (),
-            ),
+            sources=heads_outside.build_sources(_find_signers(settings, head_key or ())),
             verdict_keys=(*settings.verdicts.public_keys, *(verdict_key or ())),
             installation=settings.policy.installation or None,
             noted=noted,
@@ -209,13 +198,7 @@ def verify_command(  # noqa: PLR0913 - the command's options
             takes_selected=only_selected,
             takes_gone=gone,
         )
-        report = _check(PackageFile(file), trust, processes or os.cpu_count() or 1)
-    except UnusableKey as error:
-        stop(str(error))
-    except HeadsUnreadable as error:
-        stop(f"--heads: {error}")
-    except (OSError, NotAPackage) as error:
-        stop(f"cannot read {file}: {error}")
+        report = _check(file, trust, processes or os.cpu_count() or 1)
     _print_report(report, json=json)
     raise typer.Exit(WELL if report.report.intact else WRONG)
 
@@ -294,12 +277,16 @@ def _find_signers(settings: Settings, keys: Sequence[str]) -> HeadSigners | None
     return None if signers is None else HeadSigners(signers.keys, settings.policy.installation or None)
 
 
-def _check(file: PackageFile, trust: PackageTrust, processes: int) -> PackageReport:
+def _check(file: Path, trust: PackageTrust, processes: int) -> PackageReport:
     """On a terminal a bar moves while partitions are checked."""
     columns = TextColumn("checking"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
-        task = bars.add_task("", total=sum(each.stored_bytes for each in file.manifest.segments))
-        return check_package(file, trust, processes, lambda count: bars.advance(task, count))
+    try:
+        package = PackageFile(file)
+        with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bars:
+            task = bars.add_task("", total=sum(each.stored_bytes for each in package.manifest.segments))
+            return check_package(package, trust, processes, lambda count: bars.advance(task, count))
+    except (OSError, NotAPackage) as error:
+        stop(f"cannot read {file}: {error}")
 
 
 def _print_report(report: PackageReport, *, json: bool) -> None:

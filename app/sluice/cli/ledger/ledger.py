@@ -23,6 +23,16 @@ from sluice.cli.ledger.tree_heads import (
     require_second_cluster,
     sign_heads_command,
 )
+from sluice.cli.ledger.verifying import (
+    Cosigned,
+    HeadFiles,
+    HeadKeys,
+    HeadOptions,
+    VerdictKeys,
+    WitnessCount,
+    WitnessKeys,
+    require_trust,
+)
 from sluice.cli.output import (
     WELL,
     WRONG,
@@ -36,10 +46,10 @@ from sluice.cli.output import (
 )
 from sluice.text.plurals import count_noun
 from sluice.verifier.export import NotAnExport, read_lines, write_line
-from sluice.verifier.head_check import HeadSources, HeadsUnreadable, find_witnesses, read_heads
+from sluice.verifier.head_check import read_heads
 from sluice.verifier.ledger_findings import describe_heads
 from sluice.verifier.package_file import is_package
-from sluice.verifier.proof_check import SignedBy, UnusableKey
+from sluice.verifier.proof_check import SignedBy
 from sluice.verifier.verify import verify
 
 if TYPE_CHECKING:
@@ -49,6 +59,7 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.settings.reader import Settings
+    from sluice.verifier.head_check import HeadSources
     from sluice.verifier.ledger_findings import LedgerFinding, Report
 
 SHOWN = 50
@@ -125,32 +136,13 @@ def verify_command(  # noqa: PLR0913 - the command's options
     ] = None,
     *,
     noted: Noted = None,
-    verdict_key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="Public key, base64, that may have signed; beside the settings'."),
-    ] = None,
+    verdict_key: VerdictKeys = None,
     archive_key: ArchiveKeys = None,
-    head_key: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            help="Public key, base64, whose tree heads count (KEY@TIME: until then); beside the settings'.",
-        ),
-    ] = None,
-    heads: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Tree heads that were kept elsewhere.")
-    ] = None,
-    witness_key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="Public key, base64, of a witness that co-signs tree heads."),
-    ] = None,
-    witnesses: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="K", help="So many of them must have co-signed a head; else all."),
-    ] = None,
-    cosigned: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Heads that a witness co-signed.")
-    ] = None,
+    head_key: HeadKeys = None,
+    heads: HeadFiles = None,
+    witness_key: WitnessKeys = None,
+    witnesses: WitnessCount = None,
+    cosigned: Cosigned = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
     """Check every ledger record: hashes, links, numbers, places, ids.
@@ -183,16 +175,10 @@ def verify_command(  # noqa: PLR0913 - the command's options
     keys = (*settings.verdicts.public_keys, *(verdict_key or ()))
     signed_by = SignedBy(keys, settings.policy.installation) if keys else None
     signers = list_head_signers(settings, head_key or ())
-    try:
-        sources = HeadSources(
-            signers, heads or (), find_witnesses(witness_key or (), witnesses), cosigned or ()
-        )
+    with require_trust():
+        sources = HeadOptions(heads, witness_key, witnesses, cosigned).build_sources(signers)
         signatures = _Signatures(signed_by, sources)
         report = _verify(settings, from_, _ArchiveOptions(noted, archive_key), signatures)
-    except UnusableKey as error:
-        stop(str(error))
-    except HeadsUnreadable as error:
-        stop(f"--heads: {error}")
     if json:
         print_json(build_report_fields(report))
     else:

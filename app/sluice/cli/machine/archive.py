@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from sluice.adapters.archive.archive_store import ArchiveStore
     from sluice.adapters.archive.archived_records import Archive
     from sluice.adapters.archive.manifest import ArchiveFinding, Manifest
-    from sluice.adapters.archive.restore import Restored
+    from sluice.adapters.archive.restore import Restored, Restorer
     from sluice.settings.reader import Settings
 
 SHOWN = 50
@@ -205,6 +205,24 @@ def restore_command(
 
     Example: KAFKA_BOOTSTRAP_SERVERS=new:9092 sluice archive restore --from s3://audit/sluice
     """
+    settings = require_settings()
+    log_to_stderr(settings)
+    archive = require_archive(settings, from_, noted, archive_key)
+    try:
+        archive.require_whole_manifest(get_installation_of(settings))
+        restorer = _make_restorer(settings, archive, most_filled)
+        restored = asyncio.run(restorer.run(settings.worker.app_id))
+    except (ArchiveRefused, ArchiveDamaged) as error:
+        stop(str(error))
+    except (StoreError, KafkaUnreachable, KafkaTopicError) as error:
+        stop(str(error), EXIT_FAULT)
+    _print_cuts(restored)
+    _print_lost_inputs(archive, restored)
+    print_line(describe_signatures(archive.manifest), errors)
+    print_line(f"{count_noun(restored.records, 'record')} restored", errors)
+
+
+def _make_restorer(settings: Settings, archive: Archive, most_filled: int | None) -> Restorer:
     from sluice.adapters.archive.restore import (  # noqa: PLC0415 - only to restore
         MOST_FILLED,
         DecidedInputs,
@@ -219,36 +237,25 @@ def restore_command(
             topic: DecidedInputs(*position) for topic, position in record.positions.items()
         }
 
-    settings = require_settings()
-    log_to_stderr(settings)
-    archive = require_archive(settings, from_, noted, archive_key)
-    kafka = settings.kafka
-    try:
-        archive.require_whole_manifest(get_installation_of(settings))
-        restorer = Restorer(
-            kafka.connection,
-            archive,
-            build_layout(settings),
-            StateReader(RESERVED_KEY, read_state),
-            kafka.replication_factor,
-            MOST_FILLED if most_filled is None else most_filled,
-        )
-        restored = asyncio.run(restorer.run(settings.worker.app_id))
-    except (ArchiveRefused, ArchiveDamaged) as error:
-        stop(str(error))
-    except (StoreError, KafkaUnreachable, KafkaTopicError) as error:
-        stop(str(error), EXIT_FAULT)
+    return Restorer(
+        settings.kafka.connection,
+        archive,
+        build_layout(settings),
+        StateReader(RESERVED_KEY, read_state),
+        settings.kafka.replication_factor,
+        MOST_FILLED if most_filled is None else most_filled,
+    )
+
+
+def _print_cuts(restored: Restored) -> None:
     dropped = {number: cut.dropped for number, cut in restored.cuts.items() if cut.dropped}
     for number, count in dropped.items():
         lost = count_noun(count, "ledger record")
-        description = f"partition {number}: {lost} without the state behind them left out"
-        errors.print(description, soft_wrap=True, highlight=False)
+        print_line(f"partition {number}: {lost} without the state behind them left out", errors)
     if dropped:
-        more = "their inputs are decided again: begin a new archive for the restored installation"
-        errors.print(more, soft_wrap=True, highlight=False)
-    _print_lost_inputs(archive, restored)
-    errors.print(describe_signatures(archive.manifest), soft_wrap=True, highlight=False)
-    errors.print(f"{count_noun(restored.records, 'record')} restored", soft_wrap=True, highlight=False)
+        print_line(
+            "their inputs are decided again: begin a new archive for the restored installation", errors
+        )
 
 
 def _print_lost_inputs(archive: Archive, restored: Restored) -> None:
@@ -261,7 +268,7 @@ def _print_lost_inputs(archive: Archive, restored: Restored) -> None:
     ]
     lost += [f"{finding.where}: {finding.message}" for finding in archive.manifest.findings]
     for line in lost[:SHOWN]:
-        errors.print(clean(line), soft_wrap=True, highlight=False)
+        print_line(clean(line), errors)
     if len(lost) > SHOWN:
         errors.print(f"and {len(lost) - SHOWN} more", highlight=False)
 
