@@ -22,7 +22,7 @@ from sluice.adapters.archive.archive_evidence import ArchiveEvidence, verify_arc
 from sluice.adapters.archive.archive_store import FolderStore
 from sluice.adapters.archive.archived_records import Archive
 from sluice.adapters.kafka.kafka_read import open_reader
-from sluice.adapters.kafka.kafka_rerun import rerun_sample
+from sluice.adapters.ledger_reruns import rerun_sample
 from sluice_topics.catalog import CATALOG
 
 if TYPE_CHECKING:

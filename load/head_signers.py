@@ -19,7 +19,7 @@ from load.recomputation.reruns import SEED, read_decision_settings
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_ledger import verify_ledger
 from sluice.adapters.kafka.kafka_read import open_reader
-from sluice.adapters.kafka.kafka_rerun import rerun_sample
+from sluice.adapters.ledger_reruns import rerun_sample
 from sluice.cli.policy.key_files import make_private_key
 from sluice.core.trust.tree_heads import open_head
 from sluice.verifier.head_check import HeadSigners, HeadSources, Witnesses

@@ -17,8 +17,8 @@ from sluice.adapters.archive.audit_package import AuditPackage
 from sluice.adapters.archive.package_plan import Selection, plan_package
 from sluice.adapters.archive.package_writer import PackageOrigin, write_package
 from sluice.adapters.archive.record_sources import BrokerRecords
-from sluice.adapters.kafka.kafka_rerun import rerun_all
 from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner
+from sluice.adapters.ledger_reruns import rerun_all
 from sluice.core.rerun.rerun_result import RerunTally
 from sluice.core.trust.tree_heads import HeadKeys, HeadSeries
 from sluice.verifier.head_check import HeadSigners, HeadSources

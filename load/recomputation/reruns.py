@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from load.installations.faulty_worker import Poison, SlowProbe
 from load.recomputation import figures
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
-from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_sample
+from sluice.adapters.ledger_reruns import rerun_all, rerun_sample
 from sluice.bootstrap.parts import build_decision_settings
 from sluice.core.rerun.rerun_result import RerunTally
 from sluice.core.rerun.walk import DECISION_TOPICS

@@ -165,6 +165,7 @@ async def test_a_decision_that_only_names_the_memory_as_a_parent_is_not_its_own(
     await laid.lay(MEMORY_DECISIONS, [child, decision(1)])
     quarantine = KafkaQuarantine(laid.servers, laid.names)
     assert await quarantine.fetch_decision(memory(1), 0, 0) == decision(1)
+    assert await quarantine.fetch_decision(memory(1), 10_000, 0) is None, "there is no such partition"
 
 
 def place(offset: int, partition: int = 0) -> dict[str, Any]:

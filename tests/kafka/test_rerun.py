@@ -15,7 +15,7 @@ from load.installations import neutral_policy
 from load.recomputation.reruns import read_decision_settings
 from load.tamper import seal
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
-from sluice.adapters.kafka.kafka_rerun import rerun_all
+from sluice.adapters.ledger_reruns import rerun_all
 from sluice.cli.main import cli
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS

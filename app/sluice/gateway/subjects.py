@@ -19,7 +19,7 @@ from sluice.client.input_kinds import (
 from sluice.client.sealing import NoSealing, open_narrowed, seal_narrowed
 from sluice.core.foundation.input_record import read_coordinates
 from sluice.core.foundation.refusals import NOT_SEALED
-from sluice.core.reports.pending_subject import ENDS, SUBJECT_IDS, PendingSubject
+from sluice.core.reports.pending_subject import ENDS, SUBJECT_IDS, PendingSubject, sort_waiting
 from sluice.gateway.decisions import translate_faults
 from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.waiting_subjects import EndedSubject, is_of_caller
@@ -56,7 +56,7 @@ class Subjects:
 
     def list_waiting(self, base: str, caller: Caller) -> list[PendingSubject]:
         """List what waits in a topic, the oldest first."""
-        return sorted(self.waiting.list_waiting(base, caller), key=lambda subject: subject.opened_at)
+        return sort_waiting(self.waiting.list_waiting(base, caller))
 
     def find_waiting(self, base: str, an_id: str, caller: Caller) -> PendingSubject | None:
         """Find what waits under an id; None where nothing of the caller's does."""

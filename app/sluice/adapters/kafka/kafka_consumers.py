@@ -10,7 +10,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from sluice.client.kafka_connection import build_client_arguments
@@ -39,6 +39,11 @@ def make_consumer(
         fetch_max_wait_ms=fetch_max_wait_ms,
         **{"auto_offset_reset": "earliest", **more},
     )
+
+
+def make_producer(cluster: KafkaCluster, **more: Any) -> AIOKafkaProducer:
+    """An idempotent producer, not connected. `more`: aiokafka's arguments, such as a transactional id."""
+    return AIOKafkaProducer(**build_client_arguments(cluster), enable_idempotence=True, **more)
 
 
 class Connection:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, ProducerFenced
 
-from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
+from sluice.adapters.kafka.kafka_consumers import Connection, is_behind, make_producer
 from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
-from sluice.client.kafka_connection import build_client_arguments
 from sluice.core.foundation.input_record import InputRecord
 from sluice_topics.catalog import MAX_CONTROL_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from aiokafka import AIOKafkaConsumer
+    from aiokafka import AIOKafkaProducer
 
-    from sluice.adapters.kafka.kafka_consumers import Isolation
     from sluice.adapters.kafka.kafka_publish import Outgoing
     from sluice.client.kafka_connection import KafkaCluster
 
 _POLL_MS = 200
-_TRANSACTION_TIMEOUT_MS = 20_000
+_TIMEOUT_MS = 20_000
 """A publisher that dies in the middle holds readers up for this long at most."""
 
 
@@ -39,10 +37,10 @@ class KafkaControlReader:
 
     def __init__(self, cluster: KafkaCluster, topics: Mapping[str, str]) -> None:
         """`topics`: base name by real name, those that others depend on first."""
-        self._cluster = cluster
         self._topics = dict(topics)
-        self._consumer: AIOKafkaConsumer | None = None
-        self._asking: AIOKafkaConsumer | None = None
+        self._parts = [TopicPartition(name, 0) for name in topics]
+        self._connection = Connection(cluster, "read_committed", self._parts)
+        self._asking = Connection(cluster, "read_uncommitted", self._parts)
         self._read: list[InputRecord] = []
 
     async def to_end(self) -> list[InputRecord]:
@@ -51,8 +49,9 @@ class KafkaControlReader:
         Ends are asked for in the order that the records depend on each other: who publishes a bundle saw its
         signer's entry in the registry first, so the bundles' end is taken before the registry's.
         """
-        consumer, asking = await self._connect()
-        ends = {part: await self._find_end(asking, part) for part in reversed(self._list_parts())}
+        consumer, asking = await self._connection.connect(), await self._asking.connect()
+        asking.pause(*self._parts)  # as `fetch_ends` of kafka_read has it
+        ends = {part: int((await asking.end_offsets([part]))[part]) for part in reversed(self._parts)}
         while await is_behind(consumer, ends):
             consumer.resume(*ends)
             batch = await consumer.getmany(timeout_ms=_POLL_MS)
@@ -67,35 +66,8 @@ class KafkaControlReader:
 
     async def close(self) -> None:
         """Give up the connection."""
-        for consumer in (self._consumer, self._asking):
-            if consumer is not None:
-                await consumer.stop()
-        self._consumer = self._asking = None
-
-    async def _connect(self) -> tuple[AIOKafkaConsumer, AIOKafkaConsumer]:
-        if self._consumer is None or self._asking is None:
-            self._asking = await self._start_consumer("read_uncommitted")
-            self._consumer = await self._start_consumer("read_committed")
-            self._asking.assign(self._list_parts())  # paused, as `ends_of` of kafka_read has it
-            self._asking.pause(*self._list_parts())
-            self._consumer.assign(self._list_parts())
-            await self._consumer.seek_to_beginning(*self._list_parts())
-        return self._consumer, self._asking
-
-    async def _start_consumer(self, isolation: Isolation) -> AIOKafkaConsumer:
-        consumer = make_consumer(self._cluster, isolation)
-        try:
-            await consumer.start()
-        except KafkaError:
-            await consumer.stop()
-            raise
-        return consumer
-
-    async def _find_end(self, asking: AIOKafkaConsumer, part: TopicPartition) -> int:
-        return int((await asking.end_offsets([part]))[part])
-
-    def _list_parts(self) -> list[TopicPartition]:
-        return [TopicPartition(name, 0) for name in self._topics]
+        await self._connection.close()
+        await self._asking.close()
 
     def _read_input_record(self, message: Any) -> InputRecord:
         base = self._topics[message.topic]
@@ -135,7 +107,8 @@ async def publish_control(
     await list_partitions(cluster, list(topics))
     reader = KafkaControlReader(cluster, topics)
     try:
-        async with _make_producer(cluster, writer) as producer:
+        bounds = {"max_request_size": MAX_CONTROL_MESSAGE_BYTES, "transaction_timeout_ms": _TIMEOUT_MS}
+        async with make_producer(cluster, transactional_id=writer, **bounds) as producer:
             records = await reader.to_end()
             chosen = choose(records)
             if chosen:
@@ -148,15 +121,6 @@ async def publish_control(
         raise make_unreachable(cluster, error) from error
     finally:
         await reader.close()
-
-
-def _make_producer(cluster: KafkaCluster, writer: str) -> AIOKafkaProducer:
-    return AIOKafkaProducer(
-        **build_client_arguments(cluster),
-        transactional_id=writer,
-        transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
-        max_request_size=MAX_CONTROL_MESSAGE_BYTES,
-    )
 
 
 async def _write(

@@ -16,13 +16,14 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka.kafka_consumers import make_consumer, read_batches_since
-from sluice.adapters.kafka.kafka_read import fetch_ends, list_partitions, make_unreachable, open_reader
+from sluice.adapters.kafka.kafka_ledger import LEDGER, LedgerReader
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
 from sluice.client.kafka_connection import build_client_arguments
-from sluice.core.decide.kinds import DECIDING, DECISIONS, KINDS
+from sluice.core.decide.kinds import DECIDING, KINDS
 from sluice.core.foundation.input_record import InputRecord
-from sluice.core.rerun.walk import DECIDED, FIRST_OF_TOPIC, Place, WrittenRecord, read_entry
+from sluice.core.rerun.walk import FIRST_OF_TOPIC, Place, WrittenRecord, read_entry
 from sluice_topics.agent_signature import find_header
-from sluice_topics.catalog import ACTIONS, BUNDLES, CATALOG, REGISTRY
+from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.headers import find_agent
 from sluice_topics.json_text import parse
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from aiokafka import AIOKafkaConsumer
 
+    from sluice.adapters.kafka.kafka_read import Start, TopicReader
     from sluice.client.kafka_connection import KafkaCluster
     from sluice.core.rerun.walk import LedgerEntry
 
@@ -53,20 +55,13 @@ class KafkaEvidence:
 
     async def read_inputs(self, bases: Sequence[str]) -> AsyncIterator[list[InputRecord]]:
         """Every record of these topics (base names), without headers."""
-        names = {f"{self.prefix}{base}": base for base in bases}
-        async with open_reader(self.cluster, list(names), "beginning") as reader:
-            async for batch in reader.to_end():
-                yield [
-                    InputRecord(
-                        names[record.topic],
-                        record.partition,
-                        record.offset,
-                        record.timestamp_ms,
-                        record.key,
-                        record.value,
-                    )
-                    for record in batch
-                ]
+        async for batch in LedgerReader.of(self.cluster, self.prefix, bases).read_batches():
+            yield [
+                InputRecord(
+                    base, record.partition, record.offset, record.timestamp_ms, record.key, record.value
+                )
+                for base, record in batch
+            ]
 
     async def fetch_ends(self, bases: Sequence[str]) -> dict[tuple[str, int], int]:
         """The offset behind the last record, by topic (base name) and partition."""
@@ -76,10 +71,8 @@ class KafkaEvidence:
 
     async def read_decisions(self) -> AsyncIterator[list[WrittenRecord]]:
         """Every committed decision, in batches, each partition of a topic in order."""
-        names = {f"{self.prefix}{base}": base for base in _list_topics()}
-        async with open_reader(self.cluster, list(names), "beginning") as reader:
-            async for batch in reader.to_end():
-                yield [read_written(names[record.topic], record, record.timestamp_ms) for record in batch]
+        async for batch in LedgerReader.of(self.cluster, self.prefix, FIRST_OF_TOPIC).read_batches():
+            yield [read_written(base, record, record.timestamp_ms) for base, record in batch]
 
     def open_partitions(self, group: str) -> KafkaPartitions:
         """A reader of whole partitions."""
@@ -88,7 +81,7 @@ class KafkaEvidence:
     @asynccontextmanager
     async def open_fetcher(self) -> AsyncIterator[InputFetcher]:
         """A reader of single records."""
-        bases = [*(kind.topic for kind in KINDS if kind.session), *_list_topics()]
+        bases = [*(kind.topic for kind in KINDS if kind.session), *FIRST_OF_TOPIC]
         parts = await list_partitions(self.cluster, [f"{self.prefix}{base}" for base in bases])
         consumer = make_consumer(self.cluster, "read_committed")
         try:
@@ -119,7 +112,7 @@ class InputFetcher:
             if part in self._parts:
                 async for message in self._read_messages(part, sorted(offsets)):
                     coordinates = (topic, partition, message.offset)
-                    inputs[coordinates] = read_input(topic, message)
+                    inputs[coordinates] = read_input(topic, message, message.timestamp)
         return inputs
 
     async def fetch_decisions(self, coordinates: Place, sought: str, since_ms: int) -> list[WrittenRecord]:
@@ -153,9 +146,9 @@ class InputFetcher:
                         yield message
 
 
-def read_input(topic: str, message: Any) -> InputRecord:
+def read_input(topic: str, message: Any, timestamp_ms: int) -> InputRecord:
     """A Kafka message as an input of the topic with this base name."""
-    coordinates = (topic, message.partition, message.offset, message.timestamp)
+    coordinates = (topic, message.partition, message.offset, timestamp_ms)
     return InputRecord(
         *coordinates,
         message.key,
@@ -171,16 +164,6 @@ def read_written(topic: str, message: Any, written_ms: int) -> WrittenRecord:
     return WrittenRecord(
         topic, message.partition, message.offset, written_ms, message.key, message.value or b"", headers
     )
-
-
-def name_decision(coordinates: Place) -> str:
-    """The id of the decision on the input at a place, of a retrieval that on its first item."""
-    answer = DECIDING.get(coordinates[0], DECIDING[ACTIONS])
-    return DECISIONS[answer.schema].id_of(":".join(map(str, coordinates)))
-
-
-def _list_topics() -> list[str]:
-    return list(FIRST_OF_TOPIC)
 
 
 def is_sought(field: str, sought: str, value: bytes) -> bool:
@@ -253,7 +236,7 @@ class KafkaPartitions:
         self._cluster = cluster
         self._prefix = prefix
         self._group = group
-        self._ledger = {f"{prefix}{topic.name}": topic.name for topic in CATALOG if topic.ledger}
+        self._ledger = {f"{prefix}{base}": base for base in LEDGER}
 
     async def list_numbers(self) -> list[int]:
         """List the numbers of the ledger's partitions."""
@@ -262,80 +245,37 @@ class KafkaPartitions:
     async def read_entries(self, number: int, since_ms: int = 0) -> AsyncIterator[list[LedgerEntry]]:
         """Every committed record of a partition by its number, in batches, those written before `since_ms`
         (broker's time) left out. A value that is not a record is skipped."""
-        parts = [TopicPartition(name, number) for name in self._ledger]
-        async with self._assign(parts) as (consumer, ends):
-            if since_ms:
-                await _seek_to_time(consumer, ends, since_ms)
-            readers = {part.topic: self._read_part(consumer, part, ends[part]) for part in parts}
+        start: Start | int = since_ms or "beginning"
+        async with open_reader(self._cluster, list(self._ledger), start, number) as reader:
+            readers = {name: self._read_part(reader, name, number) for name in self._ledger}
             async for batch in merge_entries(readers):
                 yield batch
 
     async def read_decided_inputs(self, topic: str, number: int) -> AsyncIterator[list[InputRecord]]:
         """The inputs of a topic (base name) that the workers' group has committed as decided, as far as they
         are still there."""
-        part = TopicPartition(f"{self._prefix}{topic}", number)
-        until = (await self._fetch_committed()).get(part, 0)
-        async with self._assign([part]) as (consumer, ends):
-            end = min(until, ends[part])
-            while await consumer.position(part) < end:
-                fetched = (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
-                yield [read_input(topic, message) for message in fetched if message.offset < end]
+        name = f"{self._prefix}{topic}"
+        until = (await self.fetch_decided()).get((name, number), 0)
+        async with open_reader(self._cluster, [name], "beginning", number) as reader:
+            async for batch in reader.read_part(name, number, until):
+                yield [read_input(topic, record, record.timestamp_ms) for record in batch]
 
     async def fetch_decided(self) -> dict[tuple[str, int], int]:
         """By real topic and partition the offset below which the workers' group has committed every input."""
-        committed = await self._fetch_committed()
-        return {(part.topic, part.partition): offset for part, offset in committed.items()}
-
-    async def _fetch_committed(self) -> Mapping[TopicPartition, int]:
         admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
         try:
             await admin.start()
-            offsets = await admin.list_consumer_group_offsets(self._group)
-            return {part: offset.offset for part, offset in offsets.items()}
+            committed = await admin.list_consumer_group_offsets(self._group)
+            return {(part.topic, part.partition): offset.offset for part, offset in committed.items()}
         except KafkaError as error:
             raise make_unreachable(self._cluster, error) from error
         finally:
             await admin.close()
 
     async def _read_part(
-        self, consumer: AIOKafkaConsumer, part: TopicPartition, end: int
+        self, reader: TopicReader, topic: str, number: int
     ) -> AsyncIterator[list[LedgerEntry]]:
-        while await consumer.position(part) < end:
-            messages = (await consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ())
-            base = self._ledger[part.topic]
-            entries = (read_entry(read_written(base, message, message.timestamp)) for message in messages)
+        base = self._ledger[topic]
+        async for batch in reader.read_part(topic, number):
+            entries = (read_entry(read_written(base, record, record.timestamp_ms)) for record in batch)
             yield [entry for entry in entries if entry is not None]
-
-    @asynccontextmanager
-    async def _assign(
-        self, parts: list[TopicPartition]
-    ) -> AsyncIterator[tuple[AIOKafkaConsumer, dict[TopicPartition, int]]]:
-        """Ends are high watermarks, as sluice/adapters/kafka/kafka_read.py says."""
-        asking = make_consumer(self._cluster, "read_uncommitted")
-        consumer = make_consumer(self._cluster, "read_committed")
-        try:
-            await asking.start()
-            await consumer.start()
-            ends = await fetch_ends(asking, parts)
-            consumer.assign(parts)
-            await consumer.seek_to_beginning(*parts)
-            yield consumer, ends
-        except KafkaError as error:
-            raise make_unreachable(self._cluster, error) from error
-        finally:
-            await asking.stop()
-            await consumer.stop()
-
-
-async def _seek_to_time(
-    consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int], since_ms: int
-) -> None:
-    """To the first record of this time or later; to the end where there is none."""
-    offsets = await consumer.offsets_for_times(dict.fromkeys(ends, since_ms))
-    for part, end in ends.items():
-        first = offsets.get(part)
-        consumer.seek(part, end if first is None else first.offset)
-
-
-INPUTS = tuple(DECIDED)
-"""The topics whose every input is answered by a decision or a dead letter."""

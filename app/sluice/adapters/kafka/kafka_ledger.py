@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sluice.adapters.kafka.kafka_read import StoredRecord, UnknownTopics, open_reader
+from aiokafka.partitioner import murmur2
+
+from sluice.adapters.kafka.kafka_read import (
+    StoredRecord,
+    UnknownTopics,
+    list_partitions,
+    open_partitions,
+    open_reader,
+)
 from sluice.adapters.kafka.kafka_tree_heads import read_heads
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.report_tally import NotADecisionError
+from sluice.core.state.session import session_key
 from sluice.verifier.export import Located
 from sluice.verifier.head_check import NO_HEADS
 from sluice.verifier.verify import Verifier
@@ -16,7 +26,7 @@ from sluice_topics.catalog import CATALOG, TREE_HEADS
 from sluice_topics.record_proof import find_proof
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from sluice.adapters.kafka.kafka_read import Start
     from sluice.client.kafka_connection import KafkaCluster
@@ -26,6 +36,65 @@ if TYPE_CHECKING:
     from sluice.verifier.proof_check import SignedBy
 
 log = logging.getLogger(__name__)
+LEDGER = tuple(topic.name for topic in CATALOG if topic.ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReader:
+    """Reads topics of one installation, from one moment to another. `topics`: base name by real name;
+    `proofs`: which keys must have signed the records."""
+
+    cluster: KafkaCluster
+    topics: Mapping[str, str]
+    proofs: RecordProofs = NO_PROOFS
+
+    @classmethod
+    def of(cls, cluster: KafkaCluster, prefix: str, bases: Iterable[str]) -> LedgerReader:
+        """Read these topics (base names), whoever signed their records."""
+        return cls(cluster, {f"{prefix}{base}": base for base in bases})
+
+    async def read_batches(
+        self, start: Start | int = "beginning", until_ms: int | None = None, number: int | None = None
+    ) -> AsyncIterator[list[tuple[str, StoredRecord]]]:
+        """Base topic and record of every committed record that counts, in batches, each partition of a topic
+        in order; the log says how many no key signed. `start`, `number`: see `open_reader`; `until_ms`: only
+        what was written before it, see `TopicReader.read_to_time`; None: up to the present ends.
+
+        Raises KafkaUnreachable and UnknownTopics.
+        """
+        passed_over = 0
+        async with open_reader(self.cluster, list(self.topics), start, number) as reader:
+            async for batch in reader.to_end() if until_ms is None else reader.read_to_time(until_ms):
+                named = [(self.topics[record.topic], record) for record in batch]
+                counting = [pair for pair in named if self.proofs.find_objection(*pair) is None]
+                passed_over += len(named) - len(counting)
+                yield counting
+        if passed_over:
+            names = ", ".join(self.topics.values())
+            log.warning("records of %s that no known key signed: %d", names, passed_over)
+
+    async def read(self, start: Start | int = "beginning") -> AsyncIterator[tuple[str, StoredRecord]]:
+        """As `read_batches`, one by one."""
+        async for batch in self.read_batches(start):
+            for pair in batch:
+                yield pair
+
+    async def find_first(
+        self, number: int, since_ms: int, holds: Callable[[bytes], bool]
+    ) -> StoredRecord | None:
+        """The first record of one partition, written then or later, of whose value `holds` is true and that
+        counts; None where there is none, or no such partition."""
+        listed = await list_partitions(self.cluster, list(self.topics))
+        partitions = [part for part in listed if part.partition == number]
+        if not partitions:
+            return None
+        async with open_partitions(self.cluster, partitions, since_ms) as reader:
+            async for batch in reader.to_end():
+                for record in batch:
+                    base = self.topics[record.topic]
+                    if holds(record.value or b"") and self.proofs.find_objection(base, record) is None:
+                        return record
+        return None
 
 
 async def read_ledger(
@@ -36,19 +105,14 @@ async def read_ledger(
     until_ms: int | None = None,
     number: int | None = None,
 ) -> int:
-    """Hand every committed record to `take`, each partition of a topic in order; how many they were.
-    `start`, `number`: see `open_reader`; `until_ms`: only what was written before it, see
-    `TopicReader.to_time`.
-
-    Raises KafkaUnreachable and UnknownTopics.
-    """
-    names = [f"{prefix}{topic.name}" for topic in CATALOG if topic.ledger]
+    """Hand every committed record of the ledger to `take`; how many they were. Takes and raises as
+    `LedgerReader.read_batches`."""
+    reader = LedgerReader.of(cluster, prefix, LEDGER)
     count = 0
-    async with open_reader(cluster, names, start, number) as reader:
-        async for batch in reader.to_end() if until_ms is None else reader.read_to_time(until_ms):
-            for record in batch:
-                take(record)
-            count += len(batch)
+    async for batch in reader.read_batches(start, until_ms, number):
+        for _, record in batch:
+            take(record)
+        count += len(batch)
     return count
 
 
@@ -97,32 +161,20 @@ async def read_values(
 
     Raises KafkaUnreachable, UnknownTopics, and NotADecisionError with the record's place.
     """
-    async for _, record in read_signed(cluster, topics, start, proofs):
-        _hand_over(record, take)
+    async for _, record in LedgerReader(cluster, topics, proofs).read(start):
+        try:
+            take(record.value)
+        except NotADecisionError as error:
+            origin = f"{record.topic}:{record.partition}:{record.offset}"
+            raise NotADecisionError(f"{origin}: {error}") from None
 
 
-async def read_signed(
-    cluster: KafkaCluster, topics: Mapping[str, str], start: Start | int, proofs: RecordProofs
-) -> AsyncIterator[tuple[str, StoredRecord]]:
-    """Base topic and record of every committed record that one of the keys signed, up to the present ends;
-    the log says how many none did. `topics`: base name by real name. Raises KafkaUnreachable and
-    UnknownTopics."""
-    passed_over = 0
-    async with open_reader(cluster, list(topics), start) as reader:
-        async for batch in reader.to_end():
-            for record in batch:
-                base = topics[record.topic]
-                if proofs.find_objection(base, record) is None:
-                    yield base, record
-                else:
-                    passed_over += 1
-    if passed_over:
-        log.warning("records of %s that no known key signed: %d", ", ".join(topics.values()), passed_over)
-
-
-def _hand_over(record: StoredRecord, take: Callable[[bytes | None], None]) -> None:
-    try:
-        take(record.value)
-    except NotADecisionError as error:
-        origin = f"{record.topic}:{record.partition}:{record.offset}"
-        raise NotADecisionError(f"{origin}: {error}") from None
+async def has_state(cluster: KafkaCluster, changelog: str, partitions: int, session_id: str) -> bool:
+    """Whether a session lives: its partition's changelog has its state. `changelog`: the topic's name on the
+    broker. Raises KafkaUnreachable and UnknownTopics."""
+    key, lives = session_key(session_id), False
+    number = int(murmur2(session_id.encode()) & 0x7FFFFFFF) % partitions
+    async for batch in LedgerReader(cluster, {changelog: changelog}).read_batches(number=number):
+        present = [record.value is not None for _, record in batch if record.key == key]
+        lives = present[-1] if present else lives
+    return lives

@@ -8,11 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind, make_consumer
-from sluice.client.kafka_connection import build_client_arguments
+from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind, make_consumer, make_producer
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.notify.backlog import AssignedPart, CommittedEvent, Part
 from sluice_topics.record_reading import read
@@ -20,6 +19,8 @@ from sluice_topics.records import NotifiedSubject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.record_proofs import RecordProofs
@@ -54,13 +55,11 @@ class KafkaLedgerGroup:
 
     async def connect(self) -> None:
         """Join the group."""
-        self._consumer = AIOKafkaConsumer(
-            **build_client_arguments(self._cluster),
+        self._consumer = make_consumer(
+            self._cluster,
+            "read_committed",
+            POLL_MS,
             group_id=self._group_id,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=POLL_MS,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=SESSION_MS // 6,
         )
@@ -193,7 +192,7 @@ class KafkaNotified:
     async def keep(self, partition: int, record: NotifiedSubject) -> None:
         """It is acknowledged when this returns."""
         if self._producer is None:
-            producer = AIOKafkaProducer(**build_client_arguments(self._cluster), enable_idempotence=True)
+            producer = make_producer(self._cluster)
             await producer.start()
             self._producer = producer
         value = orjson.dumps(record.model_dump(mode="json", by_alias=True))

@@ -15,13 +15,13 @@ from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka.kafka_consumers import Connection, Pool, read_batches_since
 from sluice.adapters.kafka.kafka_inputs import KafkaInputs
-from sluice.adapters.kafka.kafka_quarantine import read_if_about
 from sluice.client.binding import compute_digest
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.foundation.input_record import read_coordinates
 from sluice.core.reports.pending_subject import LEFT
 from sluice.ports import PortUnavailable
 from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE
+from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,7 +169,7 @@ class KafkaLineage:
         asking = await self._asking.connect()
         async for batch in read_batches_since(consumer, asking, part, since_ms):
             for message in batch:
-                fields = read_if_about(memory_id, message.value or b"")
+                fields = _read_if_about(memory_id, message.value or b"")
                 if fields is None or self._proofs.find_objection(base, message) is not None:
                     continue
                 if fields.get("schema") in LEFT or _is_decision(fields, digest):
@@ -209,3 +209,11 @@ def _compute_trust(past: Past, tenant: str, approved: float) -> float | None:
     if past.ended == "rejected":
         return 0
     return max(past.trust, approved) if past.ended == "approved" else past.trust
+
+
+def _read_if_about(memory_id: str, value: bytes) -> dict[str, Any] | None:
+    """The record's fields if it is on this memory. One on a derived memory holds the id too, in its view."""
+    if f'"memory_id":"{memory_id}"'.encode() not in value:
+        return None
+    fields = parse(value)
+    return fields if isinstance(fields, dict) and fields.get("memory_id") == memory_id else None

@@ -6,20 +6,22 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError
 
-from sluice.adapters.kafka.kafka_consumers import POLL_MS
-from sluice.client.kafka_connection import build_client_arguments
+from sluice.adapters.kafka.kafka_consumers import POLL_MS, make_consumer, make_producer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     from sluice.client.kafka_connection import KafkaCluster
 
 log = logging.getLogger(__name__)
 
 _TAKEN_AT_ONCE = 500
+_FETCH_WAIT_MS = 500
 
 
 class KafkaProvenance:
@@ -45,18 +47,10 @@ class KafkaProvenance:
         """Before anything else."""
         self._members = _ProvenanceMembers()
         self._committed = {}
-        self._producer = AIOKafkaProducer(
-            **build_client_arguments(self._cluster),
-            enable_idempotence=True,
-            max_request_size=self._max_request_bytes,
-        )
+        self._producer = make_producer(self._cluster, max_request_size=self._max_request_bytes)
         await self._producer.start()
-        self._consumer = AIOKafkaConsumer(
-            **build_client_arguments(self._cluster),
-            group_id=self._group_id,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
+        self._consumer = make_consumer(
+            self._cluster, "read_committed", _FETCH_WAIT_MS, group_id=self._group_id
         )
         self._consumer.subscribe([self._wanted], listener=self._members)
         await self._consumer.start()

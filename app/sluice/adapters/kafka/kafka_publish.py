@@ -6,14 +6,15 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from sluice.adapters.kafka.kafka_consumers import make_producer
 from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
-from sluice.client.kafka_connection import build_client_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from aiokafka import AIOKafkaProducer
 
     from sluice.client.kafka_connection import KafkaCluster
 
@@ -47,9 +48,7 @@ async def publish(
     others may then have been published.
     """
     await list_partitions(cluster, [topic])
-    producer = AIOKafkaProducer(
-        **build_client_arguments(cluster), enable_idempotence=True, max_request_size=max_request_bytes
-    )
+    producer = make_producer(cluster, max_request_size=max_request_bytes)
     try:
         async with producer:
             return await _send(producer, topic, records)

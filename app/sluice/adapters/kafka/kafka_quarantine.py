@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_consumers import Connection, read_batches_since
+from sluice.adapters.kafka.kafka_evidence import is_sought
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
-from sluice.adapters.kafka.kafka_ledger import read_signed
+from sluice.adapters.kafka.kafka_ledger import LedgerReader
 from sluice.adapters.kafka.kafka_publish import PublishedAt
-from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
+from sluice.adapters.kafka.kafka_read import make_unreachable
 from sluice.client.answers import ActionNotDecided, InputUnreadable
 from sluice.client.exchange import Exchange
 from sluice.client.input_kinds import REVIEW
@@ -27,9 +25,6 @@ from sluice_topics.record_reading import read_ledger_record
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from aiokafka import AIOKafkaConsumer
-
-    from sluice.adapters.kafka.kafka_consumers import Isolation
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.client.answers import InputLocation
     from sluice.client.exchange import OutgoingInput
@@ -44,19 +39,6 @@ def parse_ledger_record(base: str, value: bytes | None) -> dict[str, Any] | None
     """The fields of a record of the ledger; None for what no worker wrote."""
     fields = parse(value or b"")
     return fields if isinstance(fields, dict) and read_ledger_record(base, fields) is not None else None
-
-
-def read_if_about(memory_id: str, value: bytes) -> dict[str, Any] | None:
-    """The record's fields if it is on this memory. One on a derived memory holds the id too, in its view."""
-    if f'"memory_id":"{memory_id}"'.encode() not in value:
-        return None
-    fields = parse(value)
-    return fields if isinstance(fields, dict) and fields.get("memory_id") == memory_id else None
-
-
-def _is_verdict(verdict_id: str, value: bytes) -> bool:
-    fields = parse(value) if verdict_id.encode() in value else None
-    return isinstance(fields, dict) and fields.get("verdict_id") == verdict_id
 
 
 def _read_with_place(read: Callable[[bytes | None], T], record: StoredRecord, what: str) -> T:
@@ -95,12 +77,11 @@ class KafkaQuarantine:
         self._proofs = proofs
         self._cluster = cluster
         self._names = real_names
-        self._bases = {real: base for base, real in real_names.items()}
 
     async def read_records(self, base: str, text: str = "") -> AsyncIterator[dict[str, Any]]:
         """Every committed record of a topic that has this text in it, each partition in order. What no worker
         wrote is passed over (`sluice ledger verify` names it)."""
-        async for _, record in self._read_all(base):
+        async for _, record in self._open(base).read():
             if text.encode() in (record.value or b""):
                 fields = parse_ledger_record(base, record.value)
                 if fields is not None:
@@ -109,24 +90,22 @@ class KafkaQuarantine:
     async def read_changelog(self) -> AsyncIterator[StoredRecord]:
         """Every committed entry of the workers' table, as far as the log is not compacted."""
         topics = {self._names[SESSIONS_CHANGELOG]: SESSIONS_CHANGELOG}
-        async for _, record in read_signed(self._cluster, topics, "beginning", NO_PROOFS):
+        async for _, record in LedgerReader(self._cluster, topics).read():
             yield record
 
     async def recompute(self, until: Mapping[int, int]) -> StatisticsRecount:
         """Every decision on a write and every event of the quarantine, counted up to a sequence of each
         partition. Raises NotInLedgerError too."""
         anew = StatisticsRecount(until)
-        async for base, record in self._read_all(MEMORY_DECISIONS, QUARANTINE):
+        async for base, record in self._open(MEMORY_DECISIONS, QUARANTINE).read():
             if base == MEMORY_DECISIONS:
                 anew.count_decision(_read_with_place(read_decision, record, "decision on a memory"))
             else:
                 anew.count_event(_read_with_place(read_event, record, "event of the quarantine"))
         return anew
 
-    async def _read_all(self, *bases: str) -> AsyncIterator[tuple[str, StoredRecord]]:
-        topics = {self._names[base]: base for base in bases}
-        async for pair in read_signed(self._cluster, topics, "beginning", self._proofs):
-            yield pair
+    def _open(self, *bases: str) -> LedgerReader:
+        return LedgerReader(self._cluster, {self._names[base]: base for base in bases}, self._proofs)
 
     async def fetch_content(self, coordinates: Place) -> bytes:
         """The value of the input at this place. Raises PortUnavailable where it is no longer to be had."""
@@ -142,31 +121,20 @@ class KafkaQuarantine:
     async def fetch_decision(self, memory_id: str, partition: int, since_ms: int) -> bytes | None:
         """The decision on the write of this id, whose input came at `since_ms` (0: unknown)."""
         return await self._find_first_since(
-            MEMORY_DECISIONS, partition, since_ms, lambda value: read_if_about(memory_id, value) is not None
+            MEMORY_DECISIONS, partition, since_ms, lambda value: is_sought("memory_id", memory_id, value)
         )
 
     async def fetch_verdict(self, verdict_id: str, partition: int, since_ms: int) -> bytes | None:
         """The verdict of this id, first or resolved, whose input came at `since_ms`."""
         return await self._find_first_since(
-            VERDICTS, partition, since_ms, lambda value: _is_verdict(verdict_id, value)
+            VERDICTS, partition, since_ms, lambda value: is_sought("verdict_id", verdict_id, value)
         )
 
     async def _find_first_since(
         self, base: str, partition: int, since_ms: int, holds: Callable[[bytes], bool]
     ) -> bytes | None:
-        part = TopicPartition(self._names[base], partition)
-        if part not in await list_partitions(self._cluster, [part.topic]):
-            return None
-        since = max(0, since_ms - CLOCKS_APART_MS)
-        async with (
-            self._open_consumer("read_uncommitted") as asking,
-            self._open_consumer("read_committed") as consumer,
-        ):
-            async for batch in read_batches_since(consumer, asking, part, since):
-                for message in batch:
-                    if holds(message.value or b"") and self._proofs.find_objection(base, message) is None:
-                        return bytes(message.value)
-        return None
+        record = await self._open(base).find_first(partition, max(0, since_ms - CLOCKS_APART_MS), holds)
+        return None if record is None else record.value
 
     async def review(self, review: OutgoingInput, subject_id: str, wait_s: float) -> Reviewed:
         """Publish a person's signed answer to what waits under an id, and wait for what becomes of it."""
@@ -191,13 +159,3 @@ class KafkaQuarantine:
             raise make_unreachable(self._cluster, error) from error
         finally:
             await exchange.close()
-
-    @asynccontextmanager
-    async def _open_consumer(self, isolation: Isolation) -> AsyncIterator[AIOKafkaConsumer]:
-        connection = Connection(self._cluster, isolation)
-        try:
-            yield await connection.connect()
-        except KafkaError as error:
-            raise make_unreachable(self._cluster, error) from error
-        finally:
-            await connection.close()

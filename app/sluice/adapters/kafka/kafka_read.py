@@ -118,6 +118,17 @@ class TopicReader:
         while left := {part for part in left if await self._consumer.position(part) < self._ends[part]}:
             yield [record for record in await self._poll(_POLL_MS) if _is_before(record, self._ends)]
 
+    async def read_part(
+        self, topic: str, number: int, until: int | None = None
+    ) -> AsyncIterator[list[StoredRecord]]:
+        """Batches of one partition as `to_end`, before the offset `until` too; the others are left where they
+        are."""
+        part = TopicPartition(topic, number)
+        end = self._ends[part] if until is None else min(until, self._ends[part])
+        while await self._consumer.position(part) < end:
+            fetched = await self._consumer.getmany(part, timeout_ms=_POLL_MS)
+            yield [read_stored(message) for message in fetched.get(part, ()) if message.offset < end]
+
     async def has_passed_ends(self) -> bool:
         """Whether all was read that lay there when the reader was opened."""
         return not await is_behind(self._consumer, self._ends)
@@ -158,6 +169,15 @@ async def open_reader(
     """
     listed = await list_partitions(cluster, topics)
     partitions = [part for part in listed if number in (None, part.partition)]
+    async with open_partitions(cluster, partitions, start) as reader:
+        yield reader
+
+
+@asynccontextmanager
+async def open_partitions(
+    cluster: KafkaCluster, partitions: Sequence[TopicPartition], start: Start | int
+) -> AsyncIterator[TopicReader]:
+    """A reader of these partitions, one at least. Takes `start` and raises as `open_reader`."""
     try:
         async with make_consumer(cluster, "read_uncommitted") as asking:
             ends = await fetch_ends(asking, partitions)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from sluice.adapters.kafka.kafka_backtest import count_processors, prepare_backtest, run_backtest
+from sluice.adapters.ledger_backtests import count_processors, prepare_backtest, run_backtest
 from sluice.bootstrap.parts import build_decision_settings
 from sluice.cli.backtest.backtest_page import write_backtest_page
 from sluice.cli.backtest.backtest_words import describe_notices, describe_period
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from sluice.adapters.kafka.kafka_backtest import Backtest
+    from sluice.adapters.ledger_backtests import Backtest
     from sluice.core.backtest.backtest_report import BacktestReport, BoundName, ChangeBound, OutcomeChange
     from sluice.core.backtest.backtest_tally import BacktestTally
     from sluice.core.rerun.policy_then import DecisionSettings

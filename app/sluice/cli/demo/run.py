@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.kafka.kafka_ledger import read_values, verify_ledger
 from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
-from sluice.adapters.kafka.kafka_rerun import rerun_all
 from sluice.adapters.kafka.kafka_topics import create
+from sluice.adapters.ledger_reruns import rerun_all
 from sluice.bootstrap.parts import build_decision_settings
 from sluice.broker import locate
 from sluice.broker.handle import find_free_ports
@@ -150,21 +150,7 @@ def _perform(options: RunOptions, folder: Path, material: Material, narrator: Na
             options.trust.installation,
             getattr(broker, "security", None),
         )
-        with narrator.step("Topics") as step:
-            asyncio.run(location.set_rights())
-            count = len(asyncio.run(create(location.connect("init"), location.layout, REPLICAS)))
-            step.say(
-                f"{count} under the prefix {location.prefix}, {location.layout.partitions} partitions each"
-            )
-        with narrator.step("Policy") as step:
-            options.trust.write(location.keys)
-            write_value_key(location.values_key, make_value_key())
-            people = [options.trust.make_delegate([TENANT])] if options.keep else []
-            asyncio.run(
-                publish_policy(location.connect("policy-owner"), location.prefix, [*material.policy, *people])
-            )
-            entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
-            step.say(f"four bundles and {entries} generated entries, signed with this run's own keys")
+        _lay_out(location, options, material, narrator)
         with narrator.step("Worker") as step:
             worker = start_worker(location, options.environment)
             started.callback(_register_stop, narrator, "Stop worker", worker.stop)
@@ -179,18 +165,41 @@ def _perform(options: RunOptions, folder: Path, material: Material, narrator: Na
         if options.keep and result.well:
             if broker.kind != "external":
                 locate.remember(options.home, broker)
-            with narrator.step("Pages") as step:
-                gateway = start_gateway(location, options.environment)
-                started.callback(gateway.stop)
-                count = asyncio.run(leave_waiting(location, material, result.answers, options))
-                step.say(f"process {gateway.identity.pid} shows {count} inputs that wait for a person")
-            stored_run = run_location.StoredRun(
-                location.run, location.folder, location.keys, worker.identity, gateway.identity
-            )
-            run_location.remember(options.home, stored_run)
+            result = _leave_pages(result, options, narrator, started)
             started.pop_all()
-            result = replace(result, gateway=gateway)
     return result
+
+
+def _lay_out(location: RunLocation, options: RunOptions, material: Material, narrator: Narrator) -> None:
+    """Topics and policy."""
+    with narrator.step("Topics") as step:
+        asyncio.run(location.set_rights())
+        count = len(asyncio.run(create(location.connect("init"), location.layout, REPLICAS)))
+        step.say(f"{count} under the prefix {location.prefix}, {location.layout.partitions} partitions each")
+    with narrator.step("Policy") as step:
+        options.trust.write(location.keys)
+        write_value_key(location.values_key, make_value_key())
+        people = [options.trust.make_delegate([TENANT])] if options.keep else []
+        asyncio.run(
+            publish_policy(location.connect("policy-owner"), location.prefix, [*material.policy, *people])
+        )
+        entries = sum(topic == REGISTRY for topic, _, _ in material.policy)
+        step.say(f"four bundles and {entries} generated entries, signed with this run's own keys")
+
+
+def _leave_pages(result: Result, options: RunOptions, narrator: Narrator, started: ExitStack) -> Result:
+    """Start a gateway whose pages show inputs that wait, and remember what goes on running."""
+    location = result.location
+    with narrator.step("Pages") as step:
+        gateway = start_gateway(location, options.environment)
+        started.callback(gateway.stop)
+        count = asyncio.run(leave_waiting(location, result.material, result.answers, options))
+        step.say(f"process {gateway.identity.pid} shows {count} inputs that wait for a person")
+    stored_run = run_location.StoredRun(
+        location.run, location.folder, location.keys, result.worker, gateway.identity
+    )
+    run_location.remember(options.home, stored_run)
+    return replace(result, gateway=gateway)
 
 
 def _start_broker(options: RunOptions, folder: Path, narrator: Narrator, started: ExitStack) -> Broker:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
-from sluice.adapters.kafka.kafka_named import find_meanings
 from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
+from sluice.adapters.named_decisions import find_meanings
 from sluice.cli.output import WRONG, require_broker, require_record_proofs, require_settings, stop
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.input_record import escalation_id, memory_id, read_coordinates
 from sluice.core.foundation.requests import Answer, take_input
 from sluice.core.memory.plan import digest_content
 from sluice.core.reports.ledger_values import NotInLedgerError, read_decision
-from sluice.core.reports.pending_subject import PendingSubject, collect_subjects
+from sluice.core.reports.pending_subject import PendingSubject, collect_subjects, sort_waiting
 from sluice.ports import PortUnavailable
 from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, MEMORY_WRITES, QUARANTINE, RETRIEVALS
@@ -87,15 +87,11 @@ def require_waiting(base: str, wanted: Mapping[str, str | None]) -> list[Pending
     first."""
     subjects = run_question(_collect(connect(), base)).values()
     asked = {name: value for name, value in wanted.items() if value is not None}
-    return sorted(
-        (
-            subject
-            for subject in subjects
-            if subject.status == "waiting"
-            and all(subject.opened.get(name) == value for name, value in asked.items())
-        ),
-        key=lambda subject: subject.opened_at,
-    )
+    return [
+        subject
+        for subject in sort_waiting(subjects)
+        if all(subject.opened.get(name) == value for name, value in asked.items())
+    ]
 
 
 async def _collect(kafka: KafkaQuarantine, base: str, text: str = "") -> dict[str, PendingSubject]:

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from sluice.adapters.archive.archive_store import StoreError
 from sluice.adapters.archive.segment import ArchiveDamaged
-from sluice.adapters.kafka.kafka_named import find_meanings
-from sluice.adapters.kafka.kafka_rerun import rerun_all, rerun_ids, rerun_sample
+from sluice.adapters.ledger_reruns import rerun_all, rerun_ids, rerun_sample
+from sluice.adapters.named_decisions import find_meanings
 from sluice.bootstrap.parts import build_decision_settings
 from sluice.cli.ledger.archive_source import ArchiveKeys, EvidenceSource, Noted, open_evidence
 from sluice.cli.output import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from sluice.adapters.kafka.kafka_named import Meaning
+    from sluice.adapters.named_decisions import Meaning
     from sluice.core.rerun.policy_then import DecisionSettings
     from sluice.core.rerun.rerun_result import Rerun, Status
     from sluice.core.rerun.walk import LedgerSource

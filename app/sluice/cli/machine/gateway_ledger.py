@@ -36,7 +36,7 @@ def _rerun(settings: Settings, an_id: str) -> dict[str, Any]:
     """The decision of an id executed again, by what `sluice rerun` does. Raises LedgerUnreadable."""
     from sluice.adapters.kafka.kafka_evidence import KafkaEvidence  # noqa: PLC0415 - a second to import
     from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics  # noqa: PLC0415 - as above
-    from sluice.adapters.kafka.kafka_rerun import rerun_ids  # noqa: PLC0415 - as above
+    from sluice.adapters.ledger_reruns import rerun_ids  # noqa: PLC0415 - as above
     from sluice.bootstrap.parts import build_decision_settings  # noqa: PLC0415 - as above
     from sluice.core.trust.in_force import PolicyError  # noqa: PLC0415 - as above
     from sluice.gateway.routes.reading_routes import LedgerUnreadable  # noqa: PLC0415 - as above

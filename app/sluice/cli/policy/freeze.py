@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from sluice.adapters.kafka.kafka_sessions import has_state
+from sluice.adapters.kafka.kafka_ledger import has_state
 from sluice.cli.output import (
     CANNOT_PUBLISH,
     WRONG,

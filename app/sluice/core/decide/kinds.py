@@ -65,6 +65,15 @@ DECISIONS: Mapping[str, DecisionKind[Any]] = {
     for schema, answer_kind in ANSWERS.items()
     if answer_kind.decision is not None
 }
+
+
+def name_decision(coordinates: tuple[str, int, int]) -> str:
+    """The id of the decision on the input at a place (base topic, partition, offset), of a retrieval that on
+    its first item."""
+    answer = DECIDING.get(coordinates[0], DECIDING[ACTION.topic])
+    return DECISIONS[answer.schema].id_of(":".join(map(str, coordinates)))
+
+
 """By the `schema` of a decision."""
 BY_ROW: Mapping[str, AnyKind] = {kind.case.row: kind for kind in KINDS if kind.case}
 """The kinds of which `sluice evaluate` reads labelled rows, by the `kind` of a row."""

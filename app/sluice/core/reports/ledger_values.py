@@ -21,7 +21,7 @@ from sluice_topics.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     Sink = Callable[[Mapping[str, Any]], None]
 
@@ -123,23 +123,3 @@ def _read(kind: TypeAdapter[T], value: bytes | None) -> T:
         first = error.errors(include_url=False, include_input=False)[0]
         location = ".".join(map(str, first["loc"]))
         raise NotInLedgerError(f"{location}: {first['msg']}" if location else first["msg"]) from None
-
-
-class Waiting:
-    """What is held: entered and not ended. Each partition's events are taken in their order."""
-
-    def __init__(self) -> None:
-        self._entered: dict[str, QuarantineEntered] = {}
-
-    def take(self, event: Event) -> None:
-        """One event more."""
-        if isinstance(event, QuarantineEntered):
-            self._entered[event.memory_id] = event
-        else:
-            self._entered.pop(event.memory_id, None)
-
-    def __iter__(self) -> Iterator[QuarantineEntered]:
-        """The oldest first, by the time of their inputs."""
-        return iter(
-            sorted(self._entered.values(), key=lambda entered: (entered.entered_at, entered.sequence))
-        )

@@ -199,3 +199,9 @@ def collect_subjects(records: Iterable[Mapping[str, Any]]) -> dict[str, PendingS
         elif an_id in subjects and record.get("schema") in EVENTS:
             subjects[an_id] = subjects[an_id].apply(record)
     return subjects
+
+
+def sort_waiting(subjects: Iterable[PendingSubject]) -> list[PendingSubject]:
+    """Those that wait, the oldest first."""
+    waiting = [subject for subject in subjects if subject.end is None]
+    return sorted(waiting, key=lambda subject: (subject.opened_at, subject.opened["sequence"]))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from sluice.adapters.kafka.kafka_evidence import name_decision
-from sluice.adapters.kafka.kafka_named import NAMES
+from sluice.adapters.named_decisions import NAMES
 from sluice.cli.ledger.rerun import PLURALS
 from sluice.cli.machine.evaluate import EVALUATIONS
 from sluice.cli.machine.publish import INPUTS, check_lines
@@ -24,6 +23,7 @@ from sluice.core.decide.kinds import (
     JUDGED,
     KINDS,
     Message,
+    name_decision,
     read_input_message,
 )
 from sluice.core.decide.replay import Replay

@@ -1,4 +1,4 @@
-"""A recount of the ledger: what waits, and seed 003's statistics, from the records alone."""
+"""A recount of the ledger: seed 003's statistics, from the records alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice.core.reports.ledger_values import NotInLedgerError, Waiting, read_decision, read_event
+from sluice.core.reports.ledger_values import NotInLedgerError, read_decision, read_event
 from sluice.core.reports.memory_recount import (
     Behind,
     LiveCounts,
@@ -19,6 +19,7 @@ from sluice.core.reports.memory_recount import (
     find_behind,
     sum_by_group,
 )
+from sluice.core.reports.pending_subject import collect_subjects, sort_waiting
 from sluice.core.state.statistics import NOTHING, Statistics, Whose
 from tests.unit.records import ledger_records
 
@@ -47,22 +48,6 @@ def recount(*records: Any, until: int = 10**6) -> dict[Whose, Statistics]:
         else:
             anew.count_event(one)
     return sum_by_group(anew.counts, lambda whose: whose)
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_what_entered_waits_until_any_of_its_ends(ending: str) -> None:
-    held = Waiting()
-    held.take(event("QuarantineEntered"))
-    assert [one.memory_id for one in held] == ["memory:a"]
-    held.take(event(ending))
-    assert list(held) == []
-
-
-def test_the_oldest_comes_first_whichever_partition_wrote_it() -> None:
-    held = Waiting()
-    held.take(event("QuarantineEntered", "memory:late", entered_at="2026-01-01T00:00:02.000Z", partition=0))
-    held.take(event("QuarantineEntered", "memory:early", entered_at="2026-01-01T00:00:01.000Z", partition=7))
-    assert [one.memory_id for one in held] == ["memory:early", "memory:late"]
 
 
 def test_each_action_counts_by_its_name() -> None:
@@ -144,14 +129,15 @@ def test_what_is_no_record_of_the_topic_is_never_counted(value: bytes | None) ->
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, len(ENDINGS) - 1)), max_size=20))
 def test_what_waits_is_always_as_many_as_the_size_counts(steps: list[tuple[str, int]]) -> None:
     waits: set[str] = set()
-    held, anew = Waiting(), StatisticsRecount({3: 10**6})
+    records, anew = list[dict[str, Any]](), StatisticsRecount({3: 10**6})
     for name, ending in steps:
         kind = ENDINGS[ending] if name in waits else "QuarantineEntered"
         one = event(kind, f"memory:{name}", partition=3)
         waits ^= {name}
-        held.take(one)
+        records.append(one.model_dump(mode="json", by_alias=True))
         anew.count_event(one)
-    assert {one.memory_id[-1] for one in held} == waits
+    waiting = sort_waiting(collect_subjects(records).values())
+    assert {subject.subject_id[-1] for subject in waiting} == waits
     assert sum_by_group(anew.counts, lambda _: None).get(None, NOTHING).size == len(waits)
 
 

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from sluice.core.reports.pending_subject import EVENTS, PendingSubject, collect_subjects, read_status
+from sluice.core.reports.pending_subject import (
+    EVENTS,
+    PendingSubject,
+    collect_subjects,
+    read_status,
+    sort_waiting,
+)
 from sluice.notify.reported_subject import ReportedSubject, apply_record
 from sluice_topics.catalog import ESCALATIONS, QUARANTINE
 from sluice_topics.record_reading import read_ledger_record
@@ -73,3 +79,22 @@ def test_a_memory_is_answered_by_its_own_id() -> None:
     subject = PendingSubject.of([entered])
     assert (subject.subject_id, subject.name) == (entered["memory_id"], entered["write_id"])
     assert (subject.digest, subject.role) == (entered["content_digest"], "reviewer")
+
+
+ENDINGS = ("QuarantineApproved", "QuarantineRejected", "QuarantineExpired", "QuarantineEvicted")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_entered_waits_until_any_of_its_ends(ending: str) -> None:
+    entered, ended = records.ledger_records()["QuarantineEntered"], records.ledger_records()[ending]
+    ended = {**ended, "memory_id": entered["memory_id"]}
+    assert len(sort_waiting(collect_subjects([entered]).values())) == 1
+    assert sort_waiting(collect_subjects([entered, ended]).values()) == []
+
+
+def test_the_oldest_comes_first_whichever_partition_wrote_it() -> None:
+    entered = records.ledger_records()["QuarantineEntered"]
+    late = {**entered, "memory_id": "memory:late", "entered_at": "2026-01-01T00:00:02.000Z", "partition": 0}
+    early = {**entered, "memory_id": "memory:early", "entered_at": "2026-01-01T00:00:01.000Z", "partition": 7}
+    waiting = sort_waiting(collect_subjects([late, early]).values())
+    assert [subject.subject_id for subject in waiting] == ["memory:early", "memory:late"]

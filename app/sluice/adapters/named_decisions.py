@@ -10,8 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sluice.adapters.kafka.kafka_evidence import name_decision
-from sluice.core.decide.kinds import DECIDING, JUDGED
+from sluice.core.decide.kinds import DECIDING, JUDGED, name_decision
 from sluice.core.foundation.input_record import read_coordinates
 from sluice_topics.json_text import parse
 

@@ -9,10 +9,9 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from sluice.adapters.kafka.kafka_evidence import INPUTS, name_decision
 from sluice.adapters.subject_key_port import FetchedKeyring
 from sluice.core.actions.plan import sort_stages
-from sluice.core.decide.kinds import DECIDING, DECISIONS
+from sluice.core.decide.kinds import DECIDING, DECISIONS, name_decision
 from sluice.core.foundation.input_record import read_coordinates
 from sluice.core.foundation.sealed_input import read_sealed
 from sluice.core.rerun.evidence import PolicyEvidence
@@ -21,6 +20,7 @@ from sluice.core.rerun.recomputation import Recomputation
 from sluice.core.rerun.rerun_result import Rerun
 from sluice.core.rerun.rerunner import Rerunner
 from sluice.core.rerun.walk import (
+    DECIDED,
     PartitionWalk,
     check_outside,
     describe_second_decision,
@@ -119,7 +119,7 @@ async def _find_unanswered(
 ) -> AsyncIterator[Rerun]:
     if walk is None:
         return
-    for topic in INPUTS:
+    for topic in DECIDED:
         async for batch in partitions.read_decided_inputs(topic, number):
             for rerun in walk.list_unanswered(batch):
                 yield rerun

@@ -12,7 +12,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.adapters.kafka.kafka_rerun import fetch_keys, group_entries
+from sluice.adapters.ledger_reruns import fetch_keys, group_entries
 from sluice.core.backtest.backtest_tally import BacktestTally
 from sluice.core.backtest.partition_backtest import BacktestPeriod, PartitionBacktest
 from sluice.core.rerun.policy_then import PolicyThen
