@@ -22,7 +22,7 @@ from sluice.cli.main import cli
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.subject_keys import SubjectKeys
 from sluice.secrets.key_wrapping import FileKeyWrapper
-from sluice.secrets.redis_seal import SealKeys, make_seal_key, write_seal_keys
+from sluice.secrets.redis_seal import SealKeys, make_seal_key, read_seal_keys, write_seal_keys
 from sluice_topics.catalog import REGISTRY, SUBJECT_KEYS
 from sluice_topics.sealing import Subject
 from tests.kafka import killed_erasure
@@ -245,3 +245,38 @@ def test_without_master_key_or_tenant_the_command_says_what_is_missing(
     settings = installation.settings | {"SLUICE_SEALING__MASTER_KEY_FILE": str(tmp_path / "none")}
     ran = CliRunner().invoke(cli, ["erase", "bob", "--tenant", "acme", "--key", key], env=settings)
     assert (ran.exit_code, "sealing.master_key_file" in ran.output) == (2, True)
+
+
+def rewrap(installation: TestInstallation, *words: str) -> tuple[int, dict[str, Any]]:
+    ran = CliRunner().invoke(cli, ["rewrap", *words, "--json"], env=installation.settings)
+    return ran.exit_code, json.loads(ran.stdout) if ran.exit_code < 2 else {"said": ran.output}
+
+
+def test_a_new_master_key_takes_the_old_ones_place_and_no_key_is_lost_or_comes_back(
+    installation: TestInstallation,
+) -> None:
+    """Last: the others' keys are rewrapped too."""
+    file = installation.folder / "master.keys"
+    (old,) = read_seal_keys(file)
+    jack, kate, leo = (Subject("subject", name) for name in ("jack", "kate", "leo"))
+    before = make_keys(installation, jack, kate, leo)
+    topic = KeyTopic(installation.cluster, installation.real(SUBJECT_KEYS))
+    asyncio.run(topic.erase([before[2]]))
+    write_seal_keys(file, (make_seal_key(), old))
+    assert make_keys(installation, jack, kate) == before[:2], "the old key opens while both are in force"
+
+    code, said = rewrap(installation, "--wait", "0")
+    assert (code, said["rewrapped"]) == (1, False), "the old records still lie on the broker's disk"
+    assert said["written"] >= 2
+    assert len(read_seal_keys(file)) == 2
+    code, said = rewrap(installation, "--retire", "--wait", str(DESTROYED_WITHIN_S))
+    assert (code, said["rewrapped"], said["written"], said["still_stored"]) == (0, True, 0, [])
+
+    (new,) = read_seal_keys(file)
+    assert new != old
+    assert make_keys(installation, jack, kate) == before[:2], "the same keys, by the new master key alone"
+    assert make_keys(installation, leo) != before[2:]
+    (master,) = asyncio.run(FileKeyWrapper(lambda: (old,)).list_masters())
+    assert asyncio.run(topic.list_wrapped([master])) == frozenset()
+    code, said = erase(installation, "jack", "--tenant", "acme", "--wait", str(DESTROYED_WITHIN_S))
+    assert (code, said["erased"], before[0] in said["key_ids"]) == (0, True, True)

@@ -12,7 +12,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from sluice.adapters.kafka.kafka_key_erasure import KeyRemains, KeyTopic
-from sluice.client.subject_keys import BoundedIds, SubjectKeys, name_person
+from sluice.client.key_records import digest_person
+from sluice.client.subject_keys import BoundedIds, SubjectKeys
 from sluice.secrets.key_wrapping import FileKeyWrapper
 from sluice.secrets.redis_seal import make_seal_key
 from sluice_topics.catalog import BY_NAME, SUBJECT_KEYS
@@ -187,7 +188,7 @@ async def test_an_erased_key_is_gone_from_the_broker_when_it_is_said_to_be(
     key, other = await sealing.choose("acme", ALICE), await sealing.choose("acme", BOB)
     await opening.fetch([key.id])
     erasing = KeyTopic(kafka, topic)
-    names = await make_wrapper().index(name_person("acme", ALICE))
+    names = await make_wrapper().index(digest_person("acme", ALICE))
     assert await erasing.find(names) == {key.id: names[0]}
 
     at_s = await erasing.erase([key.id])

@@ -176,5 +176,5 @@ def build_sealing(settings: Settings, view: RegistryView, *, follows: bool) -> F
     """Sealing by a view of registry and bundles. Raises PolicyError where the master key cannot be used."""
     keys = build_subject_keys(settings)
     if keys is None:
-        raise PolicyError("sealing.master_key_file names no file")
+        raise PolicyError("the settings name no master key: sealing.master_key_file or sealing.transit_url")
     return FollowedSealing(view, keys, settings.policy.default_bundle, follows)

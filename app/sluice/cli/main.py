@@ -70,6 +70,11 @@ VERBS = {
         "sluice.cli.policy.erase",
         "Destroy the keys of persons, and with them all that is sealed with these.",
     ),
+    "rewrap": Verb(
+        _POLICY,
+        "sluice.cli.policy.rewrap",
+        "Wrap the keys of all persons with the first master key of the file.",
+    ),
     "keys": Verb(_POLICY, "sluice.cli.policy.key_files", "Make Ed25519 keys."),
     "bundle": Verb(
         _POLICY,

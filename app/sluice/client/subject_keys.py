@@ -8,25 +8,25 @@ a key; then the subject's next input makes another.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import secrets
-from base64 import b64decode, b64encode
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from sluice.client.kafka_connection import build_client_arguments
-from sluice.secrets.key_wrapping import KeyNotOpened, KeyOwner, Wrapped
-from sluice_topics.records.subject_keys import KEY_ID, WrappedKey
+from sluice.client.key_records import digest_person, read_lying, read_wrapped_key, write_wrapped_key
+from sluice.secrets.key_wrapping import KeyOwner, PersonKey
+from sluice_topics.records.subject_keys import KEY_ID
 from sluice_topics.sealing import ERASED, SECRET_BYTES, SubjectKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Sequence
 
     from sluice.client.kafka_connection import KafkaCluster
+    from sluice.client.key_records import LyingKey
     from sluice.secrets.key_wrapping import KeyWrapper
     from sluice_topics.sealing import Erased, Subject
 
@@ -39,9 +39,13 @@ MOST_OPENED = 65_536
 """Opened keys that a process holds; the others are opened again when they are asked for."""
 MOST_ERASED = 65_536
 """Ids of erased keys that a process holds, and as many again that were no keys here."""
-ROLL: Final = b"roll"
-"""The key of a record that says nothing: with it the broker begins a new segment, and can compact the old
-one."""
+MOST_LYING = 4
+"""Records of one key that are held: the first ones, and the newest."""
+
+
+class _OpenedKey(NamedTuple):
+    key: SubjectKey
+    person: bytes
 
 
 class BoundedIds:
@@ -78,11 +82,10 @@ class SubjectKeys:
         self._arguments = build_client_arguments(cluster)
         self._part = TopicPartition(topic, 0)
         self._wrapper = wrapper
-        self._wrapped: dict[str, Wrapped] = {}
+        self._lying: dict[str, tuple[LyingKey, ...]] = {}
         self._subjects: dict[bytes, list[str]] = {}
-        self._owners: dict[str, KeyOwner] = {}
         self._erased, self._unknown = BoundedIds(MOST_ERASED), BoundedIds(MOST_ERASED)
-        self._opened: OrderedDict[str, SubjectKey] = OrderedDict()
+        self._opened: OrderedDict[str, _OpenedKey] = OrderedDict()
         self._consumer: AIOKafkaConsumer | None = None
         self._asking: AIOKafkaConsumer | None = None
         self._producer: AIOKafkaProducer | None = None
@@ -105,26 +108,26 @@ class SubjectKeys:
         for client in (self._consumer, self._asking, self._producer):
             if client is not None:
                 await client.stop()
+        await self._wrapper.close()
         self._consumer = self._asking = self._producer = self._following = None
 
     def find(self, key_id: str) -> SubjectKey | Erased | None:
         """An opened key, at once; None: `fetch` did not open it."""
         if self._is_erased(key_id):
             return ERASED
-        key = self._opened.get(key_id)
-        if key is not None:
-            self._opened.move_to_end(key_id)
-        return key
+        opened = self._opened.get(key_id)
+        if opened is None:
+            return None
+        self._opened.move_to_end(key_id)
+        return opened.key
 
     async def fetch(self, key_ids: Collection[str]) -> None:
         """Open these keys, so that `find` has them. One that is not there yet is looked for at the topic's
         end, once: who sealed with a key had read it there. Raises KafkaError, and OSError of the wrapper."""
         wanted = [key_id for key_id in key_ids if self.find(key_id) is None]
-        if any(key_id not in self._wrapped for key_id in wanted):
+        if any(key_id not in self._lying for key_id in wanted):
             await self._read_to_end()
-        for key_id in wanted:
-            if key_id in self._wrapped:
-                await self._open(key_id)
+        await self._open(wanted)
 
     async def choose(
         self, tenant: str, subject: Subject, erased: Container[tuple[str, str]] = ()
@@ -132,59 +135,62 @@ class SubjectKeys:
         """The subject's key; if it has none, one is made. `erased`: tenants and ids of keys that are to be
         destroyed: nobody seals with one, also where its tombstone is not there yet, or not any more and
         somebody wrote it again. Raises KeyUnavailable, KafkaError, and OSError of the wrapper."""
-        names = await self._wrapper.index(name_person(tenant, subject))
-        key = await self._find_first(names, erased)
+        person = digest_person(tenant, subject)
+        names = await self._wrapper.index(person)
+        key = await self._find_first(person, names, erased)
         if key is None:
             async with self._making:
                 await self._read_to_end()
-                key = await self._find_first(names, erased)
+                key = await self._find_first(person, names, erased)
                 if key is None:
-                    await self._make(tenant, names[0])
-                    key = await self._find_first(names, erased)
+                    await self._make(tenant, person, names[0])
+                    key = await self._find_first(person, names, erased)
         if key is None:
             raise KeyUnavailable("the key that was made cannot be read back, or was erased at once")
         return key
 
     async def _find_first(
-        self, names: Sequence[bytes], erased: Container[tuple[str, str]]
+        self, person: bytes, names: Sequence[bytes], erased: Container[tuple[str, str]]
     ) -> SubjectKey | None:
-        """The first key of a subject that is not erased and opens: what does not is nobody's key."""
+        """The first key of a person that is not erased and opens: what does not is nobody's key, and a record
+        that gives another's key this person's name does not make it this person's."""
         for name in names:
-            for key_id in list(self._subjects.get(name, ())):
-                await self._open(key_id)
-                key = self._opened.get(key_id)
-                if key is not None and (key.tenant, key_id) not in erased:
-                    return key
+            key_ids = list(self._subjects.get(name, ()))
+            await self._open(key_ids)
+            for key_id in key_ids:
+                opened = self._opened.get(key_id)
+                if (
+                    opened is not None
+                    and opened.person == person
+                    and (opened.key.tenant, key_id) not in erased
+                ):
+                    return opened.key
         return None
 
-    async def _open(self, key_id: str) -> None:
-        if key_id in self._opened:
-            return
-        owner = self._owners.get(key_id)
-        if owner is None:  # erased meanwhile
-            return
-        try:
-            key = await self._wrapper.unwrap(owner, self._wrapped[key_id])
-        except KeyNotOpened as error:
-            log.warning("%s", error)
-            return
-        if key_id not in self._wrapped:  # erased meanwhile
-            return
-        self._opened[key_id] = SubjectKey(key_id, key, owner.tenant)
-        if len(self._opened) > MOST_OPENED:
+    async def _open(self, key_ids: Collection[str]) -> None:
+        """Open these keys by the first of their records that opens; one that is erased meanwhile stays so."""
+        lying = [
+            (key_id, each)
+            for key_id in key_ids
+            if key_id not in self._opened
+            for each in self._lying.get(key_id, ())
+        ]
+        keys = await self._wrapper.unwrap([each for _, each in lying]) if lying else []
+        for (key_id, (owner, _)), key in zip(lying, keys, strict=True):
+            if (
+                key is not None and key_id not in self._opened and key_id in self._lying
+            ):  # not erased meanwhile
+                self._opened[key_id] = _OpenedKey(SubjectKey(key_id, key.secret, owner.tenant), key.person)
+        for key_id in {key_id for key_id, _ in lying if key_id not in self._opened}:
+            log.warning("the key %s was altered, is another one's, or its master key is not here", key_id)
+        while len(self._opened) > MOST_OPENED:
             self._opened.popitem(last=False)
 
-    async def _make(self, tenant: str, name: bytes) -> None:
+    async def _make(self, tenant: str, person: bytes, name: bytes) -> None:
         key_id = secrets.token_hex(ID_BYTES)
-        owner = KeyOwner(key_id, tenant, name)
-        wrapped = await self._wrapper.wrap(owner, secrets.token_bytes(SECRET_BYTES))
-        record = WrappedKey(
-            key_id=key_id,
-            tenant_id=tenant,
-            subject=b64encode(name).decode(),
-            wrapped=b64encode(wrapped.text).decode(),
-            wrapped_by=wrapped.by,
-        )
+        owner, key = KeyOwner(key_id, tenant, name), PersonKey(secrets.token_bytes(SECRET_BYTES), person)
+        (wrapped,) = await self._wrapper.wrap([(owner, key)])
+        record = write_wrapped_key(owner, wrapped)
         if self._producer is None:
             producer = AIOKafkaProducer(**self._arguments, enable_idempotence=True, acks="all")
             try:
@@ -193,8 +199,7 @@ class SubjectKeys:
                 await producer.stop()
                 raise
             self._producer = producer
-        value = record.model_dump_json(by_alias=True).encode()
-        await self._producer.send_and_wait(self._part.topic, value, key_id.encode(), partition=0)
+        await self._producer.send_and_wait(self._part.topic, record, key_id.encode(), partition=0)
         await self._read_to_end()
 
     async def _connect(self) -> AIOKafkaConsumer:
@@ -256,40 +261,25 @@ class SubjectKeys:
         any number of them, and they push none out of memory that was one."""
         if not KEY_ID.fullmatch(key_id) or key_id in self._erased:
             return
-        (self._erased if key_id in self._owners else self._unknown).add(key_id)
+        (self._erased if key_id in self._lying else self._unknown).add(key_id)
         self._opened.pop(key_id, None)
-        self._wrapped.pop(key_id, None)
-        owner = self._owners.pop(key_id, None)
-        if owner is not None:
-            self._subjects[owner.person].remove(key_id)
-            if not self._subjects[owner.person]:
-                del self._subjects[owner.person]
+        for owner, _ in self._lying.pop(key_id, ()):
+            named = self._subjects.get(owner.name, [])
+            if key_id in named:
+                named.remove(key_id)
+            if not named:
+                self._subjects.pop(owner.name, None)
 
     def _add(self, key_id: str, value: bytes) -> None:
         """What is written again after its erasure stays erased, as long as its tombstone is remembered; where
-        a signed erasure names it, nothing opens or seals with it ever."""
+        a signed erasure names it, nothing opens or seals with it ever. A later record of a key wraps it anew,
+        or says what is not so: which of them opens shows when it is asked for."""
         key = read_wrapped_key(key_id, value)
-        if key is None or self._is_erased(key_id) or key_id in self._wrapped:
+        if key is None or self._is_erased(key_id):
             return
-        name = b64decode(key.subject)
-        self._wrapped[key_id] = Wrapped(b64decode(key.wrapped), key.wrapped_by)
-        self._owners[key_id] = KeyOwner(key_id, key.tenant_id, name)
-        self._subjects.setdefault(name, []).append(key_id)
-
-
-def name_person(tenant: str, subject: Subject) -> bytes:
-    """What a wrapper takes: other bytes for each subject of each tenant."""
-    written = json.dumps([tenant, subject.kind, subject.name], ensure_ascii=False)
-    return written.encode("utf-8", "surrogatepass")
-
-
-def read_wrapped_key(key_id: str, value: bytes) -> WrappedKey | None:
-    """The record under this message key; None, and a line in the log, for what is none."""
-    try:
-        key = WrappedKey.model_validate_json(value)
-        if key.key_id == key_id and all(map(b64decode, (key.subject, key.wrapped))):
-            return key
-    except ValueError:  # pydantic's and base64's are
-        pass
-    log.warning("a record of the topic of keys is no key, and is passed over")
-    return None
+        each, lying = read_lying(key), self._lying.get(key_id, ())
+        if each not in lying:
+            self._lying[key_id] = (*lying[: MOST_LYING - 1], each)
+            named = self._subjects.setdefault(each.owner.name, [])
+            if key_id not in named:
+                named.append(key_id)

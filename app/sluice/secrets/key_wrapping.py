@@ -4,7 +4,7 @@
 another implementation, whose master key leaves it never.
 
 The file is made by `sluice keys seal`: one key a line, base64 of 32 random bytes. The first wraps, each of
-them opens. It is read again when it changes.
+them opens. It is read again when it changes. `sluice rewrap` wraps all with the first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from sluice_topics.sealing import SECRET_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -27,6 +29,7 @@ _WRAPPING, _NAMING, _KEY_ID = (
     b"sluice master key",
 )
 _ID_DIGITS = 16
+PERSON_BYTES = 32
 
 
 class Wrapped(NamedTuple):
@@ -37,33 +40,45 @@ class Wrapped(NamedTuple):
 
 
 class KeyOwner(NamedTuple):
-    """Which key it is, and whose. `person`: what stands for the person on the topic."""
+    """Which key it is, and whose. `name`: what stands for the person on the topic."""
 
     key_id: str
     tenant: str
-    person: bytes
+    name: bytes
 
     def list_parts(self) -> list[bytes]:
         """What is authenticated with the wrapped key."""
-        return [self.key_id.encode(), self.tenant.encode("utf-8", "surrogatepass"), self.person]
+        return [self.key_id.encode(), self.tenant.encode("utf-8", "surrogatepass"), self.name]
 
 
-class KeyNotOpened(Exception):
-    """A wrapped key does not open: it was altered, is another one's, or its master key is not at hand."""
+class PersonKey(NamedTuple):
+    """What is wrapped: a key of SECRET_BYTES, and a digest of PERSON_BYTES of the person's name, by which
+    whoever has the master key gives the key its name under another one."""
+
+    secret: bytes
+    person: bytes
 
 
 class KeyWrapper(Protocol):
-    """Whoever has the master key. Each method raises OSError where that cannot be reached."""
+    """Whoever has the master keys. Each method raises OSError where that cannot be reached; keys go in
+    batches, since they may be asked for over a network."""
 
-    async def wrap(self, whose: KeyOwner, key: bytes) -> Wrapped:
-        """Wrap a key for its id, tenant and person alone."""
+    async def wrap(self, keys: Sequence[tuple[KeyOwner, PersonKey]]) -> list[Wrapped]:
+        """Wrap keys with the first master key, each for its id, tenant and name alone."""
 
-    async def unwrap(self, whose: KeyOwner, wrapped: Wrapped) -> bytes:
-        """The key that was wrapped for these. Raises KeyNotOpened."""
+    async def unwrap(self, keys: Sequence[tuple[KeyOwner, Wrapped]]) -> list[PersonKey | None]:
+        """The keys that were wrapped for these; None for one that was altered, is another one's, or whose
+        master key is not at hand."""
 
     async def index(self, person: bytes) -> Sequence[bytes]:
         """What stands for a person on the topic: 32 bytes for each master key in force, that of the wrapping
-        one first. Nobody without the master key can compute them."""
+        one first. Nobody without the master key can compute them. `person`: as of PersonKey."""
+
+    async def list_masters(self) -> Sequence[str]:
+        """The ids of the master keys in force, that of the wrapping one first."""
+
+    async def close(self) -> None:
+        """Give up connections; the next call makes new ones."""
 
 
 class FileKeyWrapper:
@@ -74,27 +89,29 @@ class FileKeyWrapper:
         self._keys = keys
         self._derived: dict[bytes, _Derived] = {}
 
-    async def wrap(self, whose: KeyOwner, key: bytes) -> Wrapped:
-        """Wrap a key for its id, tenant and person alone, with the first key of the file."""
+    async def wrap(self, keys: Sequence[tuple[KeyOwner, PersonKey]]) -> list[Wrapped]:
+        """Wrap keys with the first key of the file."""
         derived = self._derive(self._keys()[0])
-        return Wrapped(derived.cipher.encrypt(key, whose.list_parts()), derived.id)
+        return [
+            Wrapped(derived.cipher.encrypt(key.secret + key.person, whose.list_parts()), derived.id)
+            for whose, key in keys
+        ]
 
-    async def unwrap(self, whose: KeyOwner, wrapped: Wrapped) -> bytes:
-        """The key that was wrapped for these. Raises KeyNotOpened."""
-        for key in self._keys():
-            derived = self._derive(key)
-            if derived.id == wrapped.by:
-                try:
-                    return derived.cipher.decrypt(wrapped.text, whose.list_parts())
-                except InvalidTag:
-                    raise KeyNotOpened(f"the key {whose.key_id} was altered, or is another one's") from None
-        raise KeyNotOpened(
-            f"the master key {wrapped.by}, which wrapped the key {whose.key_id}, is not in the file"
-        )
+    async def unwrap(self, keys: Sequence[tuple[KeyOwner, Wrapped]]) -> list[PersonKey | None]:
+        """The keys that were wrapped for these; None for one that does not open."""
+        by_id = {derived.id: derived for derived in map(self._derive, self._keys())}
+        return [_unwrap(by_id.get(wrapped.by), whose, wrapped) for whose, wrapped in keys]
 
     async def index(self, person: bytes) -> Sequence[bytes]:
         """What stands for a person on the topic, by each key of the file."""
         return [hmac.digest(self._derive(key).naming, person, "sha256") for key in self._keys()]
+
+    async def list_masters(self) -> Sequence[str]:
+        """The ids of the keys in the file."""
+        return [self._derive(key).id for key in self._keys()]
+
+    async def close(self) -> None:
+        """Nothing is held."""
 
     def _derive(self, key: bytes) -> _Derived:
         if key not in self._derived:
@@ -109,6 +126,17 @@ class _Derived(NamedTuple):
     id: str
     cipher: AESSIV
     naming: bytes
+
+
+def _unwrap(derived: _Derived | None, whose: KeyOwner, wrapped: Wrapped) -> PersonKey | None:
+    if derived is None:
+        return None
+    try:
+        opened = derived.cipher.decrypt(wrapped.text, whose.list_parts())
+    except InvalidTag:
+        return None
+    key = PersonKey(opened[:-PERSON_BYTES], opened[-PERSON_BYTES:])
+    return key if len(key.secret) == SECRET_BYTES else None
 
 
 def _expand(key: bytes, info: bytes, length: int) -> bytes:

@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from sluice.settings.base import SettingGroup
+from sluice.settings.notifications import SafeUrl  # noqa: TC001 - pydantic reads the annotations
 
 PEM_BEGIN = "-----BEGIN"
+PathSegment = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,128}$")]
 
 
 def _check_public_key(text: str) -> str:
@@ -51,10 +53,30 @@ class ValuesSettings(SettingGroup):
 
 
 class SealingSettings(SettingGroup):
-    """The file of the master keys that wrap the keys of persons (key_wrapping.py): without it nothing is
-    sealed, and nothing sealed is opened."""
+    """The master keys that wrap the keys of persons: in a file (key_wrapping.py), or in Vault or OpenBao
+    (transit_keys.py). Without one nothing is sealed, and nothing sealed is opened."""
 
     master_key_file: Path | None = None
+    transit_url: SafeUrl | None = None
+    transit_mount: PathSegment = "transit"
+    transit_key: PathSegment = "sluice"
+    transit_token_file: Path | None = None
+    transit_ca_file: Path | None = None
+    transit_namespace: Annotated[str, Field(max_length=256, pattern=r"^[A-Za-z0-9._/-]*$")] = ""
+    transit_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
+
+    @model_validator(mode="after")
+    def _check_one(self) -> SealingSettings:
+        if self.transit_url is not None and self.master_key_file is not None:
+            raise ValueError("master_key_file and transit_url exclude each other")
+        if self.transit_url is not None and self.transit_token_file is None:
+            raise ValueError("transit_url needs a transit_token_file")
+        return self
+
+    @property
+    def is_on(self) -> bool:
+        """Whether personal data is sealed and opened here."""
+        return self.master_key_file is not None or self.transit_url is not None
 
 
 class RedisSettings(SettingGroup):

@@ -28,7 +28,7 @@ class WrappedKey(Record):
     wrapped: Annotated[
         Base64,
         Field(
-            description="the key, encrypted by `wrapped_by` for this `key_id`, tenant and subject",
+            description="the key and a digest of the person, encrypted by `wrapped_by` for all of the above",
             max_length=4096,
         ),
     ]

@@ -1,4 +1,4 @@
-"""Destroying keys on the broker: tombstones, and a read-back that waits until they have worked.
+"""Destroying and rewrapping keys on the broker: records, and a read-back that waits until they have worked.
 
 A tombstone destroys nothing: the record before it lies there until the broker compacts its segment, and that
 begins only when a later segment has begun. So records that say nothing are written until the old segment is
@@ -22,11 +22,11 @@ from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
 from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
 from sluice.adapters.kafka.kafka_topics import open_admin
 from sluice.client.kafka_connection import build_client_arguments
-from sluice.client.subject_keys import ROLL, read_wrapped_key
+from sluice.client.key_records import ROLL, LyingKey, read_lying, read_wrapped_key
 from sluice_topics.records.subject_keys import WrappedKey
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
     from sluice.client.kafka_connection import KafkaCluster
 
@@ -109,6 +109,31 @@ class KeyTopic:
                     first[key_id] = key
         return first
 
+    async def read_lying(self) -> dict[str, list[LyingKey]]:
+        """The records of each key that no tombstone erases, in their order, unchecked."""
+        lying, erased = dict[str, list[LyingKey]](), set[str]()
+        async for key_id, value in self.read():
+            if value is None:
+                erased.add(key_id)
+            elif (key := read_wrapped_key(key_id, value)) is not None:
+                lying.setdefault(key_id, []).append(read_lying(key))
+        return {key_id: records for key_id, records in lying.items() if key_id not in erased}
+
+    async def list_erased(self, key_ids: Collection[str]) -> frozenset[str]:
+        """Those of which a tombstone lies there."""
+        return frozenset(
+            [key_id async for key_id, value in self.read() if value is None and key_id in key_ids]
+        )
+
+    async def list_wrapped(self, masters: Collection[str]) -> frozenset[str]:
+        """The keys of which a record lies there that one of these master keys wrapped."""
+        wrapped = set[str]()
+        async for key_id, value in self.read():
+            key = None if value is None else read_wrapped_key(key_id, value)
+            if key is not None and key.wrapped_by in masters:
+                wrapped.add(key_id)
+        return frozenset(wrapped)
+
     async def list_stored(self, key_ids: Collection[str]) -> frozenset[str]:
         """Those of which a record with a value lies there."""
         return frozenset(
@@ -117,7 +142,13 @@ class KeyTopic:
 
     async def erase(self, key_ids: Sequence[str]) -> float:
         """Write the tombstones; when that was done, in s since the epoch."""
-        await self._write([key_id.encode() for key_id in key_ids])
+        await self._write([(key_id, None) for key_id in key_ids])
+        return time.time()
+
+    async def replace(self, records: Mapping[str, bytes]) -> float:
+        """Write records that take the place of those of the same keys; when that was done, in s since the
+        epoch."""
+        await self._write(list(records.items()))
         return time.time()
 
     async def read_bounds(self) -> KeyBounds:
@@ -146,13 +177,37 @@ class KeyTopic:
     ) -> KeyRemains:
         """Wait until nothing is left of these keys, `wait_s` at most, and say what is. `erased_s`: when their
         tombstones were written; `report` gets each look."""
+        return await self._await_none(lambda: self.list_stored(key_ids), erased_s, wait_s, report)
+
+    async def await_rewrapped(
+        self,
+        masters: Collection[str],
+        lost: Collection[str],
+        replaced_s: float,
+        wait_s: float,
+        report: Callable[[KeyRemains], None] = lambda _: None,
+    ) -> KeyRemains:
+        """The same until no record lies there that one of these master keys wrapped, but those of `lost`."""
+
+        async def look() -> frozenset[str]:
+            return (await self.list_wrapped(masters)).difference(lost)
+
+        return await self._await_none(look, replaced_s, wait_s, report)
+
+    async def _await_none(
+        self,
+        look: Callable[[], Awaitable[frozenset[str]]],
+        written_s: float,
+        wait_s: float,
+        report: Callable[[KeyRemains], None],
+    ) -> KeyRemains:
         bounds, ends_s = await self.read_bounds(), time.monotonic() + wait_s
         pause_s = min(_LOOK_S, max(bounds.segment_s / 2, _POLL_MS / 1000))
         while True:
             began_s = time.monotonic()
-            stored = await self.list_stored(key_ids)
+            stored = await look()
             pause_s = max(pause_s, 2 * (time.monotonic() - began_s))  # a large topic is not read all the time
-            left_s = erased_s + bounds.longest_s - time.time() if bounds.replicas > 1 else 0.0
+            left_s = written_s + bounds.longest_s - time.time() if bounds.replicas > 1 else 0.0
             remains = KeyRemains(stored, max(0.0, left_s))
             report(remains)
             if remains.is_destroyed:
@@ -160,18 +215,21 @@ class KeyTopic:
                 return remains
             if time.monotonic() >= ends_s:
                 return remains
-            await self._write([ROLL])
+            await self._write([(ROLL.decode(), None)])
             await asyncio.sleep(pause_s)
 
-    async def _write(self, keys: Sequence[bytes]) -> None:
-        """Tombstones of these keys."""
+    async def _write(self, records: Sequence[tuple[str, bytes | None]]) -> None:
+        """Records of these keys; None: tombstones."""
         await list_partitions(self._cluster, [self._topic])
         producer = AIOKafkaProducer(
             **build_client_arguments(self._cluster), enable_idempotence=True, acks="all"
         )
         try:
             async with producer:
-                for key in keys:
-                    await producer.send_and_wait(self._topic, None, key, partition=0)
+                sent = [
+                    await producer.send(self._topic, value, key_id.encode(), partition=0)
+                    for key_id, value in records
+                ]
+                await asyncio.gather(*sent)
         except KafkaError as error:
             raise make_unreachable(self._cluster, error) from error

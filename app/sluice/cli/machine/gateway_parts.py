@@ -125,14 +125,14 @@ def build_gateway(
 def _build_registry_view(settings: Settings, roots: Roots) -> RegistryView:
     """Of the registry, and of the bundles too where they say what is to be sealed."""
     names = list_real_names(settings)
-    topics = (REGISTRY,) if settings.sealing.master_key_file is None else (REGISTRY, BUNDLES)
+    topics = (REGISTRY, BUNDLES) if settings.sealing.is_on else (REGISTRY,)
     reader = KafkaControlReader(settings.kafka.connection, {names[base]: base for base in topics})
     policy = settings.policy
     return RegistryView(reader, roots, policy.refresh_s, policy.max_lag_s, settings.build_audience())
 
 
 def _seal(settings: Settings, registry: RegistryView) -> dict[str, Any]:
-    if settings.sealing.master_key_file is None:
+    if not settings.sealing.is_on:
         return {}
     try:
         return {"sealing": build_sealing(settings, registry, follows=False)}

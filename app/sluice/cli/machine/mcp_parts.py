@@ -100,7 +100,7 @@ def build_gate_options(
 
 
 def _follow_sealing(settings: Settings) -> Callable[[], FollowedSealing] | None:
-    if settings.sealing.master_key_file is None:
+    if not settings.sealing.is_on:
         return None
     from sluice.bootstrap.followed_sealing import follow_sealing  # noqa: PLC0415 - and with it the whole core
     from sluice.cli.policy.control_topics import require_roots  # noqa: PLC0415 - as above

@@ -23,7 +23,7 @@ from sluice.cli.output import (
 )
 from sluice.cli.policy.control_topics import AsJson, Publishing, require_roots
 from sluice.cli.policy.key_files import require_private_keys
-from sluice.client.subject_keys import name_person
+from sluice.client.key_records import digest_person
 from sluice.core.trust.erasing import (
     TenantKey,
     list_ordered_keys,
@@ -62,7 +62,10 @@ Keys = Annotated[
 Wait = Annotated[
     float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the broker.")
 ]
-NO_MASTER_KEY = "sealing.master_key_file names no file: without the master key nobody finds a person's key"
+NO_MASTER_KEY = (
+    "sealing.master_key_file names no file, nor sealing.transit_url a server: without the master key nobody "
+    "finds a person's key"
+)
 UNFINISHED = "Run `sluice erase --key PEM` later: it goes on with what was ordered"
 
 
@@ -132,7 +135,10 @@ def erase(  # noqa: PLR0913 - the command's options
     if wrapper is None:
         stop(NO_MASTER_KEY)
     work = carry_out(settings, order, signers, wrapper, _report_waiting())
-    outcome = require_broker(work, CANNOT_PUBLISH)
+    try:
+        outcome = require_broker(work, CANNOT_PUBLISH)
+    except OSError as error:
+        stop(f"the master key cannot be asked: {error}")
     _print(outcome, as_json=as_json)
     if not outcome.is_erased:
         raise typer.Exit(WRONG)
@@ -192,7 +198,7 @@ async def _find_keys(
     names = {
         name: subject
         for subject in order.subjects
-        for name in await wrapper.index(name_person(order.tenant, subject))
+        for name in await wrapper.index(digest_person(order.tenant, subject))
     }
     owners = await topic.find(names) if names else {}
     with_key = {names[name] for name in owners.values()}

@@ -244,7 +244,7 @@ def seal(
     and copy it. They read the file again when it changes.
 
     Never --retire a file of sealing.master_key_file: what the retired key
-    had wrapped could be opened by nobody.
+    had wrapped could be opened by nobody. `sluice rewrap` does it.
 
     Exit codes: 0 done, 1 there is no second key, 2 could not do it.
 

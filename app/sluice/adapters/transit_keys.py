@@ -1,0 +1,207 @@
+"""The keys of persons, wrapped by a master key that never leaves HashiCorp Vault or OpenBao.
+
+The Transit secrets engine encrypts with associated data (type aes256-gcm96), which its key's versions share a
+name; a version is a master key here. `vault write -f transit/keys/NAME/rotate` begins with a new one, and
+`sluice rewrap` wraps all with it. What stands for a person is Transit's HMAC, by the same key.
+
+Vault: "Transit secrets engine (API)", as of 2026: encrypt, decrypt and hmac of batches, read key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import time
+from base64 import b64decode, b64encode
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import httpx2
+
+from sluice.adapters.models.model_api import BoundedTransport
+from sluice.secrets.key_wrapping import PERSON_BYTES, KeyOwner, PersonKey, Wrapped
+from sluice.secrets.secret_files import SecretFileError, read_secret
+from sluice_topics.sealing import SECRET_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MOST_BATCH = 256
+MOST_NAMED = 65_536
+"""Persons whose names on the topic a process holds."""
+VERSIONS_S = 60.0
+"""How long the versions of the key are believed."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Of an answer."""
+_CIPHERTEXT = re.compile(r"vault:v([1-9][0-9]{0,8}):[A-Za-z0-9+/=]+")
+
+
+class TransitAddress(NamedTuple):
+    """Where the key is. `url`: of the server; `mount`: of the engine; `token_file`: read with each request,
+    since tokens are renewed; `namespace`: of Vault Enterprise, "" for none; `ca_file`: of the authority that
+    signed its certificate; None: one that the system trusts."""
+
+    url: str
+    mount: str
+    key: str
+    token_file: Path
+    timeout_s: float
+    namespace: str = ""
+    ca_file: Path | None = None
+
+
+class TransitError(OSError):
+    """The server cannot be asked, or does not answer; no word of what was asked is in the message."""
+
+
+class TransitKeyWrapper:
+    """With a key of the Transit engine. On one event loop."""
+
+    def __init__(self, address: TransitAddress) -> None:
+        self._address = address
+        self._client: httpx2.AsyncClient | None = None
+        self._versions: tuple[float, tuple[int, ...]] | None = None
+        self._names: OrderedDict[tuple[int, bytes], bytes] = OrderedDict()
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def wrap(self, keys: Sequence[tuple[KeyOwner, PersonKey]]) -> list[Wrapped]:
+        """Wrap keys with the newest version. Raises TransitError."""
+        items = [
+            {"plaintext": _encode(key.secret + key.person), "associated_data": _bind(whose)}
+            for whose, key in keys
+        ]
+        return [self._read_wrapped(item) for item in await self._ask_batch("encrypt", items)]
+
+    async def unwrap(self, keys: Sequence[tuple[KeyOwner, Wrapped]]) -> list[PersonKey | None]:
+        """The keys that were wrapped for these; None for one that does not open. Raises TransitError."""
+        own = [
+            _CIPHERTEXT.fullmatch(text) is not None and wrapped.by == self._name(_read_version(text))
+            for _, wrapped in keys
+            for text in (wrapped.text.decode("ascii", "replace"),)
+        ]
+        items = [
+            {"ciphertext": wrapped.text.decode("ascii"), "associated_data": _bind(whose)}
+            for (whose, wrapped), is_own in zip(keys, own, strict=True)
+            if is_own
+        ]
+        opened = iter(await self._ask_batch("decrypt", items))
+        return [_read_key(next(opened)) if is_own else None for is_own in own]
+
+    async def index(self, person: bytes) -> Sequence[bytes]:
+        """What stands for a person on the topic, by each version of the key. Raises TransitError."""
+        return [await self._index_by(version, person) for version in await self._list_versions()]
+
+    async def list_masters(self) -> Sequence[str]:
+        """The ids of the key's versions, the newest first. Raises TransitError."""
+        return [self._name(version) for version in await self._list_versions()]
+
+    def _name(self, version: int) -> str:
+        return f"{self._address.mount}/{self._address.key}:v{version}"
+
+    async def _index_by(self, version: int, person: bytes) -> bytes:
+        name = self._names.get((version, person))
+        if name is None:
+            asked = {"input": _encode(person), "key_version": version}
+            data = await self._ask("POST", f"hmac/{self._address.key}/sha2-256", asked)
+            text = str(data.get("hmac"))
+            if _CIPHERTEXT.fullmatch(text) is None or _read_version(text) != version:
+                raise TransitError("Transit answered with no HMAC of the version that was asked for")
+            name = self._names[version, person] = b64decode(text.rpartition(":")[2])
+            if len(self._names) > MOST_NAMED:
+                self._names.popitem(last=False)
+        return name
+
+    async def _list_versions(self) -> tuple[int, ...]:
+        if self._versions is None or time.monotonic() - self._versions[0] > VERSIONS_S:
+            data = await self._ask("GET", f"keys/{self._address.key}")
+            try:
+                first, last = int(data["min_decryption_version"]), int(data["latest_version"])
+            except (KeyError, TypeError, ValueError):
+                raise TransitError("Transit does not say which versions the key has") from None
+            versions = tuple(range(last, max(first, 1) - 1, -1))
+            if not versions or data.get("type") != "aes256-gcm96":
+                raise TransitError("the key in Transit is none of type aes256-gcm96 with a version in force")
+            self._versions = time.monotonic(), versions
+        return self._versions[1]
+
+    def _read_wrapped(self, item: Any) -> Wrapped:
+        text = str(item.get("ciphertext")) if isinstance(item, dict) else ""
+        if _CIPHERTEXT.fullmatch(text) is None:
+            raise TransitError("Transit did not wrap a key")
+        return Wrapped(text.encode(), self._name(_read_version(text)))
+
+    async def _ask_batch(self, verb: str, items: Sequence[dict[str, str]]) -> list[Any]:
+        results: list[Any] = []
+        for start in range(0, len(items), MOST_BATCH):
+            batch = items[start : start + MOST_BATCH]
+            asked = {"batch_input": batch, "partial_failure_response_code": 200}
+            data = await self._ask("POST", f"{verb}/{self._address.key}", asked)
+            answered = data.get("batch_results")
+            if not isinstance(answered, list) or len(answered) != len(batch):
+                raise TransitError(f"Transit did not answer to each of {len(batch)} keys")
+            results += answered
+        return results
+
+    def _connect(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            context = ssl.create_default_context(cafile=self._address.ca_file)
+            transport = BoundedTransport(
+                httpx2.AsyncHTTPTransport(verify=context, trust_env=False), MAX_BYTES
+            )
+            self._client = httpx2.AsyncClient(
+                transport=transport, timeout=self._address.timeout_s, follow_redirects=False, trust_env=False
+            )
+        return self._client
+
+    async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The `data` of an answer. Raises TransitError."""
+        address = self._address
+        try:
+            headers = {"X-Vault-Token": read_secret(address.token_file).decode("ascii").strip()}
+        except (SecretFileError, UnicodeDecodeError) as error:
+            raise TransitError(f"the token for Transit cannot be read: {error}") from None
+        headers |= {"X-Vault-Namespace": address.namespace} if address.namespace else {}
+        url = f"{address.url.rstrip('/')}/v1/{address.mount}/{path}"
+        try:
+            answer = await self._connect().request(method, url, json=body, headers=headers)
+        except (httpx2.HTTPError, OSError) as error:
+            raise TransitError(f"Transit does not answer: {type(error).__name__}") from None
+        if answer.status_code != httpx2.codes.OK:
+            raise TransitError(f"Transit answered {answer.status_code} to {path.partition('/')[0]}")
+        try:
+            data = json.loads(answer.content)["data"]
+        except (ValueError, KeyError, TypeError):
+            data = None
+        if not isinstance(data, dict):
+            raise TransitError("Transit did not answer with JSON as documented")
+        return data
+
+
+def _bind(whose: KeyOwner) -> str:
+    """What is authenticated with a key: its parts, each after its length, so that no two are alike."""
+    return _encode(b"".join(len(part).to_bytes(4, "big") + part for part in whose.list_parts()))
+
+
+def _read_key(item: Any) -> PersonKey | None:
+    text = item.get("plaintext") if isinstance(item, dict) else None
+    try:
+        opened = b64decode(text, validate=True) if isinstance(text, str) else b""
+    except ValueError:
+        return None
+    key = PersonKey(opened[:-PERSON_BYTES], opened[-PERSON_BYTES:])
+    return key if len(key.secret) == SECRET_BYTES else None
+
+
+def _read_version(ciphertext: str) -> int:
+    return int(ciphertext.split(":")[1][1:])
+
+
+def _encode(data: bytes) -> str:
+    return b64encode(data).decode()

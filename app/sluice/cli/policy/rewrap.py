@@ -1,0 +1,197 @@
+"""`sluice rewrap`: a new master key takes the old one's place, and no key of a person is lost by it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from sluice.adapters.kafka.kafka_key_erasure import KeyRemains, KeyTopic
+from sluice.bootstrap.followed_sealing import build_policy_view
+from sluice.bootstrap.sealing import build_key_wrapper
+from sluice.cli.output import (
+    CANNOT_PUBLISH,
+    WRONG,
+    clean,
+    console,
+    errors,
+    print_json,
+    print_line,
+    require_broker,
+    require_settings,
+    stop,
+)
+from sluice.cli.policy.control_topics import AsJson, require_roots
+from sluice.cli.policy.erase import NO_MASTER_KEY, Wait
+from sluice.client.key_records import write_wrapped_key
+from sluice.core.trust.in_force import PolicyError
+from sluice.secrets.key_wrapping import KeyOwner, PersonKey
+from sluice.secrets.redis_seal import SealKeysError, read_seal_keys, write_seal_keys
+from sluice.settings.reader import list_real_names
+from sluice.text.plurals import count_noun
+from sluice_topics.catalog import SUBJECT_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from sluice.client.key_records import LyingKey
+    from sluice.secrets.key_wrapping import KeyWrapper
+    from sluice.settings.reader import Settings
+
+BATCH = 256
+"""Keys that are wrapped at a time: erasures are read anew before each."""
+Retire = Annotated[
+    bool, typer.Option("--retire", help="Then remove all keys but the first from sealing.master_key_file.")
+]
+Lying = tuple[str, "Sequence[LyingKey]"]
+
+
+class Rewrapped(NamedTuple):
+    """What became of it. `master`: the id of the master key that wraps all now; `written`: keys that were
+    wrapped by it, `not_opened`: those that no master key at hand opens; `remains`: keys of which a record
+    still lies there that another one wrapped."""
+
+    master: str
+    written: Sequence[str]
+    not_opened: Sequence[str]
+    remains: KeyRemains
+
+
+def rewrap(*, retire: Retire = False, wait_s: Wait = 900.0, as_json: AsJson = False) -> None:
+    """Wrap the keys of all persons with the first master key of the file.
+
+    To begin with a new master key: `keys seal FILE`, and give the file to
+    every process; `keys seal FILE --use`, and give it to them again; then
+    run this. It reads back until no record lies on the broker that an old
+    key wrapped. Only then may the old one go: --retire removes it.
+
+    It may be killed and run again at any time. What is erased stays so.
+
+    Exit codes: 0 the old keys wrap nothing any more; 1 not yet: the broker
+    has not compacted the topic; 2 could not do it.
+
+    Example: sluice rewrap --retire
+    """
+    settings = require_settings()
+    require_roots(settings)
+    try:
+        wrapper = build_key_wrapper(settings)
+    except PolicyError as error:
+        stop(str(error))
+    if wrapper is None:
+        stop(NO_MASTER_KEY)
+    try:
+        outcome = require_broker(rewrap_all(settings, wrapper, wait_s), CANNOT_PUBLISH)
+    except OSError as error:
+        stop(f"the master key cannot be asked: {error}")
+    _print(outcome, as_json=as_json)
+    if not outcome.remains.is_destroyed:
+        raise typer.Exit(WRONG)
+    if retire and settings.sealing.master_key_file is not None:
+        _retire(settings.sealing.master_key_file.expanduser())
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the verb."""
+    cli.command("rewrap")(rewrap)
+
+
+async def rewrap_all(
+    settings: Settings,
+    wrapper: KeyWrapper,
+    wait_s: float,
+    report: Callable[[KeyRemains], None] = lambda _: None,
+) -> Rewrapped:
+    """Wrap, read back, and say so. Raises UnknownTopics, KafkaUnreachable and KafkaError."""
+    topic = KeyTopic(settings.kafka.connection, list_real_names(settings)[SUBJECT_KEYS])
+    master, *old = await wrapper.list_masters()
+    view = build_policy_view(settings)
+    written, not_opened = list[str](), list[str]()
+    replaced_s = 0.0
+    try:
+        for batch in _list_batches(await topic.read_lying()):
+            await view.look()
+            records, lost = await wrap_anew(wrapper, batch, view.registry.erasures)
+            not_opened += lost
+            if records:
+                replaced_s = await topic.replace(records)
+                written += records
+    finally:
+        await view.close()
+        await wrapper.close()
+    erased = await topic.list_erased(written) if written else frozenset()
+    if erased:  # meanwhile: no key comes back
+        await topic.erase(sorted(erased))
+    remains = await topic.await_rewrapped(old, not_opened, replaced_s, wait_s, report)
+    return Rewrapped(master, [key_id for key_id in written if key_id not in erased], not_opened, remains)
+
+
+async def wrap_anew(
+    wrapper: KeyWrapper, batch: Sequence[Lying], erased: Container[tuple[str, str]]
+) -> tuple[dict[str, bytes], list[str]]:
+    """The records of those keys whose newest one is not wrapped by the first master key under the person's
+    name by it, and the ids of the keys that do not open. `erased`: tenants and ids of keys that are to be
+    destroyed: nobody writes these again."""
+    master = (await wrapper.list_masters())[0]
+    opened = iter(await wrapper.unwrap([each for _, records in batch for each in records]))
+    due, lost = list[tuple[KeyOwner, PersonKey]](), list[str]()
+    for key_id, records in batch:
+        keys = [(each, next(opened)) for each in records]
+        first = next(((each, key) for each, key in keys if key is not None), None)
+        if first is None:
+            lost.append(key_id)
+            continue
+        (owner, _), key = first
+        if (owner.tenant, key_id) in erased:
+            continue
+        name = (await wrapper.index(key.person))[0]
+        newest, newest_key = keys[-1]
+        if newest_key != key or newest.wrapped.by != master or newest.owner.name != name:
+            due.append((owner._replace(name=name), key))
+    wrapped = await wrapper.wrap(due) if due else []
+    owners = [owner for owner, _ in due]
+    return {
+        owner.key_id: write_wrapped_key(owner, each) for owner, each in zip(owners, wrapped, strict=True)
+    }, lost
+
+
+def _list_batches(lying: Mapping[str, Sequence[LyingKey]]) -> Iterator[list[Lying]]:
+    keys = iter(lying.items())
+    while batch := list(islice(keys, BATCH)):
+        yield batch
+
+
+def _retire(file: Path) -> None:
+    try:
+        keys = read_seal_keys(file)
+        write_seal_keys(file, keys[:1])
+    except SealKeysError as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"cannot write {error.filename or file}: {error.strerror}")
+    print_line(f"{clean(file)}: {count_noun(1, 'key')}; give it to every process", errors)
+
+
+def _print(outcome: Rewrapped, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "rewrapped": outcome.remains.is_destroyed,
+                "master_key": outcome.master,
+                "written": len(outcome.written),
+                "not_opened": list(outcome.not_opened),
+                "still_stored": sorted(outcome.remains.stored),
+                "followers_left_s": round(outcome.remains.left_s, 1),
+            }
+        )
+        return
+    for key_id in outcome.not_opened:
+        print_line(f"[red]not opened[/] {clean(key_id)}: by no master key at hand", console)
+    print_line(f"{count_noun(len(outcome.written), 'key')} wrapped by {clean(outcome.master)}", console)
+    if outcome.remains.is_destroyed:
+        print_line("[green]the old master keys wrap nothing any more[/]; the topic was read back", console)
+        return
+    count = count_noun(len(outcome.remains.stored), "key")
+    print_line(f"[red]not yet[/]: {count} on the broker's disk as before. Run it again later", errors)

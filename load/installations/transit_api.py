@@ -1,0 +1,130 @@
+"""The API of the Transit secrets engine on a loopback server, as far as Sluice uses it: with real AES-256-GCM
+and HMACs, versions, batches with failures in them, and the faults of a real one.
+
+Vault: "Transit secrets engine (API)", as of 2026.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import threading
+from base64 import b64decode, b64encode
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOKEN, KEY = "hvs.of-the-tests", "sluice"
+_NONCE_BYTES = 12
+
+
+@dataclass
+class TransitApi:
+    """`asked`: the verb and the number of items of each request; `faults`: statuses with which the next
+    requests are answered. `oldest`: min_decryption_version."""
+
+    keys: list[bytes] = field(default_factory=lambda: [os.urandom(32)])
+    oldest: int = 1
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    faults: list[int] = field(default_factory=list)
+    url: str = ""
+
+    def rotate(self) -> None:
+        """A new version, which encrypts from now on."""
+        self.keys.append(os.urandom(32))
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Status and JSON."""
+        verb, _, rest = path.partition("/")
+        if rest.partition("/")[0] != KEY:
+            return 400, {"errors": ["encryption key not found"]}
+        self.asked.append((verb, len(body.get("batch_input", ()))))
+        if verb == "keys":
+            about = {"type": "aes256-gcm96", "latest_version": len(self.keys)}
+            return 200, {"data": {**about, "min_decryption_version": self.oldest}}
+        if verb == "hmac":
+            version = body.get("key_version") or len(self.keys)
+            if not self.oldest <= version <= len(self.keys):
+                return 400, {"errors": ["cannot generate HMAC: version is too old (disallowed by policy)"]}
+            digest = hmac.digest(b"hmac" + self.keys[version - 1], b64decode(body["input"]), "sha256")
+            return 200, {"data": {"hmac": f"vault:v{version}:{b64encode(digest).decode()}"}}
+        results = [getattr(self, f"_{verb}")(item) for item in body["batch_input"]]
+        failed = any("error" in result for result in results)
+        status = body.get("partial_failure_response_code", 400) if failed else 200
+        return status, {"data": {"batch_results": results}}
+
+    def _encrypt(self, item: dict[str, str]) -> dict[str, Any]:
+        nonce, version = os.urandom(_NONCE_BYTES), len(self.keys)
+        text = AESGCM(self.keys[-1]).encrypt(
+            nonce, b64decode(item["plaintext"]), b64decode(item["associated_data"])
+        )
+        return {
+            "ciphertext": f"vault:v{version}:{b64encode(nonce + text).decode()}",
+            "key_version": version,
+        }
+
+    def _decrypt(self, item: dict[str, str]) -> dict[str, Any]:
+        _, version, text = item["ciphertext"].split(":")
+        number, raw = int(version[1:]), b64decode(text)
+        if not self.oldest <= number <= len(self.keys):
+            return {"error": "ciphertext or signature version is disallowed by policy (too old)"}
+        try:
+            plain = AESGCM(self.keys[number - 1]).decrypt(
+                raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], b64decode(item["associated_data"])
+            )
+        except (InvalidTag, ValueError):
+            return {"error": "cipher: message authentication failed"}
+        return {"plaintext": b64encode(plain).decode()}
+
+
+class _TransitRequest(BaseHTTPRequestHandler):
+    api: TransitApi
+
+    def _serve(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.api.faults:
+            self._send(self.api.faults.pop(0), {"errors": ["a fault"]})
+        elif self.headers["X-Vault-Token"] != TOKEN:
+            self._send(403, {"errors": ["permission denied"]})
+        else:
+            path = self.path.removeprefix("/v1/transit/")
+            self._send(*self.api.answer(path, json.loads(body) if body else {}))
+
+    do_GET = do_POST = _serve  # noqa: N815 - the base class's names
+
+    def _send(self, status: int, answer: dict[str, Any]) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Nothing: the tests look at `asked`."""
+
+
+@contextmanager
+def serve_transit() -> Iterator[TransitApi]:
+    """A running server."""
+    made = TransitApi()
+
+    class TransitHandler(_TransitRequest):
+        api = made
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), TransitHandler)
+    made.url = f"http://127.0.0.1:{server.server_address[1]}"
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield made
+    finally:
+        server.shutdown()
+        server.server_close()
