@@ -18,6 +18,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY config config
 COPY topics topics
 COPY app app
+COPY docs/examples/demo docs/examples/demo
 RUN /opt/sluice/bin/python -m hatchling build --target wheel --directory /src/dist \
     && /opt/uv/bin/uv pip install --quiet --python /opt/sluice/bin/python --no-deps /src/dist/*.whl \
     && /opt/uv/bin/uv pip uninstall --quiet --python /opt/sluice/bin/python hatchling testcontainers

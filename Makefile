@@ -37,7 +37,7 @@ test: tools  ## the tests in four processes, on real brokers that they start (AR
 
 frameworks: tools $(FRAMEWORKS:%=build/frameworks/%/.installed)  ## the client in agent frameworks, each in an environment of its own (FRAMEWORK=langchain ARGS="-k 200")
 	@set -e; for name in $(FRAMEWORKS); do \
-		PYTHONPATH=app:topics build/frameworks/$$name/bin/python -m pytest -c config/frameworks/pytest.ini --rootdir . \
+		PYTHONPATH=app:topics:docs/examples/demo build/frameworks/$$name/bin/python -m pytest -c config/frameworks/pytest.ini --rootdir . \
 			--confcutdir tests/frameworks $(ARGS) tests/frameworks/test_$$name*.py; done
 
 typescript: tools  ## the client for TypeScript, compiled by the compiler that its lock names, alone and at a real gateway

@@ -34,9 +34,9 @@ from load.recomputation.channel_recount import channel_figures, label_answers
 from load.recomputation.reruns import execute_again
 from load.recomputation.run_findings import bites, chain_errors
 from load.scene import SLOW_S, STALL_S
-from sluice.cli.demo.throwaway_trust import GATEWAY, publish_policy
 from sluice.gateway.http.api_keys import ApiKeyFile, make_key, write_keys
 from sluice.gateway.pages.accounts import PeopleFile, PersonAccount, hash_password
+from sluice_demo.throwaway_trust import GATEWAY, publish_policy
 
 if TYPE_CHECKING:
     import random

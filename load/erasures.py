@@ -22,9 +22,9 @@ from load.installations.neutral_policy import LETTERS, READ_TOOL, TENANT, bundle
 from load.recomputation import figures
 from sluice.adapters.kafka.kafka_topics import open_admin
 from sluice.bootstrap.sealing import build_subject_keys
-from sluice.cli.demo.throwaway_trust import OWNER, publish_policy
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
 from sluice.settings.reader import load_settings
+from sluice_demo.throwaway_trust import OWNER, publish_policy
 from sluice_topics.catalog import ACTIONS, BY_NAME, DEAD_LETTERS, SUBJECT_KEYS, VERDICTS
 from sluice_topics.sealing import PersonalField, Subject, get_key_ids, seal_document
 

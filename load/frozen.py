@@ -30,7 +30,6 @@ from load.inputs.traffic import Traffic
 from load.installations import neutral_policy, quality_policy
 from load.installations.installation import Mix
 from load.installations.neutral_policy import TENANT
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, ThrowawayTrust
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.foundation.input_record import InputRecord
@@ -38,6 +37,7 @@ from sluice.core.policy.policy import Policy
 from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.registry.loading import load_registry
 from sluice.settings.reader import Settings
+from sluice_demo.throwaway_trust import OWNER, REVIEWER, ThrowawayTrust
 from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:

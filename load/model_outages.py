@@ -31,9 +31,9 @@ from load.recomputation.input_answers import account
 from load.recomputation.reruns import execute_again
 from load.recomputation.run_findings import bites, chain_errors
 from load.scene import SLOW_S, STALL_S
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.actions.causal import EXTRACTION_PORT
 from sluice.core.policy.similarity_settings import EMBEDDING
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import (
     ACTIONS,
     MEMORY_DECISIONS,

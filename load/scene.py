@@ -25,8 +25,8 @@ from load.installations.neutral_policy import MOST_HELD
 from load.recomputation.quarantine_recount import ENTERED, LEAVING
 from sluice.adapters.kafka.kafka_acls import set_access
 from sluice.broker.local import LocalBroker
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.client.kafka_connection import build_client_arguments
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.access import list_access
 from sluice_topics.catalog import DESTINATION_USES, QUARANTINE, SOURCE_FEEDBACK
 from sluice_topics.layout import TopicLayout

@@ -16,15 +16,15 @@ from aiokafka import AIOKafkaProducer
 from load.installations import approvers
 from load.installations.installation import prepare, records_of
 from load.installations.worker_process import WorkerProcess
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.trust.signing import sign_review
 from sluice.stream.engine.outbox import home_of
+from sluice_demo.throwaway_trust import publish_policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from load.installations.installation import TestInstallation
-    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice_demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 PATIENCE_S, END_S, POLL_S = 90.0, 60.0, 0.1
 Fields = dict[str, Any]

@@ -17,13 +17,13 @@ from load.installations import neutral_policy
 from load.installations.approvers import REFUND, entry
 from load.installations.installation import SLOW_MARK, TestInstallation, prepare, records_of
 from load.installations.worker_process import WorkerProcess
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.policy.key_files import make_private_key
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.client.binding import compute_digest
 from sluice.core.registry.keys import SigningKey
 from sluice.stream.engine.outbox import Output, home_of
 from sluice.stream.engine.record_signer import RecordSigner
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import VERDICTS
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from load.attacks.attempt import BEGAN_MS, Attempt
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import Roots, SigningKey
@@ -25,6 +24,7 @@ from sluice.core.trust.dsse import sign
 from sluice.core.trust.policy_contents import PolicyContents, collect_contents, find_loss
 from sluice.core.trust.reduction import reduce_policy
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_demo.throwaway_trust import ThrowawayTrust
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import REGISTRY
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from load.attacks.attempt import Extent
-    from sluice.cli.demo.throwaway_trust import ControlRecord
+    from sluice_demo.throwaway_trust import ControlRecord
 
 HERE, ELSEWHERE = "acme-production", "acme-staging"
 TRUST = ThrowawayTrust()

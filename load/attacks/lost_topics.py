@@ -24,10 +24,10 @@ from load.installations.command_process import SLUICE
 from load.installations.installation import prepare, records_of
 from load.installations.worker_process import WorkerProcess
 from sluice.adapters.kafka.kafka_topics import create
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.stream.process import EXIT_POLICY
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.layout import TopicLayout
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from load.attacks.attempt import Extent
     from load.installations.installation import TestInstallation
-    from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.registry.keys import SigningKey
+    from sluice_demo.throwaway_trust import ControlRecord
 
 PATIENCE_S = 90.0
 END_S = 60.0

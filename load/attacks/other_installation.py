@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from load.attacks.attempt import BEGAN_MS, POINT, POINT_KEY, TOOL, Attempt, entries, point_over
-from sluice.cli.demo.throwaway_trust import AGENT, ThrowawayTrust
 from sluice.client.mandates import MandateIssuer, MandateTerms, issue_mandate
 from sluice.client.sender import InputSigner, delegation_grant
 from sluice.core.cases.cases import run_cases
@@ -34,6 +33,7 @@ from sluice.core.trust.dsse import sign
 from sluice.core.trust.reduction import reduce_policy
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
+from sluice_demo.throwaway_trust import AGENT, ThrowawayTrust
 from sluice_topics.audience import Audience, record_message
 from sluice_topics.catalog import ACTIONS, MANDATES, OUTCOMES, REGISTRY, REVIEWS
 

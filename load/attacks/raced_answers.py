@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from load.attacks.answered_installation import AnsweredInstallation, Fields
     from load.attacks.attempt import Extent
-    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice_demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 SIZES: Mapping[Extent, int] = {"short": 12, "full": 90}
 """Escalations, each answered by everybody at once."""

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import NOTHING_SHARED, DecisionPoint
 from sluice.core.decide.replay import Replay, decide, nobody
@@ -29,16 +28,17 @@ from sluice.settings.groups import Settings
 from sluice.shipped import SHIPPED_FILES
 from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
+from sluice_demo.throwaway_trust import ThrowawayTrust
 from sluice_topics.catalog import BY_NAME
 from sluice_topics.headers import make_output_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.foundation.requests import Request
     from sluice.core.policy.policy import Policy
     from sluice.core.state.decision import Shared
+    from sluice_demo.throwaway_trust import ControlRecord
 
 BEGAN_MS, HOUR = 1_763_730_000_000, 3_600_000
 LAG_MS = 10_000

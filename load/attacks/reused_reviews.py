@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from load.attacks.answered_installation import AnsweredInstallation, Fields
     from load.attacks.attempt import Extent
-    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice_demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 PATIENT, BRIEF = "patient-agent", "brief-agent"
 BRIEF_MS = 2500

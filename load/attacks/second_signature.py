@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from load.attacks.attempt import BEGAN_MS, Attempt
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.input_record import InputRecord
@@ -25,6 +24,7 @@ from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import cosign
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice.shipped import SHIPPED_FILES
+from sluice_demo.throwaway_trust import ThrowawayTrust
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from load.attacks.attempt import Extent
-    from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.registry.keys import SigningKey
     from sluice.core.trust.reduction import ReducedPolicy
+    from sluice_demo.throwaway_trust import ControlRecord
 
 TRUST = ThrowawayTrust()
 OWNER, REVIEWER, STRANGER = TRUST.owner, TRUST.reviewer, ThrowawayTrust().reviewer

@@ -17,7 +17,7 @@ import rfc8785
 
 from load.installations.installation import POISON, POISON_MARK, SLOW_MARK, TrafficRecord, WrittenMemory
 from load.installations.neutral_policy import AGENT, ATTACK, EXEMPT_SOURCE
-from sluice.cli.demo.throwaway_trust import REVIEWER
+from sluice_demo.throwaway_trust import REVIEWER
 from sluice_topics.audience import Audience, record_message
 from sluice_topics.catalog import MEMORY_WRITES, REVIEWS
 from sluice_topics.records.memory import SourceType

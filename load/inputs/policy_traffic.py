@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from load.installations import neutral_policy, quality_policy
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice_demo.throwaway_trust import ThrowawayTrust
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-    from sluice.cli.demo.throwaway_trust import ControlRecord
+    from sluice_demo.throwaway_trust import ControlRecord
 
 ELSEWHERE = "elsewhere"
 SPARE_TOOL = "load.spare"

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from load.installations.installation import Mix
-    from sluice.cli.demo.throwaway_trust import ThrowawayTrust
     from sluice.core.registry.keys import SigningKey
+    from sluice_demo.throwaway_trust import ThrowawayTrust
     from sluice_topics.audience import Audience
 
 KIND = "task"

@@ -23,7 +23,7 @@ from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_topics.catalog import ACTIONS, REGISTRY
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice_demo.throwaway_trust import ControlRecord, ThrowawayTrust
     from sluice_topics.audience import Audience
 
 PREFIX = "approvals-"

@@ -20,9 +20,9 @@ from aiokafka import AIOKafkaConsumer
 from load.installations import neutral_policy
 from sluice.adapters.kafka.kafka_read import StoredRecord, list_partitions, open_reader
 from sluice.adapters.kafka.kafka_topics import create
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.core.decide.kinds import KINDS
+from sluice_demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice_topics.catalog import (
     ADMITTED,
     CATALOG,

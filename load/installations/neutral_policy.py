@@ -20,7 +20,7 @@ from sluice_topics.records.inputs import ActionType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice_demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 TENANT = "load"
 AGENT = "load-agent"

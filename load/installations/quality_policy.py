@@ -10,15 +10,15 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from sluice.cli.demo.throwaway_trust import OWNER
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import QUALITY_BUNDLE_TYPE
+from sluice_demo.throwaway_trust import OWNER
 from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice_demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 BUNDLE = "load.quality"
 TTL_S = 631_152_000

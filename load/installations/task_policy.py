@@ -22,7 +22,7 @@ from sluice_topics.values import derive_tenant_key
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sluice.cli.demo.throwaway_trust import ControlRecord, ThrowawayTrust
+    from sluice_demo.throwaway_trust import ControlRecord, ThrowawayTrust
 
 PREFIX = "tasks-"
 """Begins the names of the sessions in which these agents act."""

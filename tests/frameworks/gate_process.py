@@ -23,8 +23,8 @@ from load.installations import neutral_policy, quality_policy
 from load.installations.approvers import approver, entry
 from load.installations.worker_process import WorkerProcess
 from sluice.broker import locate
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.registry.keys import SigningKey
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ESCALATIONS, QUARANTINE, REVIEWS
 from tests.kafka import memories
 from tests.kafka.installation import END_S, installation_on, publish, read_stored, wait_until

@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from mcp import Client, StdioServerParameters
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import REGISTRY
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import installation_on

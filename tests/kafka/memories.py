@@ -12,12 +12,12 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice.core.trust.signing import sign_review
 from sluice.stream.engine.outbox import home_of
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import REGISTRY
 from tests.kafka.installation import installation_on
 

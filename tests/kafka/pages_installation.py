@@ -21,11 +21,11 @@ from playwright.sync_api import expect, sync_playwright
 
 from load.installations import neutral_policy
 from load.installations.approvers import entry
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice.cli.machine.gateway import STOP_S
 from sluice.gateway.http.api_keys import write_keys
 from sluice.gateway.pages.accounts import PeopleFile, PersonAccount, hash_password
 from sluice.secrets.value_keys import write_value_key
+from sluice_demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from tests.browser.test_quality_report import NAMES
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,

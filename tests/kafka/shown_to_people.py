@@ -14,9 +14,9 @@ import httpx2
 
 from load.installations import neutral_policy
 from load.installations.slack_api import sign_request, slack_api, slack_settings
-from sluice.cli.demo.throwaway_trust import GATEWAY
 from sluice.gateway.http.api_keys import write_keys
 from sluice.gateway.pages.accounts import PeopleFile, PersonAccount, hash_password
+from sluice_demo.throwaway_trust import GATEWAY
 from tests.kafka.gateway_process import Gateway, run_gateway
 from tests.kafka.installation import DEADLINE_S
 from tests.kafka.notifier_process import endpoint, run_notifier

@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from typer.testing import CliRunner
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.client import ActionDenied, AsyncGateClient, ClientOptions, GateClient
 from sluice.client.sender import InputSigner
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.keys import PublicKey
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from tests.kafka.installation import (
     action,

@@ -11,7 +11,7 @@ import pytest
 
 from load.installations import approvers
 from load.installations.slack_api import SlackApi, slack_api, slack_settings
-from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ALARMS, OUTCOMES, VERDICTS
 from tests.kafka.installation import (
     action,

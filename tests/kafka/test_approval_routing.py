@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from load.installations.worker_process import WorkerProcess
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.core.registry.keys import SigningKey
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS
 from tests.kafka.installation import action, installation_on, publish, records, wait_for, wait_until
 from tests.kafka.memories import session_in

@@ -13,11 +13,11 @@ from typer.testing import CliRunner, Result
 
 from load.installations import neutral_policy
 from load.installations.approvers import approver, entry
-from sluice.cli.demo.throwaway_trust import OWNER, publish_policy
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
 from sluice.client import ActionDenied, ActionInterrupted, AsyncGateClient, ClientOptions, NeedsHuman
 from sluice.core.registry.keys import SigningKey
+from sluice_demo.throwaway_trust import OWNER, publish_policy
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.kafka.installation import (
     action,

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from load.installations.approvers import approver, entry
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.ledger.audit_report import SIGNATURE
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
@@ -25,6 +24,7 @@ from sluice.core.registry.keys import SigningKey
 from sluice.core.reports.audit_questions import QUESTIONS, build_answer_schema
 from sluice.core.trust.dsse import Envelope, read_envelope, sign
 from sluice.verifier.report_check import PAYLOAD_TYPE
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import (
     DEAD_LETTERS,
     ESCALATIONS,

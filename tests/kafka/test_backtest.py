@@ -14,10 +14,10 @@ from typer.testing import CliRunner, Result
 
 from load.installations import neutral_policy
 from load.installations.approvers import approver, entry
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.core.registry.keys import SigningKey
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import (
     ESCALATIONS,
     MEMORY_DECISIONS,

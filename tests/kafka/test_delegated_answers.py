@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from load.installations.approvers import entry
-from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER, REVIEWER, publish_policy
 from sluice.cli.main import cli
 from sluice.core.trust.signing import sign_review
+from sluice_demo.throwaway_trust import GATEWAY, OWNER, REVIEWER, publish_policy
 from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS, SESSION_EVENTS, VERDICTS
 from tests.kafka import memories
 from tests.kafka.installation import action, installation_on, publish, run_worker, wait_for

@@ -18,15 +18,15 @@ import pytest
 
 from load.installations.model_server import MODEL, ModelServer
 from sluice.broker.process_identity import ProcessIdentity
-from sluice.cli.demo import run_location
-from sluice.cli.demo.demo_answers import list_settled, read_cause, tally_sessions
-from sluice.cli.demo.demo_sessions import STORY_AGAIN
-from sluice.cli.demo.material import RunOptions, prepare
-from sluice.cli.demo.run import perform
-from sluice.cli.demo.run_location import WorkerError
 from sluice.core.actions.stages import GATES
 from sluice.core.foundation.strict import json_object
 from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
+from sluice_demo import run_location
+from sluice_demo.answers import list_settled, read_cause, tally_sessions
+from sluice_demo.material import RunOptions, prepare
+from sluice_demo.run import perform
+from sluice_demo.run_location import WorkerError
+from sluice_demo.sessions import STORY_AGAIN
 from sluice_topics.catalog import ALARMS, DEAD_LETTERS, VERDICTS
 from tests.conftest import KEPT
 from tests.documents.blocks import ROOT
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sluice.cli.demo.run import Result
+    from sluice_demo.run import Result
 
 pytestmark = pytest.mark.kafka
 

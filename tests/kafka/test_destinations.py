@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from load.installations.approvers import approver
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key, read_private_key
 from sluice.client import ActionAnswer, ClientOptions, GateClient
 from sluice.secrets.value_keys import write_value_key
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import VERDICTS
 from sluice_topics.values import derive_tenant_key
 from tests.kafka.installation import installation_on, read_stored, run_worker

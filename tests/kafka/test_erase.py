@@ -17,12 +17,12 @@ from load.erasures import shorten_compaction
 from load.installations.command_process import END_S, start_command
 from load.installations.installation import prepare
 from sluice.adapters.kafka.kafka_key_erasure import KeyTopic
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice.cli.main import cli
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.subject_keys import SubjectKeys
 from sluice.secrets.key_wrapping import FileKeyWrapper
 from sluice.secrets.redis_seal import SealKeys, make_seal_key, read_seal_keys, write_seal_keys
+from sluice_demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice_topics.catalog import REGISTRY, SUBJECT_KEYS
 from sluice_topics.sealing import Subject
 from tests.kafka import killed_erasure

@@ -23,7 +23,6 @@ from sluice.adapters.archive.archived_records import Archive
 from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
 from sluice.adapters.kafka.kafka_key_erasure import KeyTopic
 from sluice.adapters.kafka.kafka_read import list_partitions
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.client.subject_keys import SubjectKeys
 from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
@@ -34,6 +33,7 @@ from sluice.offline.bundle_source import SHIPPED, read_whole_bundle
 from sluice.secrets.key_wrapping import FileKeyWrapper
 from sluice.secrets.redis_seal import load_seal_keys, make_seal_key, write_seal_keys
 from sluice.secrets.value_keys import write_value_key
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import (
     ACTIONS,
     ADMITTED,
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
     from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
-    from sluice.cli.demo.throwaway_trust import ControlRecord
+    from sluice_demo.throwaway_trust import ControlRecord
     from sluice_topics.sealing import InputKind
     from tests.kafka.shown_to_people import People
     from tests.messages_api import Exchange

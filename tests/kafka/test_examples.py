@@ -18,8 +18,8 @@ from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import tool
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.client import ActionDenied, AsyncGateClient, ClientError, ClientOptions
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, OUTCOMES, VERDICTS
 from tests.documents.blocks import ROOT
 from tests.kafka.installation import installation_on, read_stored, run_worker

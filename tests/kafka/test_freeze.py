@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from load.installations.worker_process import WorkerProcess
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.cli.main import cli
+from sluice_demo.throwaway_trust import OWNER, REVIEWER
 from sluice_topics.catalog import REGISTRY, VERDICTS
 from tests.kafka.installation import (
     END_S,

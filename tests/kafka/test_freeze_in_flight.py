@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from sluice.bootstrap.followed_freezes import follow_freezes
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.cli.main import cli
 from sluice.client import (
     ActionDenied,
@@ -22,6 +21,7 @@ from sluice.client import (
     in_session,
 )
 from sluice.client.freezes import read_call
+from sluice_demo.throwaway_trust import OWNER, REVIEWER
 from sluice_topics.catalog import OUTCOMES, VERDICTS
 from tests.kafka.installation import (
     action,

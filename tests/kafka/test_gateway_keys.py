@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, action, entries, run_gateway
 from tests.kafka.installation import installation_on, read_stored, run_worker

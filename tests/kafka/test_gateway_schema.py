@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice_demo.throwaway_trust import publish_policy
 from tests.kafka.gateway_process import Gateway, entries, run_gateway
 from tests.kafka.installation import installation_on, run_worker
 from tests.unit.gateway.test_response_headers import CANONICAL, RETIRED

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from load.installations import neutral_policy, quality_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.core.actions.causal import EXTRACT, JUDGE, JUDGE_IN_CONTEXT
 from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
 from sluice.core.actions.inbound import WARNING
 from sluice.core.foundation import content_judge as judge
 from sluice.secrets.value_keys import write_value_key
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, run_gateway
 from tests.kafka.installation import installation_on, read_stored, run_worker

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from load.installations.worker_process import WorkerProcess
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.installation import action, installation_on, publish, run_worker, wait_for, wait_until
 from tests.kafka.memories import session_in

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy
 from load.installations.worker_process import WorkerProcess
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.client import (
     AsyncGateClient,
@@ -31,6 +30,7 @@ from sluice.client import (
     issue_mandate,
 )
 from sluice.core.registry.keys import PublicKey
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import MANDATES, SESSION_EVENTS, VERDICTS
 from tests.kafka.gateway_process import run_gateway
 from tests.kafka.installation import (

@@ -16,9 +16,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult
 
 from load.installations import neutral_policy, quality_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.policy.key_files import make_private_key
 from sluice.secrets.value_keys import write_value_key
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, OUTCOMES, REVIEWS, SESSION_EVENTS, VERDICTS
 from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 from tests.documents.blocks import ROOT

@@ -12,8 +12,8 @@ import pytest
 
 from load.installations import approvers, neutral_policy
 from load.installations.slack_api import TOKEN, SlackApi, slack_api, slack_settings
-from sluice.cli.demo.throwaway_trust import REVIEWER, publish_policy
 from sluice.core.trust.signing import sign_review
+from sluice_demo.throwaway_trust import REVIEWER, publish_policy
 from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS
 from tests.kafka.installation import (
     action,

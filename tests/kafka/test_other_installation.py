@@ -14,8 +14,8 @@ import rfc8785
 
 from load.installations import neutral_policy
 from load.installations.approvers import entry
-from sluice.cli.demo.throwaway_trust import AGENT, OWNER, ThrowawayTrust, publish_policy
 from sluice.client.sender import InputSigner, delegation_grant
+from sluice_demo.throwaway_trust import AGENT, OWNER, ThrowawayTrust, publish_policy
 from sluice_topics.audience import Audience, record_message
 from sluice_topics.catalog import (
     ACTIONS,

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import OWNER, publish_policy
 from sluice.cli.policy.key_files import make_private_key
 from sluice.core.trust.signing import sign_review
+from sluice_demo.throwaway_trust import OWNER, publish_policy
 from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS, VERDICTS
 from tests.documents.blocks import ROOT
 from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, entries, run_gateway

@@ -15,9 +15,9 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from load.installations import neutral_policy, quality_policy
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.cli.main import cli
 from sluice.gateway.pages import rendering
+from sluice_demo.throwaway_trust import OWNER, REVIEWER
 from sluice_topics.catalog import REGISTRY, VERDICTS
 from tests.kafka.gateway_process import ESCALATING_TOOL, action, run_gateway
 from tests.kafka.installation import read_stored, records

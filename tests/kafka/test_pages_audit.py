@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import OWNER
 from sluice.gateway.pages.audit import QUESTIONS
+from sluice_demo.throwaway_trust import OWNER
 from tests.kafka.pages_installation import (
     PATIENT_AGENT,
     answer,

@@ -16,10 +16,10 @@ from playwright.sync_api import expect
 from typer.testing import CliRunner
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import OWNER
 from sluice.cli.main import cli
 from sluice.client.input_kinds import ESCALATIONS, REVIEWS, VERDICTS
 from sluice.gateway.ledger_scan import LedgerScan, ScanQuery
+from sluice_demo.throwaway_trust import OWNER
 from tests.kafka.gateway_process import ESCALATING_TOOL, action
 from tests.kafka.installation import read_stored
 from tests.kafka.pages_installation import (

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from load.attacks.lost_topics import lose
 from load.installations import neutral_policy
 from load.installations.installation import gather
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice.cli.main import cli
 from sluice.stream.process import EXIT_POLICY
 from sluice.verifier.export import Located
 from sluice.verifier.verify import verify
+from sluice_demo.throwaway_trust import OWNER, REVIEWER, publish_policy
 from sluice_topics.catalog import BUNDLES, POLICY_EVENTS, REGISTRY
 from sluice_topics.records import PolicyInForce
 from tests.kafka.installation import (

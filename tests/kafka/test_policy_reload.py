@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice.core.foundation.canonical import digest
+from sluice_demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice_topics.catalog import BUNDLES, DEAD_LETTERS, VERDICTS
 from tests.kafka.installation import (
     action,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
-    from sluice.cli.demo.throwaway_trust import ControlRecord
+    from sluice_demo.throwaway_trust import ControlRecord
 
 pytestmark = pytest.mark.kafka
 FIRST = 2

@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
 from sluice.core.foundation.canonical import canonical
 from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ADMITTED, MEMORY_DECISIONS, MEMORY_WRITES, QUARANTINE, REGISTRY
 from tests.kafka import memories
 from tests.kafka.installation import publish, publish_to, run_worker, wait_for

@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 
 from load.installations import neutral_policy
 from load.installations.approvers import approver, entry
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ESCALATIONS, SESSION_EVENTS, VERDICTS
 from tests.kafka.installation import (
     action,

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from load.installations import neutral_policy, quality_policy
 from load.installations.worker_process import WorkerProcess
-from sluice.cli.demo.throwaway_trust import REVIEWER, ThrowawayTrust, publish_policy
 from sluice.cli.main import cli
 from sluice.client import AsyncGateClient, ClientOptions
+from sluice_demo.throwaway_trust import REVIEWER, ThrowawayTrust, publish_policy
 from sluice_topics.catalog import BUNDLES, ESCALATIONS, REPORTED, RETRIEVALS, SESSION_EVENTS, VERDICTS
 from sluice_topics.records import QualityDecision, ServedRetrieval
 from tests.kafka.installation import action, publish, run_worker, wait_for, wait_until

@@ -10,10 +10,10 @@ import pytest
 
 from load.installations import neutral_policy, quality_policy
 from sluice.bootstrap.followed_sealing import FollowedSealing, follow_sealing
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
 from sluice.settings.reader import load_settings
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, CATALOG, MEMORY_WRITES, OUTCOMES, RETRIEVALS, SERVED
 from sluice_topics.sealing import is_sealed
 from tests.kafka.gateway_process import Gateway, action, run_gateway

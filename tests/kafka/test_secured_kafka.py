@@ -25,7 +25,6 @@ from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, Unk
 from sluice.adapters.kafka.kafka_topics import probe_transactions
 from sluice.broker.handle import LOOPBACK
 from sluice.broker.secured import ADMIN, BrokerSecurity
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key
 from sluice.client import (
@@ -40,6 +39,7 @@ from sluice.client import (
 from sluice.client.exchange import Exchange
 from sluice.client.input_kinds import ANSWERS
 from sluice.client.kafka_login import find_login_fault
+from sluice_demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice_topics.access import CONTROL_WRITER, ROLES, list_access
 from sluice_topics.catalog import (
     ACTIONS,

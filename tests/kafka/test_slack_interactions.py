@@ -15,8 +15,8 @@ import pytest
 from load import PLAIN
 from load.installations import approvers, neutral_policy
 from load.installations.slack_api import SECRET, TOKEN, SlackApi, sign_request, slack_api, slack_settings
-from sluice.cli.demo.throwaway_trust import GATEWAY, publish_policy
 from sluice.notify.slack_blocks import DECISION_FORM
+from sluice_demo.throwaway_trust import GATEWAY, publish_policy
 from sluice_topics.catalog import ESCALATIONS, REVIEWS
 from tests.kafka.gateway_process import Gateway, run_gateway
 from tests.kafka.installation import DEADLINE_S, action, installation_on, publish, run_worker, wait_for

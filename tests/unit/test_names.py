@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 SLUICE = ROOT / "app" / "sluice"
+BESIDE = (ROOT / "topics", ROOT / "docs" / "examples" / "demo", ROOT / "load")
 PREPOSITIONS = re.compile(
     r"about|above|after|against|among|around|as|at|before|behind|below|beside|between|beyond|by|"
     r"during|for|from|in|into|near|of|off|on|over|per|since|through|to|under|until|up|via|with|"
@@ -102,8 +103,7 @@ def test_verbs_are_verbs(name: str) -> None:
 
 FOLDERS = (
     *sorted(path for path in SLUICE.iterdir() if path.is_dir() and path.name != "__pycache__"),
-    ROOT / "topics",
-    ROOT / "load",
+    *BESIDE,
 )
 
 
@@ -120,8 +120,8 @@ def test_each_exception_is_still_there() -> None:
 
 VAGUE = re.compile("_*(?:one|found|place|known|said|told|given|seen|kept)")
 NAMED_SO = {
-    "app/sluice/cli/demo/judged_actions.py": {"said"},  # fields of the answer in JSON
-    "app/sluice/cli/demo/refunds.py": {"told"},
+    "docs/examples/demo/sluice_demo/judged_actions.py": {"said"},  # fields of the answer in JSON
+    "docs/examples/demo/sluice_demo/refunds.py": {"told"},
     "app/sluice/cli/ledger/witness.py": {"seen"},  # of the option --seen
     "app/sluice/core/actions/policies.py": {"place"},  # of a policy's file, and of the record
     "app/sluice/core/reports/promotion.py": {"found"},  # of the answer in JSON
@@ -150,7 +150,7 @@ def _list_values(path: Path) -> Iterator[str]:
 
 def test_a_value_has_the_name_of_what_it_holds() -> None:
     vague: defaultdict[str, set[str]] = defaultdict(set)
-    for folder in (SLUICE, ROOT / "topics", ROOT / "load"):
+    for folder in (SLUICE, *BESIDE):
         for path in sorted(folder.rglob("*.py")):
             file = path.relative_to(ROOT).as_posix()
             vague[file].update(name for name in _list_values(path) if VAGUE.fullmatch(name))
@@ -159,7 +159,7 @@ def test_a_value_has_the_name_of_what_it_holds() -> None:
 
 def test_no_class_has_the_name_of_another() -> None:
     files = defaultdict(list)
-    for folder in (SLUICE, ROOT / "topics", ROOT / "load"):
+    for folder in (SLUICE, *BESIDE):
         for path in sorted(folder.rglob("*.py")):
             for node in ast.walk(_parse(path)):
                 if isinstance(node, ast.ClassDef):

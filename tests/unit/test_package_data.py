@@ -14,7 +14,12 @@ from packaging.requirements import Requirement
 from tests.unit.test_locks import RUN, read_pinned
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = {"app/sluice": "sluice", "topics/sluice_topics": "sluice_topics", "config": "sluice/config"}
+SOURCES = {
+    "app/sluice": "sluice",
+    "topics/sluice_topics": "sluice_topics",
+    "config": "sluice/config",
+    "docs/examples/demo/sluice_demo": "sluice_demo",
+}
 LEFT_OUT = ("config/helm/", "config/site/")
 
 

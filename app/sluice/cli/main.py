@@ -33,7 +33,7 @@ VERBS = {
     "init": Verb(
         _RUN, "sluice.cli.machine.init", "Set a development machine up: keys, topics, a registry and bundles"
     ),
-    "demo": Verb(_RUN, "sluice.cli.demo.demo", "Show Sluice at work"),
+    "demo": Verb(_RUN, "sluice_demo.verb", "Show Sluice at work"),
     "broker": Verb(
         _RUN, "sluice.cli.machine.broker", "Start, find and stop a Kafka broker for this checkout."
     ),

@@ -17,9 +17,9 @@ from load.bench.fixtures import action_events, bench_env
 from load.bench.measurement import none, report, require_at_most
 from load.bench.workers.latency import SESSIONS, Message, Probe
 from sluice.bootstrap.followed_freezes import follow_freezes
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.client import ActionRefused, AsyncGateClient, ClientOptions
 from sluice.client.freezes import StartingCall
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, REGISTRY, VERDICTS
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice_demo.throwaway_trust import publish_policy
 from tests.kafka.conftest import new_prefix
 from tests.kafka.gateway_process import Gateway, entries, run_gateway
 from tests.kafka.installation import installation_on, run_worker

@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import OWNER
 from sluice.cli.main import cli
+from sluice_demo.throwaway_trust import OWNER
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.kafka.gateway_process import Gateway, action, run_gateway
 from tests.kafka.installation import read_stored

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from load.installations import neutral_policy, quality_policy
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.core.trust.signing import sign_review
+from sluice_demo.throwaway_trust import OWNER, REVIEWER
 from tests.kafka.gateway_process import (
     ESCALATING_TOOL,
     OTHER_TENANT,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from load.installations import neutral_policy
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.policy.key_files import make_private_key
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, SESSION_EVENTS
 from tests.kafka.gateway.test_gateway_reviews import open_escalation, sign
 from tests.kafka.gateway_process import ESCALATING_TOOL, Gateway, run_gateway

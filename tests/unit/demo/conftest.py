@@ -8,11 +8,11 @@ import pytest
 
 from load import ROOT
 from sluice.broker.locate import HOME as BROKER_HOME
-from sluice.cli.demo.material import RunOptions, prepare
+from sluice_demo.material import RunOptions, prepare
 from tests.unit.demo.deciding import Deciding
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.material import Material
+    from sluice_demo.material import Material
 
 BUNDLE = ROOT / "config" / "bundles" / "default.json"
 QUALITY = ROOT / "config" / "quality" / "default.json"

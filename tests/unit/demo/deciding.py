@@ -8,7 +8,6 @@ import orjson
 
 from sluice.adapters.kafka.kafka_publish import PublishedAt
 from sluice.adapters.kafka.kafka_read import StoredRecord
-from sluice.cli.demo.demo_answers import DemoAnswers
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
@@ -17,15 +16,16 @@ from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.in_force import PolicyReducer
 from sluice.settings.reader import load_settings
+from sluice_demo.answers import DemoAnswers
 from sluice_topics.catalog import BUNDLES, REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluice.cli.demo.material import Material, Planned, RunOptions
-    from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.foundation.chain import OutRecord
     from sluice.core.policy.policy import Policy
+    from sluice_demo.material import Material, Planned, RunOptions
+    from sluice_demo.throwaway_trust import ControlRecord
 
 PREFIX = "demo-test."
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from sluice.adapters.kafka.kafka_publish import PublishedAt
 from sluice.adapters.kafka.kafka_read import StoredRecord
-from sluice.cli.demo.demo_answers import NO_GATE, DemoAnswers, read_cause, tally_sessions
+from sluice_demo.answers import NO_GATE, DemoAnswers, read_cause, tally_sessions
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, VERDICTS
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.material import Material, Planned
+    from sluice_demo.material import Material, Planned
 
 PREFIX = "demo-test."
 GATE = {"gate": "consequence", "passed": False, "failureReason": "consequence_score: 790 per mille"}

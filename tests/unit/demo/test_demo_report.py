@@ -10,23 +10,23 @@ import pytest
 from rich.console import Console
 
 from sluice.broker.process_identity import ProcessIdentity
-from sluice.cli.demo.demo import build_summary, write_sentence
-from sluice.cli.demo.demo_answers import DemoAnswers
-from sluice.cli.demo.demo_tables import print_result
-from sluice.cli.demo.invoice import InvoicePayment
-from sluice.cli.demo.judged_actions import DemoJudgement
-from sluice.cli.demo.refunds import Refund
-from sluice.cli.demo.run import Examined, Result
-from sluice.cli.demo.run_location import RunLocation
 from sluice.cli.ledger.quarantine_counts import GateCounts
 from sluice.cli.output import print_parts
 from sluice.core.reports.report import build_quality_report
 from sluice.core.reports.report_tally import QualityTally
 from sluice.core.rerun.rerun_result import Difference, Rerun, RerunTally
 from sluice.verifier.ledger_findings import Report
+from sluice_demo.answers import DemoAnswers
+from sluice_demo.invoice import InvoicePayment
+from sluice_demo.judged_actions import DemoJudgement
+from sluice_demo.refunds import Refund
+from sluice_demo.run import Examined, Result
+from sluice_demo.run_location import RunLocation
+from sluice_demo.tables import print_result
+from sluice_demo.verb import build_summary, write_sentence
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.material import Material
+    from sluice_demo.material import Material
 
 
 SAME = Rerun("verdict", "verdict:gate.actions.proposed:0:1")

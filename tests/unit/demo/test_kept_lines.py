@@ -11,11 +11,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from sluice.broker.process_identity import ProcessIdentity
-from sluice.cli.demo.demo import say_how_to_use
-from sluice.cli.demo.run_gateway import RunGateway
-from sluice.cli.demo.run_location import RunLocation
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.cli.main import cli
+from sluice_demo.run_gateway import RunGateway
+from sluice_demo.run_location import RunLocation
+from sluice_demo.throwaway_trust import ThrowawayTrust
+from sluice_demo.verb import say_how_to_use
 
 
 def test_every_file_that_is_signed_or_signed_with_exists_by_then(tmp_path: Path) -> None:

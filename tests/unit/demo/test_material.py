@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sluice.cli.demo.material import generate_registry, prepare
 from sluice.core.actions.stages import load_bundle
 from sluice.core.registry.loading import load_registry
+from sluice_demo.material import generate_registry, prepare
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ProposedAction
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.demo_sessions import PlannedSession
-    from sluice.cli.demo.material import Material, Planned, RunOptions
+    from sluice_demo.material import Material, Planned, RunOptions
+    from sluice_demo.sessions import PlannedSession
 
 
 def test_every_row_is_proposed_exactly_once(material: Material) -> None:

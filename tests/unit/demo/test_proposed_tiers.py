@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sluice.cli.demo.material import generate_registry
 from sluice.cli.policy.registry_propose import WORDS
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.stages import load_bundle
 from sluice.core.registry.loading import load_registry
 from sluice.offline.registry_drafts import ObservedTools, load_tool_words, make_drafts
+from sluice_demo.material import generate_registry
 from sluice_topics.catalog import VERDICTS
 from tests.unit.demo.deciding import Deciding
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.material import Material, RunOptions
+    from sluice_demo.material import Material, RunOptions
 
 MOST_ESCALATED = 0.2
 

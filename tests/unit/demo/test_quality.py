@@ -10,7 +10,7 @@ from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
 from sluice.core.retrieval.alarms import list_overdue
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.material import Material, RunOptions
+    from sluice_demo.material import Material, RunOptions
 
 
 def test_it_loads_and_passes_its_own_cases(material: Material) -> None:

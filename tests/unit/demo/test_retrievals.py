@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from sluice.cli.demo.demo_answers import AnsweredRetrieval
-from sluice.cli.demo.demo_sessions import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
-from sluice.cli.demo.follow_ups import STORE, make_reports, override_items
+from sluice_demo.answers import AnsweredRetrieval
+from sluice_demo.follow_ups import STORE, make_reports, override_items
+from sluice_demo.sessions import ACKNOWLEDGING, SILENT, STORY_AGAIN, STORY_CONTRACT, STORY_READ
 from sluice_topics.catalog import SESSION_EVENTS, VERDICTS
 from sluice_topics.record_reading import read
 from sluice_topics.records import ProposedRetrieval, RetrievalReport
 from tests.unit.demo.deciding import Deciding
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.demo_answers import DemoAnswers
-    from sluice.cli.demo.material import Material, RunOptions
+    from sluice_demo.answers import DemoAnswers
+    from sluice_demo.material import Material, RunOptions
 
 STORY = "repeating"
 NOON = "2026-01-01T12:00:00.000Z"

@@ -17,7 +17,6 @@ from load.inputs.traffic import Traffic
 from load.installations import neutral_policy, quality_policy, task_policy
 from load.installations.installation import KIND_HEADER, Evidence, Mix, TestInstallation
 from sluice.adapters.kafka.kafka_read import StoredRecord
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stage import PASSED, StageResult
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
@@ -33,6 +32,7 @@ from sluice.core.state.decision import Shared
 from sluice.core.state.session import KEY_PREFIX, SessionState
 from sluice.core.state.usual import UseCount, UsualName
 from sluice.core.trust.in_force import PolicyReducer
+from sluice_demo.throwaway_trust import ThrowawayTrust
 from sluice_topics.audience import UNNAMED
 from sluice_topics.catalog import (
     ADMITTED,

@@ -18,13 +18,13 @@ from load.inputs.publisher import PublishedChange
 from load.installations import neutral_policy, quality_policy
 from load.installations.faulty_worker import Poison, SlowProbe
 from load.recomputation.input_answers import AnswerAccount, account
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.registry.keys import Roots
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.reduction import reduce_policy
+from sluice_demo.throwaway_trust import ThrowawayTrust
 from tests.unit.load.decided import BEGAN_MS, TRUST, change_record, decide
 
 if TYPE_CHECKING:

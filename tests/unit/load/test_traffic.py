@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from load.inputs.traffic import Traffic
 from load.installations.installation import Mix
 from load.installations.neutral_policy import READ_TOOL
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+from sluice_demo.throwaway_trust import ThrowawayTrust
 
 
 @settings(max_examples=50)

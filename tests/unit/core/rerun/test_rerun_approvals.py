@@ -9,9 +9,9 @@ import pytest
 
 from load.attacks.forging import relink, replace_value
 from load.attacks.recorded_installation import HOUR, RecordedInstallation
-from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER
 from sluice.core.rerun.walk import read_entry
 from sluice.core.trust.signing import sign_review
+from sluice_demo.throwaway_trust import GATEWAY, OWNER
 from sluice_topics.audience import Audience
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, REVIEWS, VERDICTS
 

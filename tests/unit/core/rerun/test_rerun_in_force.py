@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import decide
@@ -21,6 +20,7 @@ from sluice.core.rerun.rerunner import CHANGED, NO_ROOTS, NOT_IN_FORCE, Rerunner
 from sluice.core.rerun.walk import read_decision
 from sluice.core.state.session import SessionState, session_key
 from sluice.core.trust.in_force import PolicyReducer
+from sluice_demo.throwaway_trust import ThrowawayTrust
 from sluice_topics.catalog import ACTIONS, VERDICTS
 from tests.unit.core.rerun.reruns import document
 from tests.unit.core.scene import LIMITS, START, action, entry
@@ -28,9 +28,9 @@ from tests.unit.core.scene import LIMITS, START, action, entry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.policy.policy import Policy
     from sluice.core.rerun.rerun_result import Rerun
+    from sluice_demo.throwaway_trust import ControlRecord
 
 MINUTE = 60_000
 LAG = 10_000

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.cli.demo.demo_answers import ENTERED
-from sluice.cli.demo.demo_sessions import STORY_AGAIN, STORY_READ
-from sluice.cli.demo.invoice import SESSION as INVOICE
-from sluice.cli.demo.invoice import TURN as INVOICE_TURN
-from sluice.cli.demo.material import make_input
-from sluice.cli.demo.refunds import TURNS
-from sluice.cli.demo.throwaway_trust import OWNER, REVIEWER
 from sluice.core.actions.action_kinds import ACTION, OUTCOME
 from sluice.core.decide.review import REVIEW
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.retrieval.retrieval_kinds import REPORT, RETRIEVAL
 from sluice.core.trust.signing import sign_review
+from sluice_demo.answers import ENTERED
+from sluice_demo.invoice import SESSION as INVOICE
+from sluice_demo.invoice import TURN as INVOICE_TURN
+from sluice_demo.material import make_input
+from sluice_demo.refunds import TURNS
+from sluice_demo.sessions import STORY_AGAIN, STORY_READ
+from sluice_demo.throwaway_trust import OWNER, REVIEWER
 from sluice_topics.catalog import QUARANTINE, VERDICTS
 
 if TYPE_CHECKING:
     import random
     from types import SimpleNamespace
 
-    from sluice.cli.demo.demo_answers import DemoAnswers
-    from sluice.cli.demo.material import Planned
-    from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+    from sluice_demo.answers import DemoAnswers
+    from sluice_demo.material import Planned
+    from sluice_demo.throwaway_trust import ThrowawayTrust
 
 _HOUR_MS = 3600 * 1000
 STORE = "vector-store"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from sluice.cli.demo.run_location import RunLocation
+    from sluice_demo.run_location import RunLocation
 
 NAME = "judged.toml"
 BUNDLE, SESSION = "demo.judged", "judged"

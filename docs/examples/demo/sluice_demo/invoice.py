@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from sluice.cli.demo.throwaway_trust import POINT
 from sluice.client import AsyncGateClient, ClientOptions
 from sluice.core.foundation.strict import json_object
 from sluice.secrets.value_keys import read_value_key
+from sluice_demo.throwaway_trust import POINT
 from sluice_topics.values import derive_tenant_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluice.cli.demo.run_location import RunLocation
-    from sluice.cli.demo.throwaway_trust import ThrowawayTrust
     from sluice.client import ActionAnswer
+    from sluice_demo.run_location import RunLocation
+    from sluice_demo.throwaway_trust import ThrowawayTrust
 
 AGENT, SESSION, BUNDLE = "bookkeeper", "invoice", "demo.invoice"
 LOOK_UP, READ, PAY = "find_supplier", "read_invoice", "pay_invoice_by_transfer"

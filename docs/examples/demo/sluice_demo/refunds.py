@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.cli.demo.throwaway_trust import AGENT
 from sluice.client import ActionRefused, AsyncGateClient, ClientOptions
+from sluice_demo.throwaway_trust import AGENT
 
 if TYPE_CHECKING:
-    from sluice.cli.demo.run_location import RunLocation
-    from sluice.cli.demo.throwaway_trust import ThrowawayTrust
+    from sluice_demo.run_location import RunLocation
+    from sluice_demo.throwaway_trust import ThrowawayTrust
 
 CLERK, REFUND, SESSION = "refund-clerk", "send_refund", "refunds"
 TURNS = {"refund-1": "approve", "refund-2": "deny", "refund-3": "wait"}

@@ -14,19 +14,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from sluice.adapters.kafka.kafka_publish import Outgoing
-from sluice.cli.demo import invoice, judged_actions, refunds
-from sluice.cli.demo.demo_sessions import (
-    ALTERED,
-    DAY_MS,
-    VERIFIED,
-    Reading,
-    add_memories,
-    compute_digest,
-    find_source,
-    make_sessions,
-    make_uri,
-)
-from sluice.cli.demo.throwaway_trust import ThrowawayTrust
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
@@ -38,16 +25,29 @@ from sluice.core.registry.quality_entries import make_provenance_id
 from sluice.core.retrieval.retrieval_kinds import RETRIEVAL
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice.offline.panels import load_panel
+from sluice_demo import invoice, judged_actions, refunds
+from sluice_demo.sessions import (
+    ALTERED,
+    DAY_MS,
+    VERIFIED,
+    Reading,
+    add_memories,
+    compute_digest,
+    find_source,
+    make_sessions,
+    make_uri,
+)
+from sluice_demo.throwaway_trust import ThrowawayTrust
 from sluice_topics.catalog import MAX_INPUT_VALUE_BYTES
 from sluice_topics.headers import make_input_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sluice.cli.demo.demo_sessions import PlannedSession
-    from sluice.cli.demo.throwaway_trust import ControlRecord
     from sluice.core.policy.kind import AnyKind
     from sluice.offline.panels import ActionRow
+    from sluice_demo.sessions import PlannedSession
+    from sluice_demo.throwaway_trust import ControlRecord
 
 SOURCE = "/sluice/demo"
 """ce_source of what the demo publishes."""

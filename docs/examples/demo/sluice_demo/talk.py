@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Protocol
 
 from sluice.adapters.kafka.kafka_publish import publish
 from sluice.adapters.kafka.kafka_read import open_reader
-from sluice.cli.demo.demo_answers import TOPICS, DemoAnswers
-from sluice.cli.demo.follow_ups import (
+from sluice_demo.answers import TOPICS, DemoAnswers
+from sluice_demo.follow_ups import (
     make_approvals,
     make_outcomes,
     make_reports,
     make_reviews,
     override_items,
 )
-from sluice.cli.demo.invoice import InvoicePayment, pay_invoice
-from sluice.cli.demo.judged_actions import DemoJudgement, judge_actions
-from sluice.cli.demo.material import TENANT
-from sluice.cli.demo.refunds import ESCALATED, SESSION, Refund, make_refunds
-from sluice.cli.demo.throwaway_trust import publish_policy
+from sluice_demo.invoice import InvoicePayment, pay_invoice
+from sluice_demo.judged_actions import DemoJudgement, judge_actions
+from sluice_demo.material import TENANT
+from sluice_demo.refunds import ESCALATED, SESSION, Refund, make_refunds
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import BY_NAME, REPORTED, REVIEWS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from sluice.adapters.kafka.kafka_read import StoredRecord
-    from sluice.cli.demo.material import Material, Planned, RunOptions
-    from sluice.cli.demo.run_location import RunLocation, Worker
+    from sluice_demo.material import Material, Planned, RunOptions
+    from sluice_demo.run_location import RunLocation, Worker
     from sluice_topics.access import Role
 
 PATIENCE_S = 30.0

@@ -22,24 +22,24 @@ from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_topics import KafkaTopicError
 from sluice.broker import locate
 from sluice.broker.handle import BrokerError
-from sluice.cli.demo.demo_answers import list_settled, read_cause, tally_sessions
-from sluice.cli.demo.demo_tables import print_opening, print_result
-from sluice.cli.demo.material import RunOptions, prepare
-from sluice.cli.demo.run import perform
-from sluice.cli.demo.run_gateway import NAME
-from sluice.cli.demo.run_location import StoredRunError, WorkerError, recall, stop_kept
 from sluice.cli.ledger.ledger import build_report_fields
 from sluice.cli.output import WELL, WRONG, clean, console, errors, print_json, print_parts, stop
 from sluice.cli.quality.page import write_page
 from sluice.shipped import BUILD, SHIPPED_FILES
+from sluice_demo.answers import list_settled, read_cause, tally_sessions
+from sluice_demo.material import RunOptions, prepare
+from sluice_demo.run import perform
+from sluice_demo.run_gateway import NAME
+from sluice_demo.run_location import StoredRunError, WorkerError, recall, stop_kept
+from sluice_demo.tables import print_opening, print_result
 from sluice_topics.catalog import ADMITTED, DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluice.cli.demo.run import Result
-    from sluice.cli.demo.run_gateway import RunGateway
-    from sluice.cli.demo.run_location import RunLocation
+    from sluice_demo.run import Result
+    from sluice_demo.run_gateway import RunGateway
+    from sluice_demo.run_location import RunLocation
 
 
 PAGE = "quality.html"

@@ -22,12 +22,6 @@ from sluice.broker import locate
 from sluice.broker.handle import find_free_ports
 from sluice.broker.local import Layout, launch
 from sluice.broker.secured import BrokerSecurity, draw_passwords
-from sluice.cli.demo import run_location
-from sluice.cli.demo.material import TENANT
-from sluice.cli.demo.run_gateway import leave_waiting, start_gateway
-from sluice.cli.demo.run_location import RunLocation, start_worker
-from sluice.cli.demo.talk import Talk
-from sluice.cli.demo.throwaway_trust import publish_policy
 from sluice.cli.ledger.quarantine_counts import count_gate
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerValues
@@ -36,6 +30,12 @@ from sluice.core.reports.report_tally import QualityTally
 from sluice.core.rerun.rerun_result import RerunTally
 from sluice.secrets.value_keys import make_value_key, write_value_key
 from sluice.settings.reader import load_settings
+from sluice_demo import run_location
+from sluice_demo.material import TENANT
+from sluice_demo.run_gateway import leave_waiting, start_gateway
+from sluice_demo.run_location import RunLocation, start_worker
+from sluice_demo.talk import Talk
+from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.access import ROLES
 from sluice_topics.catalog import ALARMS, QUALITY_DECISIONS, REGISTRY, SESSION_EVENTS
 
@@ -46,16 +46,16 @@ if TYPE_CHECKING:
     from sluice.broker.handle import Broker
     from sluice.broker.local import LocalBroker
     from sluice.broker.process_identity import ProcessIdentity
-    from sluice.cli.demo.demo_answers import DemoAnswers
-    from sluice.cli.demo.invoice import InvoicePayment
-    from sluice.cli.demo.judged_actions import DemoJudgement
-    from sluice.cli.demo.material import Material, RunOptions
-    from sluice.cli.demo.refunds import Refund
-    from sluice.cli.demo.run_gateway import RunGateway
-    from sluice.cli.demo.talk import Step
     from sluice.cli.ledger.quarantine_counts import GateCounts
     from sluice.core.reports.report import QualityReport
     from sluice.verifier.ledger_findings import Report
+    from sluice_demo.answers import DemoAnswers
+    from sluice_demo.invoice import InvoicePayment
+    from sluice_demo.judged_actions import DemoJudgement
+    from sluice_demo.material import Material, RunOptions
+    from sluice_demo.refunds import Refund
+    from sluice_demo.run_gateway import RunGateway
+    from sluice_demo.talk import Step
 
 REPLICAS = 1
 BROKER_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"

@@ -13,15 +13,15 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 from rich.text import Text
 
-from sluice.cli.demo.demo_answers import choose_examples, list_settled, read_cause
-from sluice.cli.demo.invoice import AGENT as PAYER
-from sluice.cli.demo.refunds import CLERK, REFUND
 from sluice.cli.ledger.ledger import build_report_parts
 from sluice.cli.ledger.quarantine_counts import By, build_counted_parts
 from sluice.cli.ledger.record_line import COLOURS
 from sluice.cli.ledger.rerun import build_rerun_parts
 from sluice.cli.output import clean, print_parts
 from sluice.cli.quality.quality import build_report_parts as quality_parts
+from sluice_demo.answers import choose_examples, list_settled, read_cause
+from sluice_demo.invoice import AGENT as PAYER
+from sluice_demo.refunds import CLERK, REFUND
 from sluice_topics.catalog import DEAD_LETTERS, MEMORY_DECISIONS, VERDICTS
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from sluice.cli.demo.demo_answers import DemoAnswers
-    from sluice.cli.demo.invoice import InvoicePayment
-    from sluice.cli.demo.judged_actions import DemoJudgement
-    from sluice.cli.demo.material import Material
-    from sluice.cli.demo.refunds import Refund
-    from sluice.cli.demo.run import Result
+    from sluice_demo.answers import DemoAnswers
+    from sluice_demo.invoice import InvoicePayment
+    from sluice_demo.judged_actions import DemoJudgement
+    from sluice_demo.material import Material
+    from sluice_demo.refunds import Refund
+    from sluice_demo.run import Result
 
 Cell = str | int | Text
 _BAR, _BAR_WIDTH = "█", 30

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from sluice.adapters.kafka.kafka_publish import PublishedAt
     from sluice.adapters.kafka.kafka_read import StoredRecord
-    from sluice.cli.demo.material import Planned
     from sluice.cli.ledger.record_line import RecordLine
+    from sluice_demo.material import Planned
 
 Coordinates = tuple[str, int, int]
 """An input's topic (without prefix), partition, offset."""

@@ -18,22 +18,22 @@ import orjson
 
 from sluice.adapters.kafka.kafka_publish import publish
 from sluice.broker.process_identity import ProcessIdentity
-from sluice.cli.demo.material import TENANT, make_input
-from sluice.cli.demo.run_location import READY_S, WorkerError, stop_process
-from sluice.cli.demo.throwaway_trust import GATEWAY, OWNER, publish_policy
 from sluice.cli.policy.api_key_verbs import read_clock
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.foundation.strict import json_object
 from sluice.core.memory.memory_kinds import WRITE
+from sluice_demo.material import TENANT, make_input
+from sluice_demo.run_location import READY_S, WorkerError, stop_process
+from sluice_demo.throwaway_trust import GATEWAY, OWNER, publish_policy
 from sluice_topics.catalog import BY_NAME, MEMORY_DECISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sluice.cli.demo.demo_answers import DemoAnswers
-    from sluice.cli.demo.material import Material, Planned, RunOptions
-    from sluice.cli.demo.run_location import RunLocation
+    from sluice_demo.answers import DemoAnswers
+    from sluice_demo.material import Material, Planned, RunOptions
+    from sluice_demo.run_location import RunLocation
 
 NAME = "demo"
 PASSWORD_BYTES = 12
