@@ -33,7 +33,6 @@ _UNKEYED = frozenset({"sluice/dead_letter/v1", "sluice/input_refused/v1", "sluic
 """Records that need not have their input's key: an evicted memory makes room for one of another session."""
 _LEDGER = frozenset(kind.topic for kind in KINDS.values())
 _SHARED = frozenset({REGISTRY, BUNDLES, TREE_HEADS})
-_ABSENT = hashlib.sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from sluice.adapters.archive.segment import Offset, Segment  # noqa: TC001 - pyd
 from sluice.core.trust.dsse import pae
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sluice.adapters.archive.archive_store import ArchiveStore
     from sluice.core.registry.keys import PublicKey, SigningKey
@@ -252,12 +252,6 @@ def write_entry(store: ArchiveStore, manifest: Manifest, entry: ManifestEntry) -
 def name_entry(number: int) -> str:
     """Where an entry lies in the archive."""
     return f"{_FOLDER}/{number:012d}.json"
-
-
-def list_known_segments(manifest: Manifest) -> Iterable[Segment]:
-    """Every segment of the manifest, part by part."""
-    for part in sorted(manifest.segments):
-        yield from manifest.segments[part]
 
 
 def _read_whole(store: ArchiveStore, name: str) -> bytes | None:

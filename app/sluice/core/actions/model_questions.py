@@ -106,9 +106,6 @@ class QuestionContext(NamedTuple):
         return {"shown": fields} if fields else {}
 
 
-NO_CONTEXT = QuestionContext()
-
-
 def show_action(context: ActionContext, most_characters: int) -> ShownAction:
     """The action as a model sees it. Parameters whose JSON is longer are cut in the middle, and what was not
     shown was not judged: the caller of this function has to treat a favourable answer as none."""

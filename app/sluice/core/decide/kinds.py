@@ -65,6 +65,7 @@ DECISIONS: Mapping[str, DecisionKind[Any]] = {
     for schema, answer_kind in ANSWERS.items()
     if answer_kind.decision is not None
 }
+"""By the `schema` of a decision."""
 
 
 def name_decision(coordinates: tuple[str, int, int]) -> str:
@@ -74,7 +75,6 @@ def name_decision(coordinates: tuple[str, int, int]) -> str:
     return DECISIONS[answer.schema].id_of(":".join(map(str, coordinates)))
 
 
-"""By the `schema` of a decision."""
 BY_ROW: Mapping[str, AnyKind] = {kind.case.row: kind for kind in KINDS if kind.case}
 """The kinds of which `sluice evaluate` reads labelled rows, by the `kind` of a row."""
 
