@@ -81,6 +81,11 @@ class KeyWrapper(Protocol):
         """Give up connections; the next call makes new ones."""
 
 
+def make_master_id(key: bytes) -> str:
+    """The id of a master key of a file."""
+    return sha256(_KEY_ID + key).hexdigest()[:_ID_DIGITS]
+
+
 class FileKeyWrapper:
     """With the master keys of a file."""
 
@@ -115,9 +120,8 @@ class FileKeyWrapper:
 
     def _derive(self, key: bytes) -> _Derived:
         if key not in self._derived:
-            master_id = sha256(_KEY_ID + key).hexdigest()[:_ID_DIGITS]
             self._derived[key] = _Derived(
-                master_id, AESSIV(_expand(key, _WRAPPING, 64)), _expand(key, _NAMING, 32)
+                make_master_id(key), AESSIV(_expand(key, _WRAPPING, 64)), _expand(key, _NAMING, 32)
             )
         return self._derived[key]
 

@@ -26,7 +26,7 @@ from sluice.cli.policy.control_topics import AsJson, require_roots
 from sluice.cli.policy.erase import NO_MASTER_KEY, Wait
 from sluice.client.key_records import write_wrapped_key
 from sluice.core.trust.in_force import PolicyError
-from sluice.secrets.key_wrapping import KeyOwner, PersonKey
+from sluice.secrets.key_wrapping import KeyOwner, PersonKey, make_master_id
 from sluice.secrets.redis_seal import SealKeysError, read_seal_keys, write_seal_keys
 from sluice.settings.reader import list_real_names
 from sluice.text.plurals import count_noun
@@ -49,11 +49,12 @@ Lying = tuple[str, "Sequence[LyingKey]"]
 
 
 class Rewrapped(NamedTuple):
-    """What became of it. `master`: the id of the master key that wraps all now; `written`: keys that were
-    wrapped by it, `not_opened`: those that no master key at hand opens; `remains`: keys of which a record
-    still lies there that another one wrapped."""
+    """What became of it. `master`: the id of the master key that wrapped when it began, and `old`: those of
+    the other ones in force then; `written`: keys that were wrapped anew, `not_opened`: those that no master
+    key at hand opens; `remains`: keys of which a record still lies there that an old one wrapped."""
 
     master: str
+    old: Sequence[str]
     written: Sequence[str]
     not_opened: Sequence[str]
     remains: KeyRemains
@@ -90,7 +91,7 @@ def rewrap(*, retire: Retire = False, wait_s: Wait = 900.0, as_json: AsJson = Fa
     if not outcome.remains.is_destroyed:
         raise typer.Exit(WRONG)
     if retire and settings.sealing.master_key_file is not None:
-        _retire(settings.sealing.master_key_file.expanduser())
+        retire_masters(settings.sealing.master_key_file.expanduser(), outcome)
 
 
 def register(cli: typer.Typer) -> None:
@@ -125,7 +126,8 @@ async def rewrap_all(
     if erased:  # meanwhile: no key comes back
         await topic.erase(sorted(erased))
     remains = await topic.await_rewrapped(old, not_opened, replaced_s, wait_s, report)
-    return Rewrapped(master, [key_id for key_id in written if key_id not in erased], not_opened, remains)
+    current = [key_id for key_id in written if key_id not in erased]
+    return Rewrapped(master, old, current, not_opened, remains)
 
 
 async def wrap_anew(
@@ -163,15 +165,20 @@ def _list_batches(lying: Mapping[str, Sequence[LyingKey]]) -> Iterator[list[Lyin
         yield batch
 
 
-def _retire(file: Path) -> None:
+def retire_masters(file: Path, outcome: Rewrapped) -> None:
+    """Take the old keys out of the file: those of which it was read back that they wrap nothing. The file may
+    have changed since: a key that it got stays; if another one is the first, nothing is removed."""
     try:
         keys = read_seal_keys(file)
-        write_seal_keys(file, keys[:1])
+        if make_master_id(keys[0]) != outcome.master:
+            stop(f"{file}: another key is the first by now, so none was removed. Run it again")
+        remaining = tuple(key for key in keys if make_master_id(key) not in outcome.old)
+        write_seal_keys(file, remaining)
     except SealKeysError as error:
         stop(str(error))
     except OSError as error:
         stop(f"cannot write {error.filename or file}: {error.strerror}")
-    print_line(f"{clean(file)}: {count_noun(1, 'key')}; give it to every process", errors)
+    print_line(f"{clean(file)}: {count_noun(len(remaining), 'key')}; give it to every process", errors)
 
 
 def _print(outcome: Rewrapped, *, as_json: bool) -> None:
