@@ -43,7 +43,7 @@ from sluice_topics.records import ProposedAction
 from sluice_topics.sealing import find_unsealed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from sluice.core.actions.pipeline import Evaluation
     from sluice.core.actions.stage import ActionContext, ActionPlan
@@ -250,8 +250,51 @@ def resolve(
 ) -> Generator[Request, Answer, ResolvedAction]:
     """Judge an approved action, which has the parameters of the approval. `input_record` is the input record
     of the last approver's review."""
-    escalation, votes, narrowed, _ = approval
     plan: ActionPlan = parts.plan(action)
+    resolving, context, evaluation = yield from _judge_approved(parts, input_record, action, plan, read)
+    ruling = rule(evaluation.outcome, plan)
+    adds = ruling.carried and not resolving.counted
+    missing = resolving.find_missing(context.rows) if ruling.carried else 0
+    about = describe_action(replace(input_record, waited_ms=0), context, context.rows if adds else None)
+    about.pop("waited_ms", None)
+    about["registry_hashes"] = _list_entries(about["registry_hashes"], evaluation, approval.votes)
+    about |= _describe_resolution(input_record, approval, resolving)
+    if missing:
+        _describe_missing(about, resolving, missing)
+    form = FORM if approval.narrowed is None else NARROWED
+    verdict = make_verdict_record(input_record, about, evaluation, ruling, action.session_id, form)
+    escalation, has_capacity = approval.escalation, resolving.observed.has_capacity
+    gate_memories: Mapping[str, GateMemory | None] = {}
+    if has_capacity or ruling.carried:
+        decided = Decided(ruling.real, ruling.carried, is_repeated=True)
+        gate_memories = collect_gate_memories(context, decided, has_capacity=has_capacity)
+    lesson = charge = None
+    if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
+        lesson = choose_lesson(context, approval.known_until_ms, escalation.opened_ms)
+    if plan.limits and (adds or missing):
+        until_ms = context.now_ms + parts.limits.action_window_ms
+        charge = make_charge(context, escalation.offset, until_ms, carried=True, waits=False)
+    return ResolvedAction(
+        verdict,
+        ruling,
+        _raise_demands(escalation, plan),
+        make_usage(context, escalation.digest, escalation.offset),
+        resolving,
+        gate_memories,
+        approval.votes[-1],
+        charge,
+        lesson,
+    )
+
+
+def _judge_approved(
+    parts: PointParts,
+    input_record: InputRecord,
+    action: ProposedAction,
+    plan: ActionPlan,
+    read: Callable[[ActionPlan, ProposedAction], SeenAtApproval],
+) -> Generator[Request, Answer, tuple[SeenAtApproval, ActionContext, Evaluation]]:
+    """What was seen, and what the gates make of it: again where a limit was used meanwhile."""
     resolving = read(plan, action)
     context, evaluation = yield from _run_approved(parts, input_record, action, plan, resolving.observed)
     while plan.limits and must_judge_again(context, read(plan, action).observed.limits or {}, asked=True):
@@ -266,41 +309,24 @@ def resolve(
         evaluation.settle("BLOCK", SESSION_CAPACITY)
     if evaluation.outcome == "ALLOW":
         evaluation.obligations += OBLIGATIONS[plan.tier]
-    ruling = rule(evaluation.outcome, plan)
-    adds = ruling.carried and not resolving.counted
-    about = describe_action(replace(input_record, waited_ms=0), context, context.rows if adds else None)
-    about.pop("waited_ms", None)
-    missing = resolving.find_missing(context.rows) if ruling.carried else 0
-    about["registry_hashes"] = {
-        **about["registry_hashes"],
+    return resolving, context, evaluation
+
+
+def _list_entries(named: Mapping[str, str], evaluation: Evaluation, votes: Sequence[Vote]) -> dict[str, str]:
+    """The hashes of all registry entries used: `named` by the plan, by gates, and by who approved."""
+    return {
+        **named,
         **evaluation.entries,
         **{vote.entry: vote.entry_hash for vote in votes},
         **{vote.delegate.entry: vote.delegate.entry_hash for vote in votes if vote.delegate is not None},
     }
-    about |= _describe_resolution(input_record, approval, resolving)
-    if missing:
-        _describe_missing(about, resolving, missing)
-    form = FORM if narrowed is None else NARROWED
-    verdict = make_verdict_record(input_record, about, evaluation, ruling, action.session_id, form)
-    sighting = make_usage(context, escalation.digest, escalation.offset)
-    decided = Decided(ruling.real, ruling.carried, is_repeated=True)
-    gate_memories = (
-        collect_gate_memories(context, decided, has_capacity=observed.has_capacity)
-        if observed.has_capacity or ruling.carried
-        else {}
-    )
+
+
+def _raise_demands(escalation: Escalation, plan: ActionPlan) -> Escalation:
+    """The escalation with what the policy of now demands of its approvers."""
     terms, tier = plan.bundle.approvals, plan.tier
-    demanding = escalation.raise_to(
+    return escalation.raise_to(
         tier, find_required_role(tier), terms.count_needed(tier), own_key=terms.demands_own_key(tier)
-    )
-    lesson = charge = None
-    if plan.looks_up_values and ruling.carried and ruling.real == "ALLOW":
-        lesson = choose_lesson(context, approval.known_until_ms, escalation.opened_ms)
-    if plan.limits and (adds or missing):
-        until_ms = context.now_ms + parts.limits.action_window_ms
-        charge = make_charge(context, escalation.offset, until_ms, carried=True, waits=False)
-    return ResolvedAction(
-        verdict, ruling, demanding, sighting, resolving, gate_memories, votes[-1], charge, lesson
     )
 
 
