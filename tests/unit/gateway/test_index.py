@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from starlette.routing import Match, Route
 
 from sluice.gateway.http.edge import Edge, EdgeRules
 from sluice.gateway.routes.declared_routes import add_routes
+from sluice.gateway.routes.quarantine_routes import QuarantineRoutes
 from sluice.gateway.routes.reading_routes import ReadingRoutes
+from sluice.gateway.routes.review_routes import ReviewRoutes
 
 
 async def get(path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -54,3 +57,20 @@ async def test_a_request_has_a_bounded_number_of_headers() -> None:
     status, headers, _ = await get("/", **{f"x-{number}": "a" for number in range(101)})
     assert (status, headers["connection"]) == (431, "close")
     assert (await get("/", **{"x-a": "a" * 33_000}))[0] == 431
+
+
+def test_each_path_without_parameters_leads_to_its_own_handler() -> None:
+    """A method whose path has a parameter, declared above another's, took the other's for a value."""
+    nothing: Any = None
+    app = FastAPI(docs_url=None, redoc_url=None)
+    add_routes(
+        app, QuarantineRoutes(*[nothing] * 3), ReviewRoutes(*[nothing] * 5), ReadingRoutes(*[nothing] * 8)
+    )
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    literal = [route for route in routes if "{" not in route.path]
+    assert "/v1/quarantine/stats" in {route.path for route in literal}
+    for route in literal:
+        (method,) = (route.methods or set()) - {"HEAD"}
+        scope = {"type": "http", "method": method, "path": route.path}
+        first = next(other for other in routes if other.matches(scope)[0] is Match.FULL)
+        assert first is route, route.path

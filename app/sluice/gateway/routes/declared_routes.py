@@ -81,12 +81,16 @@ def declare_open(
 
 
 def add_routes(app: FastAPI, *parts: Any) -> None:
-    """Add the marked methods of these objects, in the order in which their classes have them."""
-    for part in parts:
-        for name, attribute in vars(type(part)).items():
-            route: DeclaredRoute | None = getattr(attribute, _MARK, None)
-            if route is not None:
-                app.add_api_route(route.path, getattr(part, name), **route.options)
+    """Add the marked methods of these objects; a path without parameters comes before those that would take
+    it for a parameter's value."""
+    marked: list[tuple[DeclaredRoute, Any]] = [
+        (getattr(attribute, _MARK), getattr(part, name))
+        for part in parts
+        for name, attribute in vars(type(part)).items()
+        if hasattr(attribute, _MARK)
+    ]
+    for route, handler in sorted(marked, key=lambda pair: "{" in pair[0].path):
+        app.add_api_route(route.path, handler, **route.options)
 
 
 def _describe_answer(answer: Any) -> dict[str, Any]:
