@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -17,6 +18,8 @@ from sluice_topics.sealing import (
     SealError,
     Subject,
     SubjectKey,
+    find_unsealed,
+    get_key_ids,
     is_sealed,
     may_hold_sealed,
     open_document,
@@ -120,6 +123,30 @@ def test_a_document_is_sealed_where_it_is_marked_and_opened_whole() -> None:
     document, opened = open_document(sealed, "action", keys)
     assert document == ACTION
     assert {each.value for each in opened} == {"Anna Øre", "anna", "b@x.example"}
+
+
+@pytest.mark.parametrize("marked_in", ["/parameters", "/proposed_action/value"])
+@pytest.mark.parametrize("sent_in", ["/parameters", "/proposed_action/value"])
+def test_a_mark_holds_in_both_forms_of_an_action(marked_in: str, sent_in: str) -> None:
+    pointers = (("/name", "/customer"), ("/rows/*/mail", "/rows/*/who"))
+    fields = [
+        PersonalField("action", *(split_pointer(marked_in + pointer) for pointer in pair), "crm.*")
+        for pair in pointers
+    ]
+    fields.append(PersonalField("action", ("reasoning",), split_pointer(f"{marked_in}/customer")))
+    parameters = ACTION["parameters"]
+    call: dict[str, Any] = {"toolName": "crm.update", "parameters": parameters}
+    if sent_in != "/parameters":
+        call = {"proposed_action": {"action": "crm.update", "value": parameters}}
+    document = {"session_id": "s1", "reasoning": "hers", **call}
+    assert find_unsealed(document, "action", fields) is not None
+    sealed = seal_document(document, "action", fields, BOTH.choose)
+    there = sealed["parameters"] if sent_in == "/parameters" else sealed["proposed_action"]["value"]
+    tokens = (there["name"], there["rows"][0]["mail"], sealed["reasoning"])
+    assert [get_key_ids(token) for token in tokens] == [["anna-key"], ["bert-key"], ["anna-key"]]
+    assert find_unsealed(sealed, "action", fields) is None
+    other = document | {"proposed_action": {"action": "crm.delete", "value": {}}}
+    assert find_unsealed(other, "action", fields) is not None, "what has both forms is sealed in both"
 
 
 def test_a_document_without_marked_values_stays_as_it_is() -> None:

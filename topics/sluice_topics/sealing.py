@@ -38,6 +38,9 @@ _DOMAIN = b"sluice/sealed/1"
 _JOINT = b"sluice/sealed/1/joint"
 _BLOCK = 32
 """A value's JSON is filled up with blanks to a multiple of this, so that its length says little."""
+PARAMETERS: tuple[str, ...] = ("parameters",)
+SEED_PARAMETERS: tuple[str, ...] = ("proposed_action", "value")
+"""Where an action has its parameters, in one of its two forms."""
 MOST_JOINED = 16
 """Persons under whose keys together a value may be sealed."""
 _TOKEN = re.compile(r"sealed:1:([A-Za-z0-9_-]{1,64}(?:\+[A-Za-z0-9_-]{1,64}){0,15}):([A-Za-z0-9_-]{22,})")
@@ -284,11 +287,8 @@ def _find_marked(
     before: Mapping[str, Any] | None = None,
 ) -> dict[tuple[Step, ...], Subject]:
     """The places of the values to seal, none within another, and whom each is about."""
-    tool = _find_tool(document)
     marked: dict[tuple[Step, ...], Subject] = {}
-    for personal in fields:
-        if personal.kind != kind or (tool is not None and not fnmatchcase(tool, personal.tool)):
-            continue
+    for personal in _list_fields(document, kind, fields):
         for steps, value in _find_places(document, personal.path, ()):
             if value is not None and not is_sealed(value):
                 subject = find_subject(document, personal, steps)
@@ -300,6 +300,35 @@ def _find_marked(
         for at, subject in marked.items()
         if not any(at[:length] in marked for length in range(1, len(at)))
     }
+
+
+def _list_fields(
+    document: Mapping[str, Any], kind: InputKind, fields: Iterable[PersonalField]
+) -> Iterator[PersonalField]:
+    """The fields that count for a document, with paths in its own form: a mark of parameters holds
+    in seed 000's form too, and the other way; else its sender would choose what is sealed."""
+    tool = _find_tool(document)
+    is_seed = isinstance(document.get(SEED_PARAMETERS[0]), dict)
+    forms = [SEED_PARAMETERS] if is_seed else []
+    if not is_seed or document.get(PARAMETERS[0]) is not None:
+        forms.append(PARAMETERS)
+    for personal in fields:
+        if personal.kind != kind or (tool is not None and not fnmatchcase(tool, personal.tool)):
+            continue
+        if kind != "action":
+            yield personal
+            continue
+        for form in forms:
+            subject = None if personal.subject is None else change_form(personal.subject, form)
+            yield personal._replace(path=change_form(personal.path, form), subject=subject)
+
+
+def change_form(path: tuple[str, ...], form: tuple[str, ...]) -> tuple[str, ...]:
+    """A path in an action, with parameters where this form has them: PARAMETERS or SEED_PARAMETERS."""
+    for other in (PARAMETERS, SEED_PARAMETERS):
+        if path[: len(other)] == other:
+            return (*form, *path[len(other) :])
+    return path
 
 
 def find_subject(document: Mapping[str, Any], field: PersonalField, steps: Sequence[Step]) -> Subject:

@@ -90,13 +90,12 @@ def test_the_signature_is_over_what_is_sealed() -> None:
     assert refusal(at.take(REVIEWS, signed)) == "wrong_signature"
 
 
+@pytest.mark.parametrize("marked", ["/parameters/q", "/proposed_action/value/q"])
 @pytest.mark.parametrize("where", ["parameters", "proposed_action"])
-def test_an_action_with_a_plain_value_that_must_be_sealed_is_denied_unread(where: str) -> None:
+def test_an_action_with_a_plain_value_that_must_be_sealed_is_denied_unread(where: str, marked: str) -> None:
     fields: dict[str, Any] = {"parameters": {"who": "anna", "q": PLAIN}}
-    at = office()
+    at = Office(policy={"personal": [{**MARK, "path": marked}]})
     if where == "proposed_action":
-        mark = {**MARK, "path": "/proposed_action/value/q"}
-        at = Office(policy={"personal": [mark]})
         seed = {"action": "erase", "value": {"q": PLAIN}}
         fields = {"proposed_action": seed, "toolName": None, "parameters": None}
     decision = at.propose(**fields)
