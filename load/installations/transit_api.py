@@ -24,17 +24,23 @@ if TYPE_CHECKING:
 
 TOKEN, KEY = "hvs.of-the-tests", "sluice"
 _NONCE_BYTES = 12
+INTERNAL = "the storage does not answer"
+"""What an item says that an internal error took. A batch with one is a 500, else one with an error a 400; the
+request may ask for another status where some items succeed."""
 
 
 @dataclass
 class TransitApi:
     """`asked`: the verb and the number of items of each request; `faults`: statuses with which the next
-    requests are answered. `oldest`: min_decryption_version."""
+    requests are answered, and `item_faults`: of the next items, whether an internal error takes each.
+    `oldest`: min_decryption_version; `oldest_encrypting`: min_encryption_version, 0: not set."""
 
     keys: list[bytes] = field(default_factory=lambda: [os.urandom(32)])
     oldest: int = 1
+    oldest_encrypting: int = 0
     asked: list[tuple[str, int]] = field(default_factory=list)
     faults: list[int] = field(default_factory=list)
+    item_faults: list[bool] = field(default_factory=list)
     url: str = ""
 
     def rotate(self) -> None:
@@ -49,17 +55,44 @@ class TransitApi:
         self.asked.append((verb, len(body.get("batch_input", ()))))
         if verb == "keys":
             about = {"type": "aes256-gcm96", "latest_version": len(self.keys)}
-            return 200, {"data": {**about, "min_decryption_version": self.oldest}}
+            least = {
+                "min_decryption_version": self.oldest,
+                "min_encryption_version": self.oldest_encrypting,
+            }
+            return 200, {"data": about | least}
         if verb == "hmac":
-            version = body.get("key_version") or len(self.keys)
-            if not self.oldest <= version <= len(self.keys):
-                return 400, {"errors": ["cannot generate HMAC: version is too old (disallowed by policy)"]}
-            digest = hmac.digest(b"hmac" + self.keys[version - 1], b64decode(body["input"]), "sha256")
-            return 200, {"data": {"hmac": f"vault:v{version}:{b64encode(digest).decode()}"}}
-        results = [getattr(self, f"_{verb}")(item) for item in body["batch_input"]]
-        failed = any("error" in result for result in results)
-        status = body.get("partial_failure_response_code", 400) if failed else 200
+            return self._name(body)
+        results = [self._answer_item(verb, item) for item in body["batch_input"]]
+        failures = [result["error"] for result in results if "error" in result]
+        status = 200
+        if failures:
+            status = 500 if INTERNAL in failures else 400
+            if len(failures) < len(results):
+                status = body.get("partial_failure_response_code", status)
         return status, {"data": {"batch_results": results}}
+
+    def _answer_item(self, verb: str, item: dict[str, str]) -> dict[str, Any]:
+        if self.item_faults and self.item_faults.pop(0):
+            return {"error": INTERNAL}
+        answered: dict[str, Any] = getattr(self, f"_{verb}")(item)
+        return answered
+
+    def _name(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """HMACs, by one version for all items."""
+        last = len(self.keys)
+        version = body.get("key_version") or last
+        if version != last and 0 < self.oldest_encrypting > version:
+            return 400, {"errors": ["cannot generate HMAC: version is too old (disallowed by policy)"]}
+        if not self.oldest <= version <= last:
+            return 400, {"errors": ["no such key version"]}
+        names = [
+            {"hmac": f"vault:v{version}:{b64encode(self._digest(version, item['input'])).decode()}"}
+            for item in body.get("batch_input", (body,))
+        ]
+        return 200, {"data": {"batch_results": names} if "batch_input" in body else names[0]}
+
+    def _digest(self, version: int, text: str) -> bytes:
+        return hmac.digest(b"hmac" + self.keys[version - 1], b64decode(text), "sha256")
 
     def _encrypt(self, item: dict[str, str]) -> dict[str, Any]:
         nonce, version = os.urandom(_NONCE_BYTES), len(self.keys)

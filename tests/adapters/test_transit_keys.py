@@ -124,6 +124,31 @@ async def test_a_server_that_fails_is_an_error_and_the_next_call_asks_again(
     await wrapper.close()
 
 
+async def test_a_batch_in_which_no_key_opens_is_no_failure_of_the_server(
+    api: TransitApi, tmp_path: Path
+) -> None:
+    """Who writes one false record would else stop whoever seals or opens."""
+    wrapper = make_wrapper(api, tmp_path)
+    (wrapped,) = await wrapper.wrap([(WHOSE, SECRET)])
+    assert await wrapper.unwrap([(WHOSE._replace(name=b"bob"), wrapped)]) == [None]
+    assert await wrapper.unwrap([(WHOSE._replace(name=b"bob"), wrapped)] * 2) == [None, None]
+    assert await wrapper.unwrap([(WHOSE, wrapped), (WHOSE._replace(name=b"bob"), wrapped)]) == [SECRET, None]
+    await wrapper.close()
+
+
+async def test_an_internal_error_at_one_key_does_not_say_that_it_is_none(
+    api: TransitApi, tmp_path: Path
+) -> None:
+    wrapper = make_wrapper(api, tmp_path)
+    (wrapped,) = await wrapper.wrap([(WHOSE, SECRET)])
+    for faults in ([True], [False, True]):
+        api.item_faults = list(faults)
+        with pytest.raises(TransitError, match="500"):
+            await wrapper.unwrap([(WHOSE, wrapped)] * len(faults))
+    assert await wrapper.unwrap([(WHOSE, wrapped)] * 2) == [SECRET] * 2
+    await wrapper.close()
+
+
 async def test_no_error_says_a_key_or_the_token(
     api: TransitApi, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -141,13 +141,22 @@ class TransitKeyWrapper:
         results: list[Any] = []
         for start in range(0, len(items), MOST_BATCH):
             batch = items[start : start + MOST_BATCH]
-            asked = {"batch_input": batch, "partial_failure_response_code": 200}
-            data = await self._ask("POST", f"{verb}/{self._address.key}", asked)
-            answered = data.get("batch_results")
-            if not isinstance(answered, list) or len(answered) != len(batch):
-                raise TransitError(f"Transit did not answer to each of {len(batch)} keys")
-            results += answered
+            path = f"{verb}/{self._address.key}"
+            results += await self._ask_for_each(path, {"batch_input": batch}, len(batch))
         return results
+
+    async def _ask_for_each(self, path: str, body: dict[str, Any], count: int) -> list[Any]:
+        """What is answered to each of so many. Transit says 400 where the fault is in what was asked for one
+        of them, with the results of all; 500 where one met with a fault of its own, so that a key which it
+        cannot open now is taken for no false one."""
+        status, data = await self._request("POST", path, body)
+        answered = None if data is None else data.get("batch_results")
+        is_partial = status == httpx2.codes.BAD_REQUEST and isinstance(answered, list)
+        if status != httpx2.codes.OK and not is_partial:
+            raise _refuse(status, path)
+        if not isinstance(answered, list) or len(answered) != count:
+            raise TransitError(f"Transit did not answer to each of {count}")
+        return answered
 
     def _connect(self) -> httpx2.AsyncClient:
         if self._client is None:
@@ -162,6 +171,17 @@ class TransitKeyWrapper:
 
     async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """The `data` of an answer. Raises TransitError."""
+        status, data = await self._request(method, path, body)
+        if status != httpx2.codes.OK:
+            raise _refuse(status, path)
+        if data is None:
+            raise TransitError("Transit did not answer with JSON as documented")
+        return data
+
+    async def _request(
+        self, method: str, path: str, body: dict[str, Any] | None
+    ) -> tuple[int, dict[str, Any] | None]:
+        """The status of an answer, and its `data` where it has one. Raises TransitError."""
         address = self._address
         try:
             headers = {"X-Vault-Token": read_secret(address.token_file).decode("ascii").strip()}
@@ -173,15 +193,15 @@ class TransitKeyWrapper:
             answer = await self._connect().request(method, url, json=body, headers=headers)
         except (httpx2.HTTPError, OSError) as error:
             raise TransitError(f"Transit does not answer: {type(error).__name__}") from None
-        if answer.status_code != httpx2.codes.OK:
-            raise TransitError(f"Transit answered {answer.status_code} to {path.partition('/')[0]}")
         try:
             data = json.loads(answer.content)["data"]
         except (ValueError, KeyError, TypeError):
             data = None
-        if not isinstance(data, dict):
-            raise TransitError("Transit did not answer with JSON as documented")
-        return data
+        return answer.status_code, data if isinstance(data, dict) else None
+
+
+def _refuse(status: int, path: str) -> TransitError:
+    return TransitError(f"Transit answered {status} to {path.partition('/')[0]}")
 
 
 def _bind(whose: KeyOwner) -> str:
