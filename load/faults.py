@@ -79,12 +79,16 @@ async def carry_out(name: str, bed: Bed, scale: RunScale) -> list[RunFigure]:
     """One run within its deadline, with its figures named after it."""
     began = time.monotonic()
     deadline_s = scale.deadline_s + (2 * scale.soak_s if name in LONG else 0)
-    async with asyncio.timeout(deadline_s):
-        run_figures = await RUNS[name](bed, scale)
-        while bed.attended:
-            attendants = bed.attended.pop()
-            await attendants.finish()
-            run_figures += await attendants.compare()
+    try:
+        async with asyncio.timeout(deadline_s):
+            run_figures = await RUNS[name](bed, scale)
+            while bed.attended:
+                attendants = bed.attended.pop()
+                await attendants.finish()
+                run_figures += await attendants.compare()
+    finally:
+        if bed.attended:
+            bed.attended.clear()  # those of a run that failed are not the next one's
     took = figures.require_at_most("seconds", round(time.monotonic() - began, 1), deadline_s, "s")
     return figures.add_prefix(name, [*run_figures, took])
 

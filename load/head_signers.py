@@ -43,6 +43,7 @@ STALL_S = 75.0
 SIGNER_REFUSED = 1
 END_S = 60.0
 WITNESS_S = 3.0
+_POLL_S = 0.05
 MOST_RERUNS = 20_000
 """Of more decisions a sample of so many is executed again, for what is erased."""
 
@@ -154,7 +155,15 @@ class Signers:
 
     async def _run(self, *words: str) -> None:
         log = self._installation.folder / "witness.log"
-        status = await asyncio.to_thread(start_command(words, self.follower.environment, log).wait, END_S)
+        process = start_command(words, self.follower.environment, log)
+        until = time.monotonic() + END_S
+        try:
+            while process.poll() is None:
+                if time.monotonic() > until:
+                    raise RunFailed(f"{words[:2]} did not end within {END_S:.0f} s")
+                await asyncio.sleep(_POLL_S)
+        finally:
+            status = await self.follower.end(process, signal.SIGKILL)
         if status:
             raise RunFailed(f"{words[:2]} ended with status {status}")
 
