@@ -40,6 +40,7 @@ Code = Literal[
     "sealed_key_unknown",
     "sealed_key_erased",
     "sealed_invalid",
+    "sealed_unmarked",
     "not_sealed",
 ]
 

@@ -280,6 +280,22 @@ def find_unsealed(
     return next(iter(_find_marked(document, kind, fields)), None)
 
 
+def find_misplaced(
+    document: Mapping[str, Any],
+    kind: InputKind,
+    fields: Iterable[PersonalField],
+    tokens: Iterable[tuple[tuple[Step, ...], str]],
+) -> tuple[Step, ...] | None:
+    """The place of the first of `tokens`, as `find_tokens` gave them of the input, that no field marks; None:
+    there is none."""
+    places = {
+        steps
+        for personal in _list_fields(document, kind, fields)
+        for steps, _ in _find_places(document, personal.path, ())
+    }
+    return next((steps for steps, _ in tokens if steps not in places), None)
+
+
 def _find_marked(
     document: Mapping[str, Any],
     kind: InputKind,

@@ -33,7 +33,9 @@ SESSIONS = 2_000
 PEOPLE = 500
 WORKER_EVENTS, WORKER_PEOPLE, WORKER_PAIRS = 5_000, 100, 4
 GOAL = 1.1
-NAMED = "customer_name"
+NAMED, UNMARKED = "customer_name", "customer_nick"
+"""Where the name stands: sealed at the one, which is marked, and plain at the other."""
+MARK = {"kind": "action", "path": f"/parameters/{NAMED}", "subject": "/parameters/customer"}
 FIELDS = [PersonalField("action", ("parameters", NAMED), ("parameters", "customer"))]
 KEYS = {
     f"{number:032x}": SubjectKey(f"{number:032x}", number.to_bytes(64), bench_policy.TENANT)
@@ -57,22 +59,22 @@ def answer(request: Request) -> Answer:
 
 
 def name_customers(
-    messages: Iterator[tuple[bytes, bytes]], people: int = PEOPLE
+    messages: Iterator[tuple[bytes, bytes]], name_field: str, people: int = PEOPLE
 ) -> Iterator[tuple[bytes, dict[str, Any]]]:
     """The same actions, each about one of the people, whose name it has."""
     for number, (key, value) in enumerate(messages):
         document = json.loads(value)
         person = number % people
-        document["parameters"] |= {"customer": f"{person:032x}", NAMED: f"Person Number {person}"}
+        document["parameters"] |= {"customer": f"{person:032x}", name_field: f"Person Number {person}"}
         yield key, document
 
 
 def measure(count: int, seed: int) -> Figures:
     """One round of the pure core, in a fresh process."""
-    under = bench_policy.policy()
+    under = bench_policy.policy(personal=[MARK])
     plain = Pipeline(bench_policy.point_of(under))
     opening = Pipeline(bench_policy.point_of(under), answer)
-    documents, others = (name_customers(events(count, SESSIONS, seed)) for _ in range(2))
+    documents, others = (name_customers(events(count, SESSIONS, seed), at) for at in (UNMARKED, NAMED))
     as_they_are = [
         InputRecord(ACTIONS, 0, n, AT_MS, key, json.dumps(document).encode())
         for n, (key, document) in enumerate(documents)
@@ -106,7 +108,7 @@ async def measure_worker(round_: Round, count: int, pairs: int = WORKER_PAIRS) -
     path = round_.work / f"{round_.name}.keys"
     write_seal_keys(path, (make_seal_key(),))
     settings = {"SLUICE_SEALING__MASTER_KEY_FILE": str(path)}
-    await round_.create_topics()
+    await round_.create_topics(personal=[MARK])
     keys = build_subject_keys(load_settings(environment=round_.environment(**settings)))
     assert keys is not None  # noqa: S101 - the settings name a master key
     await keys.start()
@@ -120,7 +122,8 @@ async def measure_worker(round_: Round, count: int, pairs: int = WORKER_PAIRS) -
         await bench_env.wait_until_ready(round_, child)
         for number in range(2 * pairs + 2):  # the first of each warms up
             what = ("plain", "sealed", "sealed", "plain")[number % 4]
-            documents = name_customers(events(count, SESSIONS, number), WORKER_PEOPLE)
+            name_field = UNMARKED if what == "plain" else NAMED
+            documents = name_customers(events(count, SESSIONS, number), name_field, WORKER_PEOPLE)
             messages = [
                 (key, json.dumps(document if what == "plain" else _seal(document, people)).encode())
                 for key, document in documents

@@ -32,7 +32,7 @@ from sluice.core.actions.verdict import (
 from sluice.core.foundation.canonical import wire_int
 from sluice.core.foundation.clock import read_milliseconds, rfc3339
 from sluice.core.foundation.input_record import make_resolved_id
-from sluice.core.foundation.refusals import NOT_SEALED, Objection
+from sluice.core.foundation.refusals import NOT_SEALED, SEALED_UNMARKED, Objection
 from sluice.core.foundation.requests import ask_for_input, take_input
 from sluice.core.foundation.sealed_input import ask_for_keys, find_sealed, open_sealed
 from sluice.core.state.escalation import Escalation, Route, Vote, parameters_digest
@@ -40,7 +40,7 @@ from sluice.core.state.reservations import count, expect_results
 from sluice_topics.json_text import parse, write_json_path
 from sluice_topics.record_reading import Unreadable, read, read_document, replace_parameters
 from sluice_topics.records import ProposedAction
-from sluice_topics.sealing import find_unsealed
+from sluice_topics.sealing import find_misplaced, find_tokens, find_unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -214,9 +214,10 @@ def read_escalated_action(
 def object_to_plain(
     parts: PointParts, escalation: Escalation, narrowed: dict[str, Any]
 ) -> Generator[Request, Answer, Objection | None]:
-    """Why an approval does not count that has a value plain which the bundle marks as personal: None: it has
-    none."""
-    if not parts.demands_sealed:
+    """Why an approval does not count that has a value plain which the bundle marks as personal, or sealed
+    which it does not mark; None: it has none."""
+    tokens = find_tokens(narrowed)
+    if not parts.demands_sealed or not (tokens or parts.policy.marks_personal):
         return None
     answer = yield ask_for_input(escalation.topic, escalation.partition, escalation.offset)
     value = take_input(answer, escalation.digest)
@@ -224,10 +225,15 @@ def object_to_plain(
     if not isinstance(document, dict):
         return None
     marked = parts.policy.list_personal(escalation.agent_id, document.get("policy_bundle_id"))
-    steps = find_unsealed(replace_parameters(document, narrowed), ESCALATED_KIND, marked)
+    whole = replace_parameters(document, narrowed)
+    steps = find_unsealed(whole, ESCALATED_KIND, marked)
+    if steps is not None:
+        message = f"{write_json_path(steps)} is marked as personal: seal it before you sign"
+        return Objection(NOT_SEALED, message)
+    steps = find_misplaced(whole, ESCALATED_KIND, marked, find_tokens(whole)) if tokens else None
     if steps is None:
         return None
-    return Objection(NOT_SEALED, f"{write_json_path(steps)} is marked as personal: seal it before you sign")
+    return Objection(SEALED_UNMARKED, f"{write_json_path(steps)} is sealed, and nothing marks it as personal")
 
 
 class Approval(NamedTuple):

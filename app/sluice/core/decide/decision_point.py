@@ -19,6 +19,7 @@ from sluice.core.foundation.chain import OutRecord
 from sluice.core.foundation.refusals import (
     INTERNAL_ERROR,
     NOT_SEALED,
+    SEALED_UNMARKED,
     Objection,
     escape_surrogates,
     ids_in,
@@ -47,7 +48,7 @@ from sluice.core.state.session import who
 from sluice.core.state.session_view import SessionView
 from sluice_topics.catalog import REVIEWS
 from sluice_topics.json_text import Unreadable, parse, write_json_path
-from sluice_topics.sealing import ESCAPED, MARK, InputKind, SealError, find_unsealed
+from sluice_topics.sealing import ESCAPED, MARK, InputKind, SealError, find_misplaced, find_unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
 NOTHING_SHARED = Shared()
 _SEALED_KINDS: Mapping[str, InputKind] = {kind: kind for kind in get_args(InputKind)}
+_UNMARKED = "no bundle marks it as personal: send it plain, since people would see a token (docs/erasure.md)"
 _PLAIN = "it is marked as personal: whoever sends it seals it before it is published (docs/erasure.md)"
 
 
@@ -86,7 +88,7 @@ class DecisionPoint:
         """`stages`: those that there are; each bundle says which of them run, and in what order. `stopwatch`
         returns ns and is only used for durations; `environment` names this installation; `values_key`: the
         master key of values' fingerprints, None for none; `demands_sealed`: what a bundle marks as personal
-        and comes plain is refused.
+        and comes plain is refused, and what comes sealed elsewhere.
 
         Raises UnknownStageError for a bundle that names another stage.
         """
@@ -100,8 +102,9 @@ class DecisionPoint:
             plan_writes(policy),
             plan_retrievals(policy, environment),
             values_key=values_key,
-            demands_sealed=demands_sealed and any(bundle.personal for bundle in policy.bundles.values()),
+            demands_sealed=demands_sealed,
         )
+        self._refuses_plain = demands_sealed and policy.marks_personal
         self._pausing = replace(self._parts, pauses=True)
 
     @property
@@ -127,11 +130,13 @@ class DecisionPoint:
                 input_record = attach_signature(self._parts, input_record, agent.id, state)
         parts = self._pausing if pauses else self._parts
         value = input_record.value or b""
-        if parts.demands_sealed and (unsealed := _object_to_plain(parts, input_record, message)) is not None:
+        if self._refuses_plain and (unsealed := _object_to_plain(parts, input_record, message)) is not None:
             return _run_unasked(unreadable(input_record, unsealed))
         if (MARK in value or ESCAPED in value) and hasattr(message, "agent_id"):
             sealed = read_sealed(value, again=True)
             if sealed is not None:
+                if parts.demands_sealed and (unmarked := _object_to_unmarked(parts, message, sealed)):
+                    return _run_unasked(unreadable(input_record, unmarked))
                 return _evaluate_sealed(parts, input_record, message.agent_id, sealed, state, shared)
         step = kind.evaluate(parts, input_record, message, state, shared)
         return _run_unasked(step) if isinstance(step, Decision) else step
@@ -242,6 +247,17 @@ def _object_to_plain(parts: PointParts, input_record: InputRecord, message: Mess
         return None
     steps = find_unsealed(parse(input_record.value or b""), sealed_kind, marked)
     return None if steps is None else Unreadable(NOT_SEALED, write_json_path(steps), _PLAIN)
+
+
+def _object_to_unmarked(parts: PointParts, message: Any, sealed: SealedDocument) -> Unreadable | None:
+    """Why an input is refused that has a sealed value where its bundle marks none: gates would judge what is
+    in it, while the people who approve see a token; None: it has not."""
+    kind = _SEALED_KINDS.get(BY_MODEL[type(message)].name)
+    if kind is None:
+        return None
+    marked = parts.policy.list_personal(message.agent_id, getattr(message, "policy_bundle_id", None))
+    steps = find_misplaced(sealed.document, kind, marked, sealed.tokens)
+    return None if steps is None else Unreadable(SEALED_UNMARKED, write_json_path(steps), _UNMARKED)
 
 
 def _open_input(input_record: InputRecord, sealed: SealedDocument, keys: Keys) -> InputRecord | Unreadable:

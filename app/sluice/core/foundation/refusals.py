@@ -25,6 +25,8 @@ INTERNAL_ERROR = "internal_error"
 """The code of an input on which the core itself failed."""
 NOT_SEALED: Final = "not_sealed"
 """The code of an input that has a value plain which its sender must seal."""
+SEALED_UNMARKED: Final = "sealed_unmarked"
+"""The code of an input that has a sealed value where no bundle marks one: people would not see it."""
 KEPT_BYTES = MAX_INPUT_VALUE_BYTES
 """Of a larger value the first bytes are kept."""
 CLAIMED_IDS = (

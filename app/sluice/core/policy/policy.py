@@ -104,6 +104,11 @@ class Policy:
         own, other = self.find_principal(agent_id).bundle, self.bundles.get(named or "")
         return own.personal if other is None else tuple(dict.fromkeys((*own.personal, *other.personal)))
 
+    @property
+    def marks_personal(self) -> bool:
+        """Whether a bundle marks anything as personal."""
+        return any(bundle.personal for bundle in self.bundles.values())
+
     def find_quality(self, org: Org) -> tuple[str, QualityBundle | None]:
         """The id of the quality bundle that judges a tenant's items (its own, else the default), and the
         bundle. None if it is not in force: no other bundle replaces it."""
@@ -126,10 +131,10 @@ class PointParts:
 
     `plan`: what is settled of an action before its session is read (sluice/core/actions/plan.py);
     `plan_write`: of a memory write (sluice/core/memory/plan.py); `plan_retrieval`: of a retrieval
-    (sluice/core/retrieval/plan.py). `demands_sealed`: what a bundle marks as
-    personal is refused where it comes plain. `pauses`: an evaluation of a kind that goes by stages pauses,
-    because others go along. `values_key`: the master key of values' fingerprints (sluice_topics/values.py);
-    None: the installation has none.
+    (sluice/core/retrieval/plan.py). `demands_sealed`: what a bundle marks as personal is refused where it
+    comes plain, and what comes sealed elsewhere. `pauses`: an evaluation of a kind that goes by stages
+    pauses, because others go along. `values_key`: the master key of values' fingerprints
+    (sluice_topics/values.py); None: the installation has none.
     """
 
     policy: Policy

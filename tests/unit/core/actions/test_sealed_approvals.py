@@ -78,8 +78,8 @@ def test_a_key_of_another_tenant_or_another_place_opens_nothing() -> None:
     opened = at.open_escalation(parameters={"who": "anna"})
     foreign = seal({"who": "carl", "q": PLAIN}, OTHER)
     moved = {"who": "anna", "text": seal({"who": "anna", "q": PLAIN})["q"]}
-    for parameters in (foreign, moved):
-        assert refusal(at.answer(opened, "vera", parameters=parameters)) == "content_unavailable"
+    for parameters, reason in ((foreign, "content_unavailable"), (moved, "sealed_unmarked")):
+        assert refusal(at.answer(opened, "vera", parameters=parameters)) == reason
 
 
 def test_the_signature_is_over_what_is_sealed() -> None:
@@ -104,6 +104,33 @@ def test_an_action_with_a_plain_value_that_must_be_sealed_is_denied_unread(where
     assert (letter["code"], letter["path"], letter["ids"]["action_id"]) == ("not_sealed", path, "a-1")
     assert (letter["value_base64"], letter["truncated"]) == ("", True)
     assert PLAIN not in json.dumps(letter)
+
+
+@pytest.mark.parametrize("marks", [[], [MARK]])
+@pytest.mark.parametrize("form", ["parameters", "proposed_action"])
+def test_what_is_sealed_where_nothing_is_marked_is_denied_unread(
+    form: str, marks: list[dict[str, str]]
+) -> None:
+    """Gates would judge the amount, and an approver would see a token."""
+    at = Office(policy={"personal": marks}, keyring=Keys({ANNA.id: ANNA}))
+    field = PersonalField("action", ("parameters", "amount"))
+    sent = action(parameters={"who": "anna", "amount": 1_000_000})
+    if form == "proposed_action":
+        seed = {"action": "erase", "value": sent.pop("parameters")}
+        sent |= {"proposed_action": seed, "toolName": None}
+    changed = {"toolName": "erase", **seal_document(sent, "action", [field], lambda _: ANNA)}
+    opened = [
+        at.propose(**{name: changed.get(name) for name in ("toolName", "parameters", "proposed_action")})
+    ]
+    (letter,) = [record.body for record in opened[0].records]
+    assert (letter["code"], letter["path"].rpartition(".")[2]) == ("sealed_unmarked", "amount")
+
+
+def test_a_waiting_action_may_be_approved_when_its_mark_is_gone() -> None:
+    at = office()
+    opened = at.open_escalation(parameters=seal({"who": "anna", "q": PLAIN}))
+    at.replay.point = at.point(personal=[])
+    assert only(at.answer(opened, "vera"), "ResolvedVerdict")["outcome"] == "ALLOW"
 
 
 def test_a_rerun_opens_what_an_approver_sealed_and_comes_out_the_same() -> None:
