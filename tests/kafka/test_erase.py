@@ -7,7 +7,7 @@ import base64
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from aiokafka import AIOKafkaProducer
@@ -30,7 +30,7 @@ from tests.kafka.installation import read_stored
 from tests.kafka.killed_erasure import KILLED_AT, STEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from load.installations.forked_process import ForkedProcess
@@ -255,7 +255,6 @@ def rewrap(installation: TestInstallation, *words: str) -> tuple[int, dict[str, 
 def test_a_new_master_key_takes_the_old_ones_place_and_no_key_is_lost_or_comes_back(
     installation: TestInstallation,
 ) -> None:
-    """Last: the others' keys are rewrapped too."""
     file = installation.folder / "master.keys"
     (old,) = read_seal_keys(file)
     jack, kate, leo = (Subject("subject", name) for name in ("jack", "kate", "leo"))
@@ -280,3 +279,65 @@ def test_a_new_master_key_takes_the_old_ones_place_and_no_key_is_lost_or_comes_b
     assert asyncio.run(topic.list_wrapped([master])) == frozenset()
     code, said = erase(installation, "jack", "--tenant", "acme", "--wait", str(DESTROYED_WITHIN_S))
     assert (code, said["erased"], before[0] in said["key_ids"]) == (0, True, True)
+
+
+def read_value(installation: TestInstallation, key_id: str) -> bytes:
+    """The record of a key."""
+    topic = KeyTopic(installation.cluster, installation.real(SUBJECT_KEYS))
+
+    async def read() -> bytes:
+        return [value async for name, value in topic.read() if name == key_id and value is not None][-1]
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("command", ["rewrap", "erase"])
+def test_a_key_that_lies_there_again_after_its_destruction_is_destroyed_again(
+    installation: TestInstallation, command: str
+) -> None:
+    """As a rewrapping leaves it that is killed when it has written a key which was erased meanwhile."""
+    name = f"mona-{command}"
+    (key_id,) = make_keys(installation, Subject("subject", name))
+    value = read_value(installation, key_id)
+    wait = ("--wait", str(DESTROYED_WITHIN_S))
+    assert erase(installation, name, "--tenant", "acme", *wait)[0] == 0
+    topic = KeyTopic(installation.cluster, installation.real(SUBJECT_KEYS))
+    asyncio.run(topic.replace({key_id: value}))
+    assert list_stored(installation, key_id) == {key_id}
+    code, said = rewrap(installation, *wait) if command == "rewrap" else erase(installation, *wait)
+    assert (code, said["still_stored"]) == (0, []), said
+    assert list_stored(installation, key_id) == frozenset()
+    assert len(list_entries(installation, [key_id])) == 2, "it was said already that it is destroyed"
+
+
+class ErasedMeanwhile(KeyTopic):
+    """The topic of keys as a rewrapping sees it that an erasure overtakes, at its last moment."""
+
+    overtake: ClassVar[Callable[[], object]]
+
+    async def replace(self, records: Mapping[str, bytes]) -> float:
+        """When the whole erasure is over."""
+        await asyncio.to_thread(type(self).overtake)
+        return await super().replace(records)
+
+
+def test_a_person_who_is_erased_while_keys_are_rewrapped_is_erased_when_that_ends(
+    installation: TestInstallation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nora, olaf = (Subject("subject", name) for name in ("nora", "olaf"))
+    of_nora, of_olaf = make_keys(installation, nora, olaf)
+    file = installation.folder / "master.keys"
+    write_seal_keys(file, (make_seal_key(), *read_seal_keys(file)))
+    wait = ("--wait", str(DESTROYED_WITHIN_S))
+    outcomes = list[tuple[int, dict[str, Any]]]()
+
+    def overtake() -> None:
+        if not outcomes:
+            outcomes.append(erase(installation, "nora", "--tenant", "acme", *wait))
+
+    monkeypatch.setattr(ErasedMeanwhile, "overtake", staticmethod(overtake), raising=False)
+    monkeypatch.setattr("sluice.cli.policy.rewrap.KeyTopic", ErasedMeanwhile)
+    code, said = rewrap(installation, *wait)
+    assert [(code, done["erased"]) for code, done in outcomes] == [(0, True)]
+    assert (code, said["rewrapped"], said["still_stored"]) == (0, True, [])
+    assert list_stored(installation, of_nora, of_olaf) == {of_olaf}

@@ -183,14 +183,17 @@ class KeyTopic:
         self,
         masters: Collection[str],
         lost: Collection[str],
+        erased: Collection[str],
         replaced_s: float,
         wait_s: float,
         report: Callable[[KeyRemains], None] = lambda _: None,
     ) -> KeyRemains:
-        """The same until no record lies there that one of these master keys wrapped, but those of `lost`."""
+        """The same until no record lies there that one of these master keys wrapped, but those of `lost`, and
+        none of a key of `erased`."""
 
         async def look() -> frozenset[str]:
-            return (await self.list_wrapped(masters)).difference(lost)
+            wrapped = (await self.list_wrapped(masters)).difference(lost)
+            return wrapped | (await self.list_stored(erased) if erased else frozenset())
 
         return await self._await_none(look, replaced_s, wait_s, report)
 

@@ -26,9 +26,11 @@ from sluice.cli.policy.key_files import require_private_keys
 from sluice.client.key_records import digest_person
 from sluice.core.trust.erasing import (
     TenantKey,
+    list_destroyed_keys,
     list_ordered_keys,
     make_destroyed_entries,
     make_erasure_entries,
+    sort_keys,
 )
 from sluice.core.trust.in_force import PolicyError
 from sluice.core.trust.signing import sign_entries
@@ -70,7 +72,8 @@ UNFINISHED = "Run `sluice erase --key PEM` later: it goes on with what was order
 
 
 class ErasureOrder(NamedTuple):
-    """Whom to erase. Without `subjects`: what was ordered before, and is not destroyed yet."""
+    """Whom to erase. Without `subjects`: what was ordered before, and is not destroyed, or
+    lies there again."""
 
     tenant: str
     subjects: Sequence[Subject]
@@ -114,7 +117,8 @@ def erase(  # noqa: PLR0913 - the command's options
     topic is read back until the broker has compacted it: before that they
     still lie on its disk, and the command does not say "erased".
 
-    Without a SUBJECT it goes on with what was ordered before.
+    Without a SUBJECT it goes on with what was ordered before, and deletes
+    again what was destroyed and lies there once more.
 
     Exit codes: 0 erased, or no key was there; 1 not yet, or refused; 2 could
     not do it.
@@ -159,37 +163,36 @@ async def carry_out(
     """Order, delete, read back, and say so. Raises UnknownTopics, KafkaUnreachable and
     AnotherPublisherError."""
     topic = KeyTopic(settings.kafka.connection, list_real_names(settings)[SUBJECT_KEYS])
-    key_ids, without_key = await _find_keys(topic, wrapper, order)
-    pending = list[TenantKey]()
+    try:
+        key_ids, without_key = await _find_keys(topic, wrapper, order)
+    finally:
+        await wrapper.close()
+    pending, destroyed = list[TenantKey](), list[TenantKey]()
 
     def make_ordered(registry: Registry) -> list[EntryFile]:
-        pending[:] = list_ordered_keys(registry)
+        pending[:], destroyed[:] = list_ordered_keys(registry), list_destroyed_keys(registry)
         return make_erasure_entries(registry, order.tenant, key_ids, order.reason)
 
     written, refused = await _publish(settings, signers, make_ordered)
     ordered = [(order.tenant, key_id) for key_id in key_ids] + pending
-    ordered, foreign = await _set_apart_foreign(topic, ordered)
-    wanted = list(dict.fromkeys(key_id for _, key_id in ordered))
+    named_ids = {key_id for _, key_id in (*ordered, *destroyed)}
+    lying = await topic.read_keys(named_ids) if named_ids else {}
+    owners = {key_id: key.tenant_id for key_id, key in lying.items()}
+    sorted_keys = sort_keys(ordered, destroyed, owners)
+    wanted, foreign = sorted_keys.list_wanted(), sorted({key_id for _, key_id in sorted_keys.foreign})
     if refused or not wanted:
         return ErasureOutcome(wanted, KeyRemains(frozenset(), 0.0), without_key, written, refused, foreign)
     erased_s = await topic.erase(wanted)
     remains = await topic.await_destruction(wanted, erased_s, order.wait_s, report)
     if remains.left_s <= 0:
-        gone = [key for key in ordered if key[1] not in remains.stored]
+        gone = [key for key in sorted_keys.ordered if key[1] not in remains.stored]
         more, refused = await _publish(
-            settings, signers, lambda registry: make_destroyed_entries(registry, gone)
+            settings,
+            signers,
+            lambda registry: make_destroyed_entries(registry, gone, sorted_keys.foreign),
         )
         written = [*written, *more]
     return ErasureOutcome(wanted, remains, without_key, written, refused, foreign)
-
-
-async def _set_apart_foreign(topic: KeyTopic, keys: Sequence[TenantKey]) -> tuple[list[TenantKey], list[str]]:
-    """The keys that are their tenant's or do not lie there, and the ids of those that are another one's: an
-    erasure orders nothing for them."""
-    lying = await topic.read_keys({key_id for _, key_id in keys}) if keys else {}
-    owners = {key_id: key.tenant_id for key_id, key in lying.items()}
-    own = [key for key in keys if owners.get(key[1], key[0]) == key[0]]
-    return own, sorted({key_id for tenant, key_id in keys if owners.get(key_id, tenant) != tenant})
 
 
 async def _find_keys(

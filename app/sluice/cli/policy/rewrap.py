@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -24,7 +26,7 @@ from sluice.cli.output import (
 )
 from sluice.cli.policy.control_topics import AsJson, require_roots
 from sluice.cli.policy.erase import NO_MASTER_KEY, Wait
-from sluice.client.key_records import write_wrapped_key
+from sluice.client.key_records import read_wrapped_key, write_wrapped_key
 from sluice.core.trust.in_force import PolicyError
 from sluice.secrets.key_wrapping import KeyOwner, PersonKey, make_master_id
 from sluice.secrets.redis_seal import SealKeysError, read_seal_keys, write_seal_keys
@@ -37,11 +39,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sluice.client.key_records import LyingKey
+    from sluice.gateway.registry_view import RegistryView
     from sluice.secrets.key_wrapping import KeyWrapper
     from sluice.settings.reader import Settings
 
 BATCH = 256
 """Keys that are wrapped at a time: erasures are read anew before each."""
+MOST_PASSES = 5
+"""Over all keys, until none is due: whoever seals may make one by the old key meanwhile."""
 Retire = Annotated[
     bool, typer.Option("--retire", help="Then remove all keys but the first from sealing.master_key_file.")
 ]
@@ -51,13 +56,15 @@ Lying = tuple[str, "Sequence[LyingKey]"]
 class Rewrapped(NamedTuple):
     """What became of it. `master`: the id of the master key that wrapped when it began, and `old`: those of
     the other ones in force then; `written`: keys that were wrapped anew, `not_opened`: those that no master
-    key at hand opens; `remains`: keys of which a record still lies there that an old one wrapped."""
+    key at hand opens; `remains`: keys of which a record still lies there that an old one wrapped, or that are
+    erased; `erased`: keys that lay there though they were erased, and were deleted again."""
 
     master: str
     old: Sequence[str]
     written: Sequence[str]
     not_opened: Sequence[str]
     remains: KeyRemains
+    erased: Sequence[str] = ()
 
 
 def rewrap(*, retire: Retire = False, wait_s: Wait = 900.0, as_json: AsJson = False) -> None:
@@ -107,27 +114,74 @@ async def rewrap_all(
 ) -> Rewrapped:
     """Wrap, read back, and say so. Raises UnknownTopics, KafkaUnreachable and KafkaError."""
     topic = KeyTopic(settings.kafka.connection, list_real_names(settings)[SUBJECT_KEYS])
-    master, *old = await wrapper.list_masters()
     view = build_policy_view(settings)
-    written, not_opened = list[str](), list[str]()
-    replaced_s = 0.0
     try:
-        for batch in _list_batches(await topic.read_lying()):
-            await view.look()
-            records, lost = await wrap_anew(wrapper, batch, view.registry.erasures)
-            not_opened += lost
-            if records:
-                replaced_s = await topic.replace(records)
-                written += records
+        master, *old = await wrapper.list_masters()
+        # When an earlier run wrote is not known: followers may have the old records for as long again.
+        rewrapping = _Rewrapping(topic, wrapper, view, time.time() if old else 0.0)
+        await rewrapping.erase_again()
+        for _ in range(MOST_PASSES):
+            if not await rewrapping.write_due():
+                break
+        await rewrapping.erase_again()
     finally:
         await view.close()
         await wrapper.close()
-    erased = await topic.list_erased(written) if written else frozenset()
-    if erased:  # meanwhile: no key comes back
-        await topic.erase(sorted(erased))
-    remains = await topic.await_rewrapped(old, not_opened, replaced_s, wait_s, report)
-    current = [key_id for key_id in written if key_id not in erased]
-    return Rewrapped(master, old, current, not_opened, remains)
+    erased = rewrapping.erased
+    remains = await topic.await_rewrapped(
+        old, rewrapping.not_opened, erased, rewrapping.written_s, wait_s, report
+    )
+    current = [key_id for key_id in rewrapping.written if key_id not in erased]
+    return Rewrapped(master, old, current, rewrapping.not_opened, remains, sorted(erased))
+
+
+@dataclass
+class _Rewrapping:
+    """What is written to the topic of keys, and what of it may not stay. `written_s`: when something was
+    written last, in s since the epoch."""
+
+    topic: KeyTopic
+    wrapper: KeyWrapper
+    view: RegistryView
+    written_s: float
+    written: dict[str, None] = field(default_factory=dict)
+    not_opened: list[str] = field(default_factory=list)
+    erased: set[str] = field(default_factory=set)
+
+    async def erase_again(self) -> None:
+        """Delete each key that lies there though a signed erasure of its tenant names it, destroyed or not,
+        or though somebody deleted it since it was written: who is killed between two steps leaves one."""
+        await self.view.look()
+        erasures = self.view.registry.erasures
+        lying = await self.topic.read_keys()
+        again = {key_id for key_id, key in lying.items() if (key.tenant_id, key_id) in erasures}
+        if self.written:
+            again |= await self.topic.list_erased(self.written)
+        if again:
+            self.written_s = await self.topic.erase(sorted(again))
+            self.erased |= again
+
+    async def write_due(self) -> bool:
+        """Write what is not wrapped and named by the first master key; whether there was something."""
+        self.not_opened, was_due = [], False
+        for batch in _list_batches(await self.topic.read_lying()):
+            await self.view.look()
+            records, lost = await wrap_anew(self.wrapper, batch, self.view.registry.erasures)
+            self.not_opened += lost
+            if records:
+                await self.view.look()  # as late as can be: asking a server for the keys took its time
+                records = {
+                    key_id: value for key_id, value in records.items() if not self._is_to_go(key_id, value)
+                }
+                self.written_s = await self.topic.replace(records)
+                self.written |= dict.fromkeys(records)
+                was_due = True
+        return was_due
+
+    def _is_to_go(self, key_id: str, value: bytes) -> bool:
+        """Whether an erasure names the key of this record."""
+        key = read_wrapped_key(key_id, value)
+        return key is not None and (key.tenant_id, key_id) in self.view.registry.erasures
 
 
 async def wrap_anew(
@@ -189,6 +243,7 @@ def _print(outcome: Rewrapped, *, as_json: bool) -> None:
                 "master_key": outcome.master,
                 "written": len(outcome.written),
                 "not_opened": list(outcome.not_opened),
+                "erased_again": list(outcome.erased),
                 "still_stored": sorted(outcome.remains.stored),
                 "followers_left_s": round(outcome.remains.left_s, 1),
             }
@@ -196,6 +251,8 @@ def _print(outcome: Rewrapped, *, as_json: bool) -> None:
         return
     for key_id in outcome.not_opened:
         print_line(f"[red]not opened[/] {clean(key_id)}: by no master key at hand", console)
+    for key_id in outcome.erased:
+        print_line(f"deleted again {clean(key_id)}: it lay there though it is erased", console)
     print_line(f"{count_noun(len(outcome.written), 'key')} wrapped by {clean(outcome.master)}", console)
     if outcome.remains.is_destroyed:
         print_line("[green]the old master keys wrap nothing any more[/]; the topic was read back", console)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sluice.core.registry.erasures import MOST_KEYS, ErasureSpec, make_erasure_id
 from sluice.core.registry.registry_entries import EntryFile, Kind
@@ -18,6 +18,20 @@ if TYPE_CHECKING:
 ERASURE: Kind = "erasure"
 TenantKey = tuple[str, str]
 """A tenant, and the id of a key that is to be its."""
+
+
+class SortedKeys(NamedTuple):
+    """Keys that erasures name. `ordered`: those to be destroyed that are their tenant's or do not lie there;
+    `again`: those that lie there though they were destroyed: who rewrapped keys meanwhile and was killed
+    leaves one; `foreign`: those of another tenant, for which an erasure orders nothing."""
+
+    ordered: list[TenantKey]
+    again: list[TenantKey]
+    foreign: list[TenantKey]
+
+    def list_wanted(self) -> list[str]:
+        """The ids of those to be deleted."""
+        return list(dict.fromkeys(key_id for _, key_id in (*self.ordered, *self.again)))
 
 
 def object_to_erasure(
@@ -50,14 +64,17 @@ def make_erasure_entries(
     return [_make_entry(1, spec) for spec in specs]
 
 
-def make_destroyed_entries(registry: Registry, keys: Iterable[TenantKey]) -> list[EntryFile]:
+def make_destroyed_entries(
+    registry: Registry, keys: Iterable[TenantKey], foreign: Iterable[TenantKey] = ()
+) -> list[EntryFile]:
     """The entries, to be signed, which say of every erasure in force, all of whose keys are among these, that
-    the keys are destroyed."""
+    the keys are destroyed. `foreign`: keys that are another tenant's: an erasure that names one erases
+    nothing of it, and waits for its own alone."""
     destroyed, made = set(keys), dict[str, EntryFile]()
+    settled = destroyed.union(foreign)
     for erasure in registry.erasures.values():
-        if erasure.stage == "ordered" and destroyed.issuperset(
-            (erasure.tenant_id, key_id) for key_id in erasure.key_ids
-        ):
+        named = {(erasure.tenant_id, key_id) for key_id in erasure.key_ids}
+        if erasure.stage == "ordered" and named <= settled and named & destroyed:
             spec = ErasureSpec(
                 tenant_id=erasure.tenant_id,
                 key_ids=list(erasure.key_ids),
@@ -68,9 +85,25 @@ def make_destroyed_entries(registry: Registry, keys: Iterable[TenantKey]) -> lis
     return list(made.values())
 
 
+def list_destroyed_keys(registry: Registry) -> list[TenantKey]:
+    """The keys of which an erasure says that they are destroyed."""
+    return [key for key, erasure in registry.erasures.items() if erasure.stage == "destroyed"]
+
+
 def list_ordered_keys(registry: Registry) -> list[TenantKey]:
     """The keys that are erased, and of which nobody has said that they are destroyed."""
     return [key for key, erasure in registry.erasures.items() if erasure.stage == "ordered"]
+
+
+def sort_keys(
+    ordered: Sequence[TenantKey], destroyed: Sequence[TenantKey], owners: Mapping[str, str]
+) -> SortedKeys:
+    """What is to be done with the keys that erasures name. `owners`: the tenant of each that lies there."""
+    return SortedKeys(
+        [key for key in ordered if owners.get(key[1], key[0]) == key[0]],
+        [key for key in destroyed if owners.get(key[1]) == key[0]],
+        [key for key in ordered if owners.get(key[1], key[0]) != key[0]],
+    )
 
 
 def _make_entry(revision: int, spec: ErasureSpec) -> EntryFile:

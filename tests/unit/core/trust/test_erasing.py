@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sluice.core.trust.erasing import (
+    list_destroyed_keys,
     list_ordered_keys,
     make_destroyed_entries,
     make_erasure_entries,
@@ -50,6 +51,20 @@ def test_who_may_sign_an_erasure_erases_and_then_says_that_the_keys_are_destroye
     assert (destroyed.id, destroyed.revision) == (f"acme/{KEYS[0]}", 2)
     assert sorted(list_ordered_keys(registry)) == of_acme(KEYS[256:])
     assert topics.refusals() == []
+
+
+def test_an_erasure_that_names_another_tenants_key_waits_for_its_own_alone() -> None:
+    topics = one_approver()
+    topics.entry(erasure(1, KEYS[:2], "ordered"), ALICE)
+    registry = topics.reduce().registry
+    foreign = of_acme(KEYS[1:2])
+    assert make_destroyed_entries(registry, of_acme(KEYS[:1])) == []
+    assert make_destroyed_entries(registry, [], foreign) == [], "none of its own keys is destroyed"
+    (destroyed,) = make_destroyed_entries(registry, of_acme(KEYS[:1]), foreign)
+    topics.entry(destroyed.model_dump(), ALICE)
+    registry = topics.reduce().registry
+    assert topics.refusals() == []
+    assert (list_ordered_keys(registry), sorted(list_destroyed_keys(registry))) == ([], of_acme(KEYS[:2]))
 
 
 def test_who_may_not_sign_it_erases_nothing() -> None:
