@@ -10,7 +10,7 @@ from load.installations.transit_api import KEY, TOKEN, TransitApi, serve_transit
 from sluice.adapters.transit_keys import MOST_BATCH, TransitAddress, TransitError, TransitKeyWrapper
 from sluice.cli.policy.rewrap import wrap_anew
 from sluice.client.key_records import LyingKey, read_lying, read_wrapped_key
-from sluice.secrets.key_wrapping import FileKeyWrapper, KeyOwner, PersonKey, Wrapped
+from sluice.secrets.key_wrapping import FileKeyWrapper, KeyOwner, PersonKey, Wrapped, wrap_named
 from sluice.secrets.redis_seal import make_seal_key
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def test_many_keys_are_few_requests_and_a_person_is_named_once(api: Transi
         await wrapper.index(PERSON)
     await wrapper.close()
     counts = [("encrypt", MOST_BATCH), ("encrypt", 1), ("decrypt", MOST_BATCH), ("decrypt", 1)]
-    assert api.asked == [*counts, ("keys", 0), ("hmac", 0)]
+    assert api.asked == [*counts, ("keys", 0), ("hmac", 1)]
 
 
 async def test_after_a_rotation_all_is_wrapped_anew_and_the_old_version_may_go(
@@ -109,6 +109,22 @@ async def test_after_a_rotation_all_is_wrapped_anew_and_the_old_version_may_go(
     assert await after.index(PERSON) == [rewrapped.owner.name] == names[:1]
     assert await after.unwrap([(owner, wrapped), rewrapped]) == [None, SECRET]
     for each in (before, both, after):
+        await each.close()
+
+
+async def test_a_key_is_named_by_the_version_that_wraps_it_though_a_new_one_began_unseen(
+    api: TransitApi, tmp_path: Path
+) -> None:
+    """Else no erasure finds it once the old version goes."""
+    wrapper = make_wrapper(api, tmp_path)
+    await wrapper.index(PERSON)
+    api.rotate()
+    ((owner, wrapped),) = await wrap_named(wrapper, [(WHOSE.key_id, WHOSE.tenant, SECRET)])
+    fresh = make_wrapper(api, tmp_path)
+    assert wrapped.by == (await fresh.list_masters())[0]
+    assert owner.name == (await fresh.index(PERSON))[0]
+    assert await fresh.unwrap([(owner, wrapped)]) == [SECRET]
+    for each in (wrapper, fresh):
         await each.close()
 
 
@@ -146,6 +162,35 @@ async def test_an_internal_error_at_one_key_does_not_say_that_it_is_none(
         with pytest.raises(TransitError, match="500"):
             await wrapper.unwrap([(WHOSE, wrapped)] * len(faults))
     assert await wrapper.unwrap([(WHOSE, wrapped)] * 2) == [SECRET] * 2
+    await wrapper.close()
+
+
+async def test_where_transit_may_not_name_by_a_version_in_force_it_says_what_to_set(
+    api: TransitApi, tmp_path: Path
+) -> None:
+    before = make_wrapper(api, tmp_path)
+    (old_name,) = await before.index(PERSON)
+    (wrapped,) = await before.wrap([(WHOSE, SECRET)])
+    api.rotate()
+    api.oldest_encrypting = 2
+    wrapper = make_wrapper(api, tmp_path)
+    with pytest.raises(TransitError, match="min_encryption_version to 0"):
+        await wrapper.index(PERSON)
+    assert await wrapper.unwrap([(WHOSE, wrapped)]) == [SECRET], "who opens needs no names"
+    api.oldest_encrypting = 0
+    after = make_wrapper(api, tmp_path)
+    assert (await after.index(PERSON))[1:] == [old_name]
+    for each in (before, wrapper, after):
+        await each.close()
+
+
+async def test_many_persons_are_named_with_few_requests(api: TransitApi, tmp_path: Path) -> None:
+    wrapper = make_wrapper(api, tmp_path)
+    persons = [number.to_bytes(32, "big") for number in range(MOST_BATCH + 1)]
+    names = await wrapper.index_all([*persons, persons[0]])
+    assert names[-1] == names[0] == await wrapper.index(persons[0])
+    assert len({name for of_person in names for name in of_person}) == len(persons)
+    assert api.asked == [("keys", 0), ("hmac", MOST_BATCH), ("hmac", 1)]
     await wrapper.close()
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sluice.cli.policy.rewrap import wrap_anew
 from sluice.client.key_records import LyingKey, digest_person, read_lying, read_wrapped_key
-from sluice.secrets.key_wrapping import FileKeyWrapper, KeyOwner, PersonKey, Wrapped
+from sluice.secrets.key_wrapping import FileKeyWrapper, KeyOwner, PersonKey, Wrapped, wrap_named
 from sluice.secrets.redis_seal import make_seal_key
 from sluice_topics.sealing import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ALICE = digest_person("acme", Subject("subject", "alice"))
 KEY = PersonKey(b"k" * 64, ALICE)
@@ -74,3 +79,18 @@ async def test_only_what_is_due_is_wrapped_anew_and_under_the_name_by_the_new_ke
     assert again.keys() == {"0a" * 16}, "what somebody wrote behind it would be all that is left of it"
     assert await wrap_anew(both, [("0a" * 16, lying)], {("acme", "0a" * 16)}) == ({}, [])
     assert await wrap_anew(after, [("0a" * 16, lying)], ()) == ({}, ["0a" * 16])
+
+
+async def test_where_the_first_key_changes_while_a_key_is_named_both_are_done_again() -> None:
+    old, new = make_seal_key(), make_seal_key()
+    in_force: list[tuple[bytes, ...]] = [(old,)]
+
+    class Changed(FileKeyWrapper):
+        async def wrap(self, keys: Sequence[tuple[KeyOwner, PersonKey]]) -> list[Wrapped]:
+            in_force[:] = [(new, old)]
+            return await super().wrap(keys)
+
+    ((owner, wrapped),) = await wrap_named(Changed(lambda: in_force[0]), [("0a" * 16, "acme", KEY)])
+    after = make_wrapper(new)
+    assert [owner.name] == await after.index(ALICE)
+    assert await after.unwrap([(owner, wrapped)]) == [KEY]

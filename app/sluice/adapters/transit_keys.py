@@ -52,6 +52,14 @@ class TransitAddress(NamedTuple):
     ca_file: Path | None = None
 
 
+class _Versions(NamedTuple):
+    """Of the key, in force: their `numbers`, the newest first. `least_naming`: the least by which Transit
+    computes HMACs, besides the newest: min_encryption_version."""
+
+    numbers: tuple[int, ...]
+    least_naming: int
+
+
 class TransitError(OSError):
     """The server cannot be asked, or does not answer; no word of what was asked is in the message."""
 
@@ -62,7 +70,7 @@ class TransitKeyWrapper:
     def __init__(self, address: TransitAddress) -> None:
         self._address = address
         self._client: httpx2.AsyncClient | None = None
-        self._versions: tuple[float, tuple[int, ...]] | None = None
+        self._versions: tuple[float, _Versions] | None = None
         self._names: OrderedDict[tuple[int, bytes], bytes] = OrderedDict()
 
     async def close(self) -> None:
@@ -77,7 +85,12 @@ class TransitKeyWrapper:
             {"plaintext": _encode(key.secret + key.person), "associated_data": _bind(whose)}
             for whose, key in keys
         ]
-        return [self._read_wrapped(item) for item in await self._ask_batch("encrypt", items)]
+        wrapped = [self._read_wrapped(item) for item in await self._ask_batch("encrypt", items)]
+        if self._versions is not None:
+            newest = self._name(self._versions[1].numbers[0])
+            if any(each.by != newest for each in wrapped):
+                self._versions = None  # the key was rotated: ask which versions there are
+        return wrapped
 
     async def unwrap(self, keys: Sequence[tuple[KeyOwner, Wrapped]]) -> list[PersonKey | None]:
         """The keys that were wrapped for these; None for one that does not open. Raises TransitError."""
@@ -96,39 +109,56 @@ class TransitKeyWrapper:
 
     async def index(self, person: bytes) -> Sequence[bytes]:
         """What stands for a person on the topic, by each version of the key. Raises TransitError."""
-        return [await self._index_by(version, person) for version in await self._list_versions()]
+        return (await self.index_all([person]))[0]
+
+    async def index_all(self, persons: Sequence[bytes]) -> list[Sequence[bytes]]:
+        """The same of each of these. Raises TransitError, also where Transit must not name by all versions
+        in force: who erases would miss keys that are named by one."""
+        versions = await self._list_versions()
+        if versions.numbers[-1] < versions.least_naming:
+            raise TransitError(
+                f"Transit may name nobody by versions below {versions.least_naming}, and keys of version "
+                f"{versions.numbers[-1]} are in force: set the key's min_encryption_version to 0 until "
+                "`sluice rewrap` is done and min_decryption_version is raised"
+            )
+        by_version = [await self._name_by(version, persons) for version in versions.numbers]
+        return [list(names) for names in zip(*by_version, strict=True)]
 
     async def list_masters(self) -> Sequence[str]:
         """The ids of the key's versions, the newest first. Raises TransitError."""
-        return [self._name(version) for version in await self._list_versions()]
+        return [self._name(version) for version in (await self._list_versions()).numbers]
 
     def _name(self, version: int) -> str:
         return f"{self._address.mount}/{self._address.key}:v{version}"
 
-    async def _index_by(self, version: int, person: bytes) -> bytes:
-        name = self._names.get((version, person))
-        if name is None:
-            asked = {"input": _encode(person), "key_version": version}
-            data = await self._ask("POST", f"hmac/{self._address.key}/sha2-256", asked)
-            text = str(data.get("hmac"))
-            if _CIPHERTEXT.fullmatch(text) is None or _read_version(text) != version:
-                raise TransitError("Transit answered with no HMAC of the version that was asked for")
-            name = self._names[version, person] = b64decode(text.rpartition(":")[2])
-            if len(self._names) > MOST_NAMED:
-                self._names.popitem(last=False)
-        return name
+    async def _name_by(self, version: int, persons: Sequence[bytes]) -> list[bytes]:
+        names = {person: self._names.get((version, person)) for person in persons}
+        unnamed = [person for person, name in names.items() if name is None]
+        path = f"hmac/{self._address.key}/sha2-256"
+        for start in range(0, len(unnamed), MOST_BATCH):
+            batch = unnamed[start : start + MOST_BATCH]
+            asked = {"batch_input": [{"input": _encode(person)} for person in batch], "key_version": version}
+            for person, item in zip(batch, await self._ask_for_each(path, asked, len(batch)), strict=True):
+                text = str(item.get("hmac")) if isinstance(item, dict) else ""
+                if _CIPHERTEXT.fullmatch(text) is None or _read_version(text) != version:
+                    raise TransitError("Transit answered with no HMAC of the version that was asked for")
+                names[person] = self._names[version, person] = b64decode(text.rpartition(":")[2])
+        while len(self._names) > MOST_NAMED:
+            self._names.popitem(last=False)
+        return [name for person in persons if (name := names[person]) is not None]
 
-    async def _list_versions(self) -> tuple[int, ...]:
+    async def _list_versions(self) -> _Versions:
         if self._versions is None or time.monotonic() - self._versions[0] > VERSIONS_S:
             data = await self._ask("GET", f"keys/{self._address.key}")
             try:
                 first, last = int(data["min_decryption_version"]), int(data["latest_version"])
+                least_naming = int(data.get("min_encryption_version") or 0)
             except (KeyError, TypeError, ValueError):
                 raise TransitError("Transit does not say which versions the key has") from None
-            versions = tuple(range(last, max(first, 1) - 1, -1))
-            if not versions or data.get("type") != "aes256-gcm96":
+            numbers = tuple(range(last, max(first, 1) - 1, -1))
+            if not numbers or data.get("type") != "aes256-gcm96":
                 raise TransitError("the key in Transit is none of type aes256-gcm96 with a version in force")
-            self._versions = time.monotonic(), versions
+            self._versions = time.monotonic(), _Versions(numbers, least_naming)
         return self._versions[1]
 
     def _read_wrapped(self, item: Any) -> Wrapped:

@@ -18,7 +18,7 @@ from aiokafka.errors import KafkaError
 
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.key_records import digest_person, read_lying, read_wrapped_key, write_wrapped_key
-from sluice.secrets.key_wrapping import KeyOwner, PersonKey
+from sluice.secrets.key_wrapping import PersonKey, wrap_named
 from sluice_topics.records.subject_keys import KEY_ID
 from sluice_topics.sealing import ERASED, SECRET_BYTES, SubjectKey
 
@@ -143,7 +143,8 @@ class SubjectKeys:
                 await self._read_to_end()
                 key = await self._find_first(person, names, erased)
                 if key is None:
-                    await self._make(tenant, person, names[0])
+                    await self._make(tenant, person)
+                    names = await self._wrapper.index(person)
                     key = await self._find_first(person, names, erased)
         if key is None:
             raise KeyUnavailable("the key that was made cannot be read back, or was erased at once")
@@ -186,10 +187,9 @@ class SubjectKeys:
         while len(self._opened) > MOST_OPENED:
             self._opened.popitem(last=False)
 
-    async def _make(self, tenant: str, person: bytes, name: bytes) -> None:
-        key_id = secrets.token_hex(ID_BYTES)
-        owner, key = KeyOwner(key_id, tenant, name), PersonKey(secrets.token_bytes(SECRET_BYTES), person)
-        (wrapped,) = await self._wrapper.wrap([(owner, key)])
+    async def _make(self, tenant: str, person: bytes) -> None:
+        key_id, key = secrets.token_hex(ID_BYTES), PersonKey(secrets.token_bytes(SECRET_BYTES), person)
+        ((owner, wrapped),) = await wrap_named(self._wrapper, [(key_id, tenant, key)])
         record = write_wrapped_key(owner, wrapped)
         if self._producer is None:
             producer = AIOKafkaProducer(**self._arguments, enable_idempotence=True, acks="all")

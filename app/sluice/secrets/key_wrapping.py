@@ -30,6 +30,8 @@ _WRAPPING, _NAMING, _KEY_ID = (
 )
 _ID_DIGITS = 16
 PERSON_BYTES = 32
+MOST_CHANGES = 3
+"""Of the master key while one key is wrapped."""
 
 
 class Wrapped(NamedTuple):
@@ -74,6 +76,9 @@ class KeyWrapper(Protocol):
         """What stands for a person on the topic: 32 bytes for each master key in force, that of the wrapping
         one first. Nobody without the master key can compute them. `person`: as of PersonKey."""
 
+    async def index_all(self, persons: Sequence[bytes]) -> list[Sequence[bytes]]:
+        """The same of each of these."""
+
     async def list_masters(self) -> Sequence[str]:
         """The ids of the master keys in force, that of the wrapping one first."""
 
@@ -109,7 +114,12 @@ class FileKeyWrapper:
 
     async def index(self, person: bytes) -> Sequence[bytes]:
         """What stands for a person on the topic, by each key of the file."""
-        return [hmac.digest(self._derive(key).naming, person, "sha256") for key in self._keys()]
+        return (await self.index_all([person]))[0]
+
+    async def index_all(self, persons: Sequence[bytes]) -> list[Sequence[bytes]]:
+        """The same of each of these."""
+        naming = [self._derive(key).naming for key in self._keys()]
+        return [[hmac.digest(key, person, "sha256") for key in naming] for person in persons]
 
     async def list_masters(self) -> Sequence[str]:
         """The ids of the keys in the file."""
@@ -124,6 +134,25 @@ class FileKeyWrapper:
                 make_master_id(key), AESSIV(_expand(key, _WRAPPING, 64)), _expand(key, _NAMING, 32)
             )
         return self._derived[key]
+
+
+async def wrap_named(
+    wrapper: KeyWrapper, keys: Sequence[tuple[str, str, PersonKey]]
+) -> list[tuple[KeyOwner, Wrapped]]:
+    """Keys with their ids and tenants, wrapped and named by one master key: where another one became the
+    first meanwhile, again. A key that an old one names is found by nobody once that goes. Raises OSError."""
+    for _ in range(MOST_CHANGES):
+        master = (await wrapper.list_masters())[0]
+        names = await wrapper.index_all([key.person for _, _, key in keys])
+        owners = [
+            KeyOwner(key_id, tenant, of_person[0])
+            for (key_id, tenant, _), of_person in zip(keys, names, strict=True)
+        ]
+        wrapped = await wrapper.wrap(list(zip(owners, (key for _, _, key in keys), strict=True)))
+        is_same = (await wrapper.list_masters())[0] == master
+        if is_same and all(each.by == master for each in wrapped):
+            return list(zip(owners, wrapped, strict=True))
+    raise OSError("the master key changed each time that a key was wrapped")
 
 
 class _Derived(NamedTuple):

@@ -28,7 +28,7 @@ from sluice.cli.policy.control_topics import AsJson, require_roots
 from sluice.cli.policy.erase import NO_MASTER_KEY, Wait
 from sluice.client.key_records import read_wrapped_key, write_wrapped_key
 from sluice.core.trust.in_force import PolicyError
-from sluice.secrets.key_wrapping import KeyOwner, PersonKey, make_master_id
+from sluice.secrets.key_wrapping import make_master_id, wrap_named
 from sluice.secrets.redis_seal import SealKeysError, read_seal_keys, write_seal_keys
 from sluice.settings.reader import list_real_names
 from sluice.text.plurals import count_noun
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sluice.client.key_records import LyingKey
     from sluice.gateway.registry_view import RegistryView
-    from sluice.secrets.key_wrapping import KeyWrapper
+    from sluice.secrets.key_wrapping import KeyWrapper, PersonKey
     from sluice.settings.reader import Settings
 
 BATCH = 256
@@ -192,7 +192,7 @@ async def wrap_anew(
     destroyed: nobody writes these again."""
     master = (await wrapper.list_masters())[0]
     opened = iter(await wrapper.unwrap([each for _, records in batch for each in records]))
-    due, lost = list[tuple[KeyOwner, PersonKey]](), list[str]()
+    in_force, lost = list["tuple[str, PersonKey, LyingKey, bool]"](), list[str]()
     for key_id, records in batch:
         keys = [(each, next(opened)) for each in records]
         first = next(((each, key) for each, key in keys if key is not None), None)
@@ -200,17 +200,17 @@ async def wrap_anew(
             lost.append(key_id)
             continue
         (owner, _), key = first
-        if (owner.tenant, key_id) in erased:
-            continue
-        name = (await wrapper.index(key.person))[0]
-        newest, newest_key = keys[-1]
-        if newest_key != key or newest.wrapped.by != master or newest.owner.name != name:
-            due.append((owner._replace(name=name), key))
-    wrapped = await wrapper.wrap(due) if due else []
-    owners = [owner for owner, _ in due]
-    return {
-        owner.key_id: write_wrapped_key(owner, each) for owner, each in zip(owners, wrapped, strict=True)
-    }, lost
+        if (owner.tenant, key_id) not in erased:
+            newest, newest_key = keys[-1]
+            in_force.append((owner.tenant, key, newest, newest_key == key and newest.wrapped.by == master))
+    names = await wrapper.index_all([key.person for _, key, _, _ in in_force])
+    due = [
+        (newest.owner.key_id, tenant, key)
+        for (tenant, key, newest, is_current), of_person in zip(in_force, names, strict=True)
+        if not is_current or newest.owner.name != of_person[0]
+    ]
+    wrapped = await wrap_named(wrapper, due) if due else []
+    return {owner.key_id: write_wrapped_key(owner, each) for owner, each in wrapped}, lost
 
 
 def _list_batches(lying: Mapping[str, Sequence[LyingKey]]) -> Iterator[list[Lying]]:
