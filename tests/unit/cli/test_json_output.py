@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from typer import Context
 from typer.testing import CliRunner
 
+import sluice_demo
 from sluice.cli import output
 from sluice.cli.main import cli, load_verb
 from sluice.verifier.__main__ import write_json_line
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["folder"]
 FOLDER = Path(output.__file__).parent
+DEMO = Path(sluice_demo.__file__).parent
+"""Of the one verb that is not in FOLDER."""
 FOOLING = (
     *map(chr, range(0x7F, 0xA0)),
     *"\u061c\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e",
@@ -91,7 +94,7 @@ def test_every_verb_that_prints_json_prints_it_by_the_one_function(name: str) ->
     callback = VERBS[name].callback
     assert callback is not None
     source = Path(inspect.getfile(inspect.unwrap(callback)))
-    assert FOLDER in source.parents
+    assert {FOLDER, DEMO} & {*source.parents}
     text = source.read_text(encoding="utf-8")
     named = re.findall(r"^from sluice\.cli\.([\w.]+) import", text, re.MULTILINE)
     beside = [FOLDER / f"{one.replace('.', '/')}.py" for one in named]
@@ -101,7 +104,9 @@ def test_every_verb_that_prints_json_prints_it_by_the_one_function(name: str) ->
     assert any("print_json(" in one for one in (text, *handed_on))
 
 
-@pytest.mark.parametrize("source", sorted(FOLDER.rglob("*.py")), ids=lambda one: one.stem)
+@pytest.mark.parametrize(
+    "source", sorted((*FOLDER.rglob("*.py"), *DEMO.rglob("*.py"))), ids=lambda one: one.stem
+)
 def test_nothing_else_prints_what_was_written_as_json(source: Path) -> None:
     if source.name == "output.py":
         return
