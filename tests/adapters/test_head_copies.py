@@ -21,13 +21,13 @@ DIGESTS = [digest_head(open_head(value, 0)[0]) for value in VALUES]
 SECRET = b"a secret of twenty-four bytes"
 
 
-def test_a_file_has_each_head_once_whatever_a_restart_gives_again(tmp_path: Path) -> None:
+async def test_a_file_has_each_head_once_whatever_a_restart_gives_again(tmp_path: Path) -> None:
     path = tmp_path / "heads.jsonl"
     for upto in (1, 2, 3, 3):
         file = HeadFile(path)
         for number in range(upto):
             file.take(number + 1, DIGESTS[number], VALUES[number])
-        file.require_no_later(upto)
+        await file.require_no_later(upto)
         assert path.read_bytes().splitlines() == VALUES[:upto]
         with path.open("ab") as cut:
             cut.write(b'{"cut off by a kill')
@@ -49,11 +49,11 @@ def test_two_signers_of_whom_one_is_about_to_end_leave_each_head_once(tmp_path: 
         late.take(2, digest_head(open_head(other, 2)[0]), other)
 
 
-def test_a_file_shows_that_the_topic_lost_heads_or_has_others(tmp_path: Path) -> None:
+async def test_a_file_shows_that_the_topic_lost_heads_or_has_others(tmp_path: Path) -> None:
     path = tmp_path / "heads.jsonl"
     path.write_bytes(b"".join(value + b"\n" for value in VALUES))
     with pytest.raises(HeadRefused, match=r"the topic ends with head 2, and .* has head 3"):
-        HeadFile(path).require_no_later(2)
+        await HeadFile(path).require_no_later(2)
     other = OTHER_HEADS[1].value or b""
     with pytest.raises(HeadRefused, match="head 2 is another than that in"):
         HeadFile(path).take(2, digest_head(open_head(other, 2)[0]), other)

@@ -157,7 +157,7 @@ async def stamp(url: str, path: Path, *numbers: int, times: int = 1) -> None:
     stamps = HeadTimestamps(url, path, 30)
     for number in numbers:
         stamps.take(number, DIGESTS[number - 1], VALUES[number - 1])
-    stamps.require_no_later(numbers[-1])
+    await stamps.require_no_later(numbers[-1])
     for _ in range(times):
         await stamps.deliver()
     await stamps.close()
@@ -214,7 +214,7 @@ async def test_a_stamped_head_shows_that_the_topic_lost_heads(authority: Authori
     with Service(authority).serve() as url:
         await stamp(url, path, 3)
         with pytest.raises(HeadRefused, match=r"the topic ends with head 2, and head 3 .* was stamped"):
-            HeadTimestamps(url, path, 30).require_no_later(2)
+            await HeadTimestamps(url, path, 30).require_no_later(2)
 
 
 async def test_two_heads_of_one_number_do_not_hold_whoever_stamped_both(

@@ -10,14 +10,25 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
 
+from sluice.adapters.kafka import kafka_head_copies
+from sluice.adapters.kafka.kafka_head_copies import HeadCluster
 from sluice.adapters.kafka.kafka_topics import create
-from sluice.adapters.kafka.kafka_tree_heads import HeadCluster, HeadLimits, HeadSigner, read_heads
+from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner, read_heads
 from sluice.bootstrap.observing import observe_signer
 from sluice.cli.policy.key_files import make_private_key
 from sluice.core.foundation.chain import Chain
 from sluice.core.foundation.clock import read_milliseconds
-from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, HeadSeries, digest_head, open_head
+from sluice.core.trust.dsse import read_envelope
+from sluice.core.trust.tree_heads import (
+    HeadKeys,
+    HeadRefused,
+    HeadSeries,
+    digest_head,
+    open_head,
+    sign_head,
+)
 from sluice.settings.reader import load_settings
 from sluice_topics.access import HEAD_WRITER
 from sluice_topics.audience import Audience
@@ -25,6 +36,7 @@ from sluice_topics.catalog import TREE_HEADS, VERDICTS
 from sluice_topics.layout import TopicLayout
 from tests.kafka.installation import delete_topics
 from tests.kafka.laid_ledger import PARTITIONS, RECORDS, Ledger, genuine
+from tests.unit.verifier.test_head_check import HEADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +47,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 EACH = RECORDS // PARTITIONS
+VALUES = [head.value or b"" for head in HEADS]
 
 
 class SignedLedger(Ledger):
@@ -64,9 +77,13 @@ class SignedLedger(Ledger):
 
     async def append(self, topic: str, *values: bytes, partition: int = 0) -> None:
         """Write committed records to a topic."""
+        await self.append_to(self.prefix + topic, *values, partition=partition)
+
+    async def append_to(self, name: str, *values: bytes, partition: int = 0) -> None:
+        """The same, by the topic's real name."""
         async with AIOKafkaProducer(bootstrap_servers=self.bootstrap_servers) as producer:
             for value in values:
-                await producer.send_and_wait(self.prefix + topic, value, b"k", partition=partition)
+                await producer.send_and_wait(name, value, b"k", partition=partition)
 
 
 @pytest.fixture(autouse=True)
@@ -275,29 +292,133 @@ def test_a_second_cluster_gets_each_head_and_shows_what_the_first_lost(
     assert (code, "the topic was cut off" in said) == (1, True), said
 
 
-async def test_a_second_cluster_that_was_away_gets_its_heads_later(ledger: SignedLedger, kafka: str) -> None:
+def add_second_cluster(ledger: SignedLedger, tmp_path: Path) -> Ledger:
+    """Another prefix stands for another cluster, whose topic is made."""
+    there = Ledger(ledger.bootstrap_servers, ledger.prefix + "second-")
+    path = tmp_path / "second.toml"
+    kafka = f'[kafka]\nbootstrap_servers = "{there.bootstrap_servers}"\ntopic_prefix = "{there.prefix}"\n'
+    path.write_text(kafka, encoding="utf-8")
+    ledger.environ["SLUICE_HEADS__SECOND_SETTINGS"] = str(path)
+    assert there.sluice("topics", "create", "--only", TREE_HEADS)[0] == 0
+    return there
+
+
+def read_values(ledger: Ledger) -> list[bytes]:
+    """What lies on the topic of heads."""
+    records = asyncio.run(read_heads(ledger.bootstrap_servers, ledger.prefix))
+    return [record.value or b"" for record in records]
+
+
+def test_what_strangers_write_on_the_second_cluster_stops_no_head(
+    ledger: SignedLedger, tmp_path: Path
+) -> None:
+    """One open transaction, garbage, an empty record, and the next head, signed by a stranger."""
+    there = add_second_cluster(ledger, tmp_path)
+    asyncio.run(ledger.lay(genuine()))
+    assert ledger.sign()[0] == 0
+    (first,) = read_values(ledger)
+    stranger = make_private_key(tmp_path / "stranger.pem")
+    head = open_head(first, 1)[1]
+    later = head.model_copy(update={"number": 2, "previous": digest_head(open_head(first, 1)[0])})
+    strange = [b"garbage", b"", b"{}", sign_head(later, [stranger]).encode()]
+
+    async def write_strange() -> AIOKafkaProducer:
+        strangers = {"bootstrap_servers": there.bootstrap_servers, "transactional_id": there.prefix + "x"}
+        producer = AIOKafkaProducer(**strangers)
+        await producer.start()
+        await producer.begin_transaction()
+        await producer.send_and_wait(there.prefix + TREE_HEADS, b"open", partition=0)
+        await ledger.append_to(there.prefix + TREE_HEADS, *strange)
+        await ledger.append(VERDICTS, *continue_chain(1))
+        return producer
+
+    with asyncio.Runner() as runner:
+        producer = runner.run(write_strange())
+        code, complaint = ledger.sign()
+        runner.run(producer.stop())
+    assert (code, "head 2 signs" in complaint) == (0, True), complaint
+    assert ledger.sign()[0] == 0
+    assert len(read_values(ledger)) == 2
+    assert [value for value in read_values(there) if value not in strange] == read_values(ledger)
+
+
+def test_a_second_cluster_that_lost_its_heads_gets_them_again(ledger: SignedLedger, tmp_path: Path) -> None:
+    there = add_second_cluster(ledger, tmp_path)
+    asyncio.run(ledger.lay(genuine()))
+    assert ledger.sign()[0] == 0
+    asyncio.run(delete_topics(there.bootstrap_servers, there.prefix))
+    asyncio.run(ledger.append(VERDICTS, *continue_chain(1)))
+    assert ledger.sign()[0] == 0
+    assert there.sluice("topics", "create", "--only", TREE_HEADS)[0] == 0
+    assert ledger.sign()[0] == 0
+    assert read_values(there) == read_values(ledger)
+
+
+def make_copies(ledger: SignedLedger, prefix: str, timeout_s: float = 20) -> HeadCluster:
+    trusted = HeadKeys([ledger.key.public]), Audience("", ledger.prefix)
+    return HeadCluster(ledger.bootstrap_servers, prefix, trusted, timeout_s)
+
+
+async def test_a_second_cluster_that_was_away_gets_its_heads_later(
+    ledger: SignedLedger, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prefix = ledger.prefix + "second-"
     layout = TopicLayout(prefix, prefix, 1, only=frozenset({TREE_HEADS}))
     await create(kafka, layout, 1)
     await ledger.lay(genuine())
     assert await ledger.make_signer().run(once=True) is not None
     values = [record.value or b"" for record in await read_heads(kafka, ledger.prefix)]
-    away, copy = HeadCluster(kafka, prefix + "away-", 1), HeadCluster(kafka, prefix, 20)
-    await copy.open()
-    for copies in (away, copy):
-        copies.take(1, digest_head(open_head(values[0], 1)[0]), values[0])
+    envelope, head = open_head(values[0], 1)
+    away, copies = make_copies(ledger, prefix + "away-", 1), make_copies(ledger, prefix)
+    for each in (away, copies):
+        each.take(1, digest_head(envelope), values[0])
+        await each.require_no_later(1)
     await away.deliver()
     for _ in range(3):
-        await copy.deliver()
+        await copies.deliver()
     assert [record.value for record in await read_heads(kafka, prefix)] == values
-    lost_answer = HeadCluster(kafka, prefix, 20)
-    lost_answer.take(1, digest_head(open_head(values[0], 1)[0]), values[0])
-    await lost_answer.deliver()
+    lost_answer = make_copies(ledger, prefix)
+    lost_answer.take(1, digest_head(envelope), values[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(AIOKafkaProducer, "start", _fail_to_start)
+        await lost_answer.deliver()
     assert [record.value for record in await read_heads(kafka, prefix)] == values
+    with pytest.raises(
+        HeadRefused, match=r"the topic ends with head 0, and .* has head 1: the topic was cut"
+    ):
+        await make_copies(ledger, prefix).require_no_later(0)
+    other = sign_head(head.model_copy(update={"signed_at": "2026-01-01T00:00:00.000Z"}), [ledger.key])
+    forked = make_copies(ledger, prefix)
+    forked.take(1, digest_head(other), other.encode())
     with pytest.raises(HeadRefused, match="head 1 is another than that on"):
-        copy.take(1, "sha256:" + "0" * 64, values[0])
-    with pytest.raises(HeadRefused, match="has head 1: the topic was cut off"):
-        copy.require_no_later(0)
+        await forked.deliver()
+
+
+async def _fail_to_start(_: AIOKafkaProducer) -> None:
+    raise KafkaConnectionError("on purpose")
+
+
+async def test_of_a_second_cluster_only_what_is_new_is_read_for_a_new_head(
+    ledger: SignedLedger, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = ledger.prefix + "second-"
+    await create(kafka, TopicLayout(prefix, prefix, 1, only=frozenset({TREE_HEADS})), 1)
+    await ledger.append_to(prefix + TREE_HEADS, *[b"garbage"] * 200)
+    read: list[bytes] = []
+
+    def note(value: bytes) -> object:
+        read.append(value)
+        return read_envelope(value)
+
+    monkeypatch.setattr(kafka_head_copies, "read_envelope", note)
+    copies = make_copies(ledger, prefix)
+    counts = []
+    for number, value in enumerate(VALUES, start=1):
+        copies.take(number, digest_head(open_head(value, number)[0]), value)
+        await copies.deliver()
+        counts.append(len(read))
+    assert counts == [200, 201, 202]
+    assert [record.value for record in await read_heads(kafka, prefix)][200:] == VALUES
 
 
 def test_the_signer_shows_how_old_its_newest_head_is_and_what_it_does_not_state(ledger: SignedLedger) -> None:

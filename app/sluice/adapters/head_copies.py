@@ -72,9 +72,6 @@ class HeadFile:
             with open_alone(path) as file:
                 self._read_on(file)
 
-    async def open(self) -> None:
-        """See HeadCopies: nothing."""
-
     def take(self, number: int, digest: str, value: bytes) -> None:
         """See HeadCopies."""
         if number > len(self._digests):
@@ -102,7 +99,7 @@ class HeadFile:
             self._end += len(line)
         file.truncate(self._end)
 
-    def require_no_later(self, number: int) -> None:
+    async def require_no_later(self, number: int) -> None:
         """See HeadCopies."""
         if number < len(self._digests):
             raise HeadRefused(
@@ -129,15 +126,12 @@ class HeadWebhook:
         self._waiting: tuple[int, bytes] | None = None
         self._endpoint = _Endpoint(url, timeout_s)
 
-    async def open(self) -> None:
-        """See HeadCopies: nothing."""
-
     def take(self, number: int, digest: str, value: bytes) -> None:
         """See HeadCopies."""
         del digest
         self._waiting = number, value
 
-    def require_no_later(self, number: int) -> None:
+    async def require_no_later(self, number: int) -> None:
         """An endpoint is not asked what it has."""
 
     async def deliver(self) -> None:
@@ -182,16 +176,13 @@ class HeadTimestamps:
             for value in read_head_file(path):
                 self._stamped = open_head(value, self._stamped + 1)[1].number
 
-    async def open(self) -> None:
-        """See HeadCopies: nothing."""
-
     def take(self, number: int, digest: str, value: bytes) -> None:
         """See HeadCopies."""
         del digest
         if number > self._stamped:
             self._waiting = number, value
 
-    def require_no_later(self, number: int) -> None:
+    async def require_no_later(self, number: int) -> None:
         """See HeadCopies."""
         if number < self._stamped:
             raise HeadRefused(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -20,8 +19,6 @@ from aiokafka.errors import KafkaError, ProducerFenced
 
 from sluice.adapters.kafka.kafka_control import KafkaControlReader, read_control
 from sluice.adapters.kafka.kafka_read import (
-    KafkaUnreachable,
-    UnknownTopics,
     list_partitions,
     make_unreachable,
     open_reader,
@@ -31,8 +28,6 @@ from sluice.core.trust.tree_heads import (
     HeadRefused,
     LedgerBroken,
     LedgerTree,
-    digest_head,
-    open_head,
     read_link,
     sign_head,
 )
@@ -75,14 +70,12 @@ class HeadCopies(Protocol):
     """Where heads are sent besides the topic. They raise HeadRefused where what they have is not what the
     topic has, and OSError."""
 
-    async def open(self) -> None:
-        """Read what is there from before. Called once, first."""
-
     def take(self, number: int, digest: str, value: bytes) -> None:
         """Take a head that is published: the first ones again after a restart. `value`: the envelope."""
 
-    def require_no_later(self, number: int) -> None:
-        """The topic ends with the head of this number."""
+    async def require_no_later(self, number: int) -> None:
+        """The topic ends with the head of this number, and nobody else adds to it. Called once, after the
+        first ones were taken."""
 
     async def deliver(self) -> None:
         """Send on what was taken and is not sent yet, within seconds. One that cannot be sent is tried again
@@ -150,11 +143,9 @@ class HeadSigner:
         heads = KafkaControlReader(self._cluster, {self._topic: TREE_HEADS})
         try:
             async with self._make_producer() as producer:
-                for copies in self._copies:
-                    await copies.open()
                 self._take_heads(await heads.to_end())
                 for copies in self._copies:
-                    copies.require_no_later(self._series.number)
+                    await copies.require_no_later(self._series.number)
                 tree = LedgerTree(1 + max(part.partition for part in parts), self._series.last)
                 async with open_reader(self._cluster, ledger, "beginning") as reader:
                     await self._read(reader, _Desk(producer, heads, tree), once=once)
@@ -254,90 +245,3 @@ class HeadSigner:
             transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
             max_request_size=MAX_CONTROL_MESSAGE_BYTES,
         )
-
-
-class HeadCluster:
-    """Publishes each head on a second cluster too, in its order. What could not be sent is tried again with
-    each `deliver`; a signer that starts anew sends what is missing there."""
-
-    def __init__(self, cluster: KafkaCluster, prefix: str, timeout_s: float) -> None:
-        """`prefix`: of the topic there. The topic must be there: see `create_copy_topic`."""
-        self._cluster = cluster
-        self._topic = f"{prefix}{TREE_HEADS}"
-        self._timeout_s = timeout_s
-        self._stored: list[str] = []
-        self._waiting: deque[tuple[int, str, bytes]] = deque()
-
-    async def open(self) -> None:
-        """See HeadCopies; of a cluster that is away, with the first `deliver` that finds it. Raises
-        UnknownTopics and HeadRefused."""
-        try:
-            await self._read()
-        except KafkaUnreachable as error:
-            log.warning("what is there of heads is not known: %s", error)
-
-    async def _read(self) -> None:
-        digests: list[str] = []
-        for record in await read_control(self._cluster, {self._topic: TREE_HEADS}):
-            envelope, head = open_head(record.value, len(digests) + 1)
-            digest = digest_head(envelope)
-            if head.number == len(digests) and digests[-1] == digest:
-                continue  # sent twice, because the first answer was lost
-            if head.number != len(digests) + 1:
-                where = f"{self._topic}:0:{record.offset} of {self._cluster}"
-                raise HeadRefused(f"{where} is head {head.number}, after head {len(digests)}")
-            digests.append(digest)
-        self._stored = digests
-
-    def take(self, number: int, digest: str, value: bytes) -> None:
-        """See HeadCopies."""
-        if number > len(self._stored):
-            self._waiting.append((number, digest, value))
-        else:
-            self._require_same(number, digest)
-
-    def _require_same(self, number: int, digest: str) -> None:
-        if self._stored[number - 1] != digest:
-            raise HeadRefused(f"head {number} is another than that on {self._cluster}")
-
-    def require_no_later(self, number: int) -> None:
-        """See HeadCopies."""
-        if number < len(self._stored):
-            raise HeadRefused(
-                f"the topic ends with head {number}, and {self._cluster} has head {len(self._stored)}: the "
-                "topic was cut off"
-            )
-
-    async def deliver(self) -> None:
-        """Send what waits. A cluster that is away is named in the log, and holds nothing up for long."""
-        if not self._waiting:
-            return
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._send()
-        except (KafkaUnreachable, KafkaError, UnknownTopics, OSError) as error:
-            log.warning("head %d is not on %s: %r", self._waiting[0][0], self._cluster, error)
-
-    async def _send(self) -> None:
-        """What is there is read again first: an answer that was lost may have been a success."""
-        await self._read()
-        while self._waiting and self._waiting[0][0] <= len(self._stored):
-            number, digest, _ = self._waiting.popleft()
-            self._require_same(number, digest)
-        producer = AIOKafkaProducer(
-            **build_client_arguments(self._cluster),
-            enable_idempotence=True,
-            max_request_size=MAX_CONTROL_MESSAGE_BYTES,
-        )
-        try:
-            await producer.start()
-            while self._waiting:
-                number, digest, value = self._waiting[0]
-                await producer.send_and_wait(self._topic, value, b"%d" % number, partition=0)
-                self._stored.append(digest)
-                self._waiting.popleft()
-        finally:
-            await producer.stop()
-
-    async def close(self) -> None:
-        """Nothing is held."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluice.adapters.head_copies import HeadFile, HeadTimestamps, HeadWebhook
+from sluice.adapters.kafka.kafka_head_copies import HeadCluster
 from sluice.adapters.kafka.kafka_head_proofs import NotProvable, prove_growth, prove_record
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics
-from sluice.adapters.kafka.kafka_tree_heads import HeadCluster, HeadLimits, HeadSigner
+from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner
 from sluice.cli.output import (
     EXIT_FAULT,
     IMPOSSIBLE,
@@ -86,7 +87,7 @@ def sign_heads_command(
             HeadSeries(keys, settings.build_audience()),
             [signing],
             HeadLimits(heads.interval_s, heads.max_events),
-            list(_build_copies(settings)),
+            list(_build_copies(settings, keys)),
             None if observed is None else observed.metrics,
         )
         if observed is not None:
@@ -117,11 +118,11 @@ def require_second_cluster(settings: Settings) -> tuple[KafkaCluster, str] | Non
     return kafka.connection, kafka.topic_prefix
 
 
-def _build_copies(settings: Settings) -> Iterator[HeadCopies]:
+def _build_copies(settings: Settings, keys: HeadKeys) -> Iterator[HeadCopies]:
     """Raises OSError and HeadRefused."""
     heads, second = settings.heads, require_second_cluster(settings)
     if second is not None:
-        yield HeadCluster(*second, heads.second_timeout_s)
+        yield HeadCluster(*second, (keys, settings.build_audience()), heads.second_timeout_s)
     if heads.copy_file is not None:
         yield HeadFile(heads.copy_file.expanduser())
     if heads.webhook_url is not None and heads.webhook_secret is not None:
