@@ -75,6 +75,14 @@ class People:
                 assert answered.is_success, (path, answered.text)
                 self.pages.append(answered.content)
 
+    def wait_until_listed(self, path: str, *ids: str) -> None:
+        """Return once the gateway lists these ids as waiting: its pages have their forms then."""
+        deadline = time.monotonic() + DEADLINE_S
+        with self.gateway.client(self.gateway.key()) as client:
+            while any(an_id not in (listed := client.get(path).text) for an_id in ids):
+                assert time.monotonic() < deadline, (ids, listed)
+                time.sleep(0.1)
+
     def answer_in_slack(self, escalation_id: str, why: str, decision: str = "approve") -> str:
         """Press a message's button, fill in the form and send it: the title of what comes in its place."""
         press = {
@@ -98,6 +106,7 @@ class People:
         """Fill in the form of an escalation's page, and look at what the next page says."""
         path = f"/review/escalations/{escalation_id}"
         page = self.browser.get(path)
+        assert 'name="justification"' in page.text, page.text
         form = {"csrf_token": _read_token(page), "decision": "approve", "justification": why, **fields}
         answered = self.browser.post(path, data=form)
         assert "Your answer counted" in answered.text, answered.text

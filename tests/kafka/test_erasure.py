@@ -333,6 +333,8 @@ def _look_at_what_waits(people: People, escalations: Sequence[str], memory: str)
     """On every page and over HTTP, once Slack and the webhook have it."""
     for name in (*escalations, memory):
         people.wait_until(name, lambda messages, calls: bool(messages) and calls > 0)
+    people.wait_until_listed("/v1/escalations", *escalations)
+    people.wait_until_listed("/v1/quarantine", memory)
     people.look(*(f"/review/escalations/{name}" for name in escalations), f"/review/quarantine/{memory}")
     people.look("/review/escalations", "/review/quarantine")
     people.ask("/v1/escalations", "/v1/quarantine", *(f"/v1/escalations/{name}" for name in escalations))
@@ -448,6 +450,15 @@ def test_what_an_approver_narrows_is_sealed_in_the_review_and_the_agent_gets_it_
     with people.gateway.client(people.gateway.key(agents=[CLERK])) as client:
         ended = client.get(f"/v1/escalations/{review['subject_id']}").json()
     assert (ended["status"], ended["parameters"]) == ("approved", NARROWED)
+    with people.gateway.client(people.gateway.key(role="reviewer")) as client:
+        shown = client.get(f"/v1/escalations/{review['subject_id']}").json()
+    assert shown["parameters"] == review["parameters"], "who answers sees tokens alone"
+    other = action(SESSION, "other", parameters={"customer": BERT, "address": NAME})
+    (sealed,) = sealer.seal("action", [other])
+    copied = review | {"parameters": {**NARROWED, "address": sealed["parameters"]["address"]}}
+    with people.gateway.client(people.gateway.key()) as client:
+        refused = client.post(f"/v1/escalations/{review['subject_id']}/decision", json=copied)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "sealed_invalid"), refused.text
 
 
 def test_gates_judge_what_is_sealed(installation: TestInstallation, sealer: Sealer) -> None:

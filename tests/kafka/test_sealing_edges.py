@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from load.installations import neutral_policy, quality_policy
-from sluice.bootstrap.followed_sealing import FollowedSealing, follow_sealing
+from sluice.bootstrap.followed_sealing import FollowedSealing, follow_sealing, look_for_unsealed
 from sluice.client import AsyncGateClient, ClientError, ClientOptions
+from sluice.client.sealing import may_open_narrowed, seal_narrowed
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
 from sluice.settings.reader import load_settings
 from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, CATALOG, MEMORY_WRITES, OUTCOMES, RETRIEVALS, SERVED
-from sluice_topics.sealing import is_sealed
+from sluice_topics.sealing import get_key_ids, is_sealed
 from tests.kafka.gateway_process import Gateway, action, run_gateway
 from tests.kafka.installation import installation_on, read_stored, run_worker
 from tests.kafka.mcp_place import Place
@@ -36,6 +37,8 @@ MARKS = [
     {"kind": "action", "path": "/parameters/email", "subject": "/parameters/customer"},
     {"kind": "action", "path": "/reasoning", "subject": "/parameters/customer"},
     {"kind": "action", "path": "/parameters/text"},
+    {"kind": "action", "path": "/parameters/owner"},
+    {"kind": "action", "path": "/parameters/note", "subject": "/parameters/owner"},
     {"kind": "write", "path": "/content"},
     {"kind": "retrieval", "path": "/items/*/body"},
     {"kind": "outcome", "path": "/error"},
@@ -150,6 +153,53 @@ async def act_without_keys(installation: TestInstallation) -> None:
             )
         answer = await gate.propose(neutral_policy.READ_TOOL, {"table": "orders"}, session_id="s-none")
         assert answer.allowed, "what is not personal needs no key"
+
+
+async def narrow(installation: TestInstallation) -> None:
+    """Seal and check what an approver narrows, as pages, terminal and gateway do."""
+    make = follow_sealing(load_settings(environment=installation.settings))
+    assert make is not None
+    sealing, agent = make(), neutral_policy.AGENT
+    escalation = {"agent_id": agent, "session_id": "s-narrow"}
+    call = {"toolName": neutral_policy.READ_TOOL, "session_id": "s-narrow"}
+    await sealing.start()
+    try:
+        action = await sealing.seal("action", agent, call | {"parameters": {"owner": "c-9", "note": PLAIN}})
+        sealed, less = action["parameters"], {"note": "less"}
+        for plain in (less, less | {"owner": sealed["owner"]}, less | {"owner": "c-9"}):
+            narrowed = await seal_narrowed(sealing, escalation, action, plain)
+            assert get_key_ids(narrowed["note"]) == get_key_ids(sealed["note"]), "it goes with the person"
+            assert await may_open_narrowed(sealing, escalation, action, narrowed)
+        seed = {"proposed_action": {"action": call["toolName"], "value": {}}}
+        named = await seal_narrowed(sealing, escalation, seed, {"text": PLAIN})
+        by_session = await sealing.seal("action", agent, call | {"parameters": {"text": PLAIN}})
+        key_ids = [get_key_ids(each["text"]) for each in (named, by_session["parameters"])]
+        assert key_ids[0] == key_ids[1], "the session is erased with its values"
+
+        other = call | {"session_id": "s-other", "parameters": {"note": EMAIL, "owner": "c-8"}}
+        copied = {"note": (await sealing.seal("action", agent, other))["parameters"]["note"]}
+        assert not await may_open_narrowed(sealing, escalation, action, copied)
+        assert await may_open_narrowed(sealing, escalation, action, copied, copied), "it was approved so"
+        assert await may_open_narrowed(sealing, escalation, action, sealed)
+    finally:
+        await sealing.close()
+
+
+def test_what_an_approver_narrows_is_sealed_for_the_person_and_takes_no_token_of_another_action(
+    installation: TestInstallation,
+) -> None:
+    asyncio.run(narrow(installation))
+
+
+def test_who_has_no_master_key_learns_what_must_be_sealed(installation: TestInstallation) -> None:
+    without = {
+        name: value for name, value in installation.settings.items() if not name.startswith("SLUICE_SEALING")
+    }
+    settings = load_settings(environment=without)
+    for parameters, expected in (({"email": EMAIL}, ("parameters", "email")), ({"table": "orders"}, None)):
+        document = {"toolName": neutral_policy.READ_TOOL, "parameters": parameters}
+        asked = look_for_unsealed(settings, "action", neutral_policy.AGENT, document)
+        assert asyncio.run(asked) == expected
 
 
 async def open_for(installation: TestInstallation, agent_id: str, token: str) -> dict[str, Any]:

@@ -247,17 +247,17 @@ def seal_document(
     kind: InputKind,
     fields: Iterable[PersonalField],
     choose_key: Callable[[Subject], SubjectKey],
-    before: Mapping[str, Any] | None = None,
+    naming: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The input, by wire names, with every value that a field of `fields` marks replaced by its token; the
     argument stays as it is, and what is null or sealed already stays too.
 
-    `choose_key` gives a person's key, and makes it where there is none. `before`: the input that this one
-    replaces: it names the person where this one names nobody.
+    `choose_key` gives a person's key, and makes it where there is none. `naming`: documents that
+    name the person where this one does not, the first first.
     """
     tokens = (
         (steps, seal(choose_key(subject), _get_at(document, steps), kind, steps))
-        for steps, subject in _find_marked(document, kind, fields, before).items()
+        for steps, subject in _find_marked(document, kind, fields, naming).items()
     )
     sealed: dict[str, Any] = _replace_all(dict(document), tokens)
     return sealed
@@ -267,10 +267,10 @@ def list_subjects(
     document: Mapping[str, Any],
     kind: InputKind,
     fields: Iterable[PersonalField],
-    before: Mapping[str, Any] | None = None,
+    naming: Sequence[Mapping[str, Any]] = (),
 ) -> set[Subject]:
     """Whose keys `seal_document` asks for."""
-    return set(_find_marked(document, kind, fields, before).values())
+    return set(_find_marked(document, kind, fields, naming).values())
 
 
 def find_unsealed(
@@ -300,7 +300,7 @@ def _find_marked(
     document: Mapping[str, Any],
     kind: InputKind,
     fields: Iterable[PersonalField],
-    before: Mapping[str, Any] | None = None,
+    naming: Sequence[Mapping[str, Any]] = (),
 ) -> dict[tuple[Step, ...], Subject]:
     """The places of the values to seal, none within another, and whom each is about."""
     marked: dict[tuple[Step, ...], Subject] = {}
@@ -308,8 +308,9 @@ def _find_marked(
         for steps, value in _find_places(document, personal.path, ()):
             if value is not None and not is_sealed(value):
                 subject = find_subject(document, personal, steps)
-                if subject.kind == "session" and before is not None:
-                    subject = find_subject(before, personal, steps)
+                for other in naming:
+                    if subject.kind == "session":
+                        subject = find_subject(other, personal, steps)
                 marked.setdefault(steps, subject)
     return {
         at: subject
@@ -368,6 +369,18 @@ def _find_tool(document: Mapping[str, Any]) -> str | None:
     seed = document.get("proposed_action")
     tool = seed.get("action") if tool is None and isinstance(seed, dict) else tool
     return tool if isinstance(tool, str) else None
+
+
+def find_foreign(parameters: Any, *taken: Any) -> list[tuple[tuple[Step, ...], str]]:
+    """The tokens in narrowed parameters, with their places, that none of `taken` has: the action, and what
+    was approved so far."""
+    own = {token for document in taken for _, token in find_tokens(document)}
+    return [(steps, token) for steps, token in find_tokens(parameters) if token not in own]
+
+
+def put_from(document: Any, other: Any, places: Iterable[Sequence[Step]]) -> Any:
+    """The document with the values that another one has at these places, none within another."""
+    return _replace_all(document, ((steps, _get_at(other, steps)) for steps in places))
 
 
 def find_tokens(document: Any) -> list[tuple[tuple[Step, ...], str]]:

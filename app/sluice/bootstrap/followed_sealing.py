@@ -81,7 +81,11 @@ class FollowedSealing:
     ) -> dict[str, Any]:
         """An input of this agent with its personal values sealed. Raises ClientError."""
         marked = self._list_marked(agent_id, document)
-        subjects = list_subjects(document, kind, marked, before) if marked else ()
+        naming: tuple[Mapping[str, Any], ...] = () if before is None else (before,)
+        subjects = list_subjects(document, kind, marked, naming) if marked else set()
+        if before is not None and any(subject.kind == "session" for subject in subjects):
+            naming = tuple([await self.open(kind, agent_id, each) for each in (document, before)])
+            subjects = list_subjects(document, kind, marked, naming)  # who may be sealed where they are named
         if not subjects:
             return dict(document)
         tenant = self._find_tenant(agent_id)
@@ -90,7 +94,7 @@ class FollowedSealing:
             chosen = {subject: await self.keys.choose(tenant, subject, erased) for subject in subjects}
         except (KafkaError, OSError, KeyUnavailable) as error:
             raise ClientError(f"personal data cannot be sealed: {error}", _AGAIN) from error
-        return seal_document(document, kind, marked, chosen.__getitem__, before)
+        return seal_document(document, kind, marked, chosen.__getitem__, naming)
 
     def find_unsealed(
         self, kind: InputKind, agent_id: str, document: Mapping[str, Any]
@@ -121,15 +125,21 @@ class FollowedSealing:
         return UNREGISTERED if agent is None else agent.tenant
 
     def _list_marked(self, agent_id: str, document: Mapping[str, Any]) -> tuple[PersonalField, ...]:
-        if not self.view.is_fresh:
-            raise ClientError("the policy was not read lately, so what is personal is not known", _AGAIN)
-        agent, bundles = self.view.registry.agents.get(agent_id), self.view.bundles
-        registered = None if agent is None else agent.policy_bundle_id
-        names = (registered or self.default_bundle, document.get("policy_bundle_id"))
-        judging = [bundles[name] for name in names if isinstance(name, str) and name in bundles]
-        if not judging and self.default_bundle in bundles:
-            judging = [bundles[self.default_bundle]]
-        return tuple(dict.fromkeys(marked for bundle in judging for marked in bundle.personal))
+        return _list_marked(self.view, self.default_bundle, agent_id, document)
+
+
+def _list_marked(
+    view: RegistryView, default_bundle: str, agent_id: str, document: Mapping[str, Any]
+) -> tuple[PersonalField, ...]:
+    if not view.is_fresh:
+        raise ClientError("the policy was not read lately, so what is personal is not known", _AGAIN)
+    agent, bundles = view.registry.agents.get(agent_id), view.bundles
+    registered = None if agent is None else agent.policy_bundle_id
+    names = (registered or default_bundle, document.get("policy_bundle_id"))
+    judging = [bundles[name] for name in names if isinstance(name, str) and name in bundles]
+    if not judging and default_bundle in bundles:
+        judging = [bundles[default_bundle]]
+    return tuple(dict.fromkeys(marked for bundle in judging for marked in bundle.personal))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +169,20 @@ def follow_sealing(settings: Settings) -> Callable[[], FollowedSealing] | None:
         return build_sealing(settings, build_policy_view(settings), follows=True)
 
     return make
+
+
+async def look_for_unsealed(
+    settings: Settings, kind: InputKind, agent_id: str, document: Mapping[str, Any]
+) -> tuple[Step, ...] | None:
+    """`find_unsealed` by the policy of now, for whoever has no master key. Raises ClientError, CoreError and
+    KafkaError."""
+    view = build_policy_view(settings)
+    try:
+        await view.look()
+        marked = _list_marked(view, settings.policy.default_bundle, agent_id, document)
+    finally:
+        await view.close()
+    return find_unsealed(document, kind, marked)
 
 
 def build_policy_view(settings: Settings) -> RegistryView:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sluice.client.input_kinds import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
+from sluice_topics.sealing import find_foreign, put_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,14 +124,38 @@ async def seal_record(
 
 
 async def seal_narrowed(
-    sealing: SealingView, agent_id: str, action: Mapping[str, Any], parameters: Mapping[str, Any]
+    sealing: SealingView,
+    escalation: Mapping[str, Any],
+    action: Mapping[str, Any],
+    parameters: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Parameters by which an approver narrows an agent's action, as they may be signed and published: sealed
-    as if the action had had them, at the same places. `action`: its document. Raises ClientError."""
+    as if the action had had them, at the same places. `escalation`: a record of it, with agent and session;
+    `action`: its document. Raises ClientError."""
     from sluice_topics.record_reading import replace_parameters  # noqa: PLC0415 - loads all records
 
-    sealed = await sealing.seal("action", agent_id, replace_parameters(action, parameters), action)
+    before = {**action, "session_id": escalation["session_id"]}  # seed 000's form may have none
+    narrowed = replace_parameters(before, parameters)
+    sealed = await sealing.seal("action", str(escalation["agent_id"]), narrowed, before)
     return _take_parameters(sealed, parameters)
+
+
+async def may_open_narrowed(
+    sealing: SealingView,
+    escalation: Mapping[str, Any],
+    action: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    *approved: Any,
+) -> bool:
+    """Whether each token in narrowed parameters is one of the action itself (or of `approved`), or what
+    `seal_narrowed` makes there: else an approver could copy a token from another action, and have it opened.
+    Raises ClientError."""
+    foreign = [steps for steps, _ in find_foreign(parameters, action, *approved)]
+    if not foreign:
+        return True
+    opened = await open_narrowed(sealing, str(escalation["agent_id"]), action, parameters)
+    plain = put_from(parameters, opened, foreign)
+    return await seal_narrowed(sealing, escalation, action, plain) == parameters
 
 
 async def open_narrowed(

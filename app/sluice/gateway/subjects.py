@@ -16,7 +16,7 @@ from sluice.client.input_kinds import (
     SESSION_EVENTS,
     VERDICTS,
 )
-from sluice.client.sealing import NoSealing, open_narrowed, seal_narrowed
+from sluice.client.sealing import NoSealing, may_open_narrowed, open_narrowed, seal_narrowed
 from sluice.core.foundation.input_record import read_coordinates
 from sluice.core.foundation.refusals import NOT_SEALED
 from sluice.core.reports.pending_subject import ENDS, SUBJECT_IDS, PendingSubject, sort_waiting
@@ -25,6 +25,7 @@ from sluice.gateway.http.http_errors import HttpError, make_not_found
 from sluice.gateway.waiting_subjects import EndedSubject, is_of_caller
 from sluice_topics.json_text import Unreadable, parse, write_json_path
 from sluice_topics.record_reading import replace_parameters
+from sluice_topics.sealing import find_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sluice.gateway.http.api_keys import Caller
     from sluice.gateway.recent_records import RecentRecords
     from sluice.gateway.waiting_subjects import WaitingSubjects
+    from sluice_topics.json_text import Step
 
 Record = dict[str, Any]
 NEWEST = 200
@@ -90,31 +92,43 @@ class Subjects:
         where the bundle marks it as personal. Raises HttpError."""
         if isinstance(self.sealing, NoSealing):
             return parameters
+        action = await self._fetch_action(opened)
+        for steps, _ in find_foreign(parameters, action, await self._fetch_counted(opened)):
+            raise _make_foreign(steps)
         async with translate_faults(ACTION):
-            return await seal_narrowed(
-                self.sealing, str(opened["agent_id"]), await self._fetch_action(opened), parameters
-            )
+            return await seal_narrowed(self.sealing, opened, action, parameters)
 
     async def open_narrowed(self, first: Mapping[str, Any], parameters: Record) -> Record:
         """The same as the agent's tool takes it. Raises HttpError."""
         if isinstance(self.sealing, NoSealing):
             return parameters
+        action = await self._fetch_action(first)
         async with translate_faults(ACTION):
-            return await open_narrowed(
-                self.sealing, str(first["agent_id"]), await self._fetch_action(first), parameters
-            )
+            if not await may_open_narrowed(self.sealing, first, action, parameters):
+                raise _make_foreign(())
+            return await open_narrowed(self.sealing, str(first["agent_id"]), action, parameters)
 
     async def require_sealed(self, opened: Mapping[str, Any], parameters: Record) -> None:
         """Refuse what an approver signed with a plain value at a marked place: it would lie in the review for
-        ever. Raises HttpError."""
+        ever. And with a token of another action. Raises HttpError."""
         if isinstance(self.sealing, NoSealing):
             return
-        narrowed = replace_parameters(await self._fetch_action(opened), parameters)
+        action = await self._fetch_action(opened)
+        narrowed = replace_parameters(action, parameters)
         async with translate_faults(ACTION):
             steps = self.sealing.find_unsealed("action", str(opened["agent_id"]), narrowed)
         if steps is not None:
             message = "it is marked as personal: seal it before you sign, as `sluice escalations` does"
             raise HttpError(400, NOT_SEALED, message, path=write_json_path(steps))
+        approved = await self._fetch_counted(opened)
+        async with translate_faults(ACTION):
+            if not await may_open_narrowed(self.sealing, opened, action, parameters, approved):
+                raise _make_foreign(())
+
+    async def _fetch_counted(self, opened: Mapping[str, Any]) -> Any:
+        """The parameters for which the approvals so far are, if other ones than the action's."""
+        subject = self.waiting.get(ESCALATIONS, str(opened.get("escalation_id")))
+        return None if subject is None else await self.fetch_approved(subject)
 
     async def _fetch_action(self, record: Mapping[str, Any]) -> Record:
         content = await self.fetch_content(record)
@@ -153,6 +167,11 @@ class Subjects:
         if totals is None:
             raise make_not_found("session")
         return totals
+
+
+def _make_foreign(steps: tuple[Step, ...]) -> HttpError:
+    message = "a sealed value that the action does not have is not taken: write it plain, and it is sealed"
+    return HttpError(400, "sealed_invalid", message, path=write_json_path(("parameters", *steps)))
 
 
 def read_decision_id(subject_id: str) -> str | None:

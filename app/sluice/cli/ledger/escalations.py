@@ -10,7 +10,7 @@ import orjson
 import typer
 from aiokafka.errors import KafkaError
 
-from sluice.bootstrap.followed_sealing import follow_sealing
+from sluice.bootstrap.followed_sealing import follow_sealing, look_for_unsealed
 from sluice.cli.ledger.grant_verbs import GrantWhen, Subject, grant_command, require_span, revoke
 from sluice.cli.ledger.pending_lines import SHOWN, describe_state, print_escalation, print_escalations
 from sluice.cli.ledger.pending_subjects import connect, require_escalation, require_waiting, write_model
@@ -34,7 +34,9 @@ from sluice.core.foundation.errors import CoreError
 from sluice.core.foundation.strict import json_object
 from sluice.core.trust.in_force import PolicyError
 from sluice_topics.catalog import ESCALATIONS
-from sluice_topics.sealing import find_tokens
+from sluice_topics.json_text import write_json_path
+from sluice_topics.record_reading import replace_parameters
+from sluice_topics.sealing import find_foreign
 
 if TYPE_CHECKING:
     from sluice.cli.ledger.pending_subjects import WholeEscalation
@@ -43,9 +45,10 @@ if TYPE_CHECKING:
 BEGINNING = 1200
 """Characters of an action before signing."""
 NO_MASTER_KEY = (
-    "the action has sealed personal data, and sealing.master_key_file names no file with which yours are "
-    "sealed: answer on the review pages"
+    "it is marked as personal, and sealing.master_key_file names no file with which it is sealed: answer on "
+    "the review pages"
 )
+FOREIGN = "a sealed value that the action does not have: write it plain, and it is sealed"
 AS_COUNTED = object()
 """In place of parameters: those of the approvals so far."""
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
@@ -257,20 +260,24 @@ def _seal(whole: WholeEscalation, parameters: dict[str, Any]) -> dict[str, Any]:
     action, settings = orjson.loads(whole.action or b"null"), require_settings()
     if not isinstance(action, dict):  # of a retrieval, which takes no parameters
         return parameters
+    for steps, _ in find_foreign(parameters, action, whole.approved):
+        stop(f"{write_json_path(steps)}: {FOREIGN}")
     try:
         make = follow_sealing(settings)
     except PolicyError as error:
         stop(str(error))
-    if make is None:
-        if find_tokens(action):
-            stop(NO_MASTER_KEY)
-        return parameters
 
     async def seal() -> dict[str, Any]:
+        if make is None:
+            narrowed, agent_id = replace_parameters(action, parameters), str(whole.subject.opened["agent_id"])
+            steps = await look_for_unsealed(settings, "action", agent_id, narrowed)
+            if steps is not None:
+                stop(f"{write_json_path(steps)}: {NO_MASTER_KEY}")
+            return parameters
         sealing = make()
         try:
             await sealing.start()
-            return await seal_narrowed(sealing, str(whole.subject.opened["agent_id"]), action, parameters)
+            return await seal_narrowed(sealing, whole.subject.opened, action, parameters)
         finally:
             await sealing.close()
 
