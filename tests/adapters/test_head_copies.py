@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import fcntl
 import hmac
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sluice.adapters.head_copies import HeadFile, HeadWebhook
+from sluice.adapters import head_copies
+from sluice.adapters.head_copies import HeadFile, HeadWebhook, open_alone, write_line
 from sluice.core.trust.tree_heads import HeadRefused, digest_head, open_head
 from tests.unit.verifier.test_head_check import HEADS, OTHER_HEADS
 
@@ -60,6 +64,80 @@ async def test_a_file_shows_that_the_topic_lost_heads_or_has_others(tmp_path: Pa
     path.write_bytes(VALUES[1] + b"\n")
     with pytest.raises(HeadRefused, match="line 1 is head 2"):
         HeadFile(path)
+
+
+def test_who_may_only_read_the_file_holds_up_no_head(tmp_path: Path) -> None:
+    path = tmp_path / "heads.jsonl"
+    HeadFile(path).take(1, DIGESTS[0], VALUES[0])
+    with path.open("rb") as reading:
+        fcntl.flock(reading, fcntl.LOCK_EX)
+        file = HeadFile(path)
+        file.take(1, DIGESTS[0], VALUES[0])
+        file.take(2, DIGESTS[1], VALUES[1])
+    assert path.read_bytes().splitlines() == VALUES[:2]
+    assert [each.stat().st_mode & 0o777 for each in tmp_path.glob("*.lock")] == [0o600]
+
+
+def test_a_file_that_somebody_holds_is_given_up_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(head_copies, "_LOCK_S", 0.2)
+    path = tmp_path / "heads.jsonl"
+    file = HeadFile(path)
+    with open_alone(path), pytest.raises(OSError, match="is held by another process"):
+        file.take(1, DIGESTS[0], VALUES[0])
+    file.take(1, DIGESTS[0], VALUES[0])
+    assert path.read_bytes() == VALUES[0] + b"\n"
+
+
+@pytest.mark.parametrize("cut", [b'{"cut off', VALUES[0] + b"\n" + b"x" * 100_000])
+def test_a_line_takes_the_place_of_one_that_a_kill_cut_off(tmp_path: Path, cut: bytes) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_bytes(cut)
+    with open_alone(path) as file:
+        write_line(file, VALUES[1])
+    assert path.read_bytes() == cut[: cut.rfind(b"\n") + 1] + VALUES[1] + b"\n"
+
+
+async def _drip(writer: asyncio.StreamWriter) -> None:
+    while True:
+        writer.write(b"x")
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nx-",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000,
+        b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n" + b"x" * 1_000_000,
+        b"HTTP/1.1 307 Elsewhere\r\nlocation: /again\r\ncontent-length: 0\r\n\r\n",
+        b"\xff\x00 no HTTP\r\n\r\n",
+    ],
+    ids=["silent", "dripping headers", "continue", "dripping body", "huge body", "redirect", "garbage"],
+)
+async def test_what_an_endpoint_answers_holds_the_signer_up_no_longer_than_its_time(answer: bytes) -> None:
+    requests: list[bytes] = []
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer)
+        with contextlib.suppress(OSError):
+            await (_drip(writer) if answer else asyncio.sleep(20))
+
+    server = await asyncio.start_server(receive, "127.0.0.1", 0)
+    webhook = HeadWebhook(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/heads", SECRET, 1)
+    webhook.take(1, DIGESTS[0], VALUES[0])
+    began = time.monotonic()
+    for _ in range(2):
+        await webhook.deliver()
+    assert time.monotonic() - began < 8
+    assert not any(b"/again" in request for request in requests)
+    await webhook.close()
+    server.close()
 
 
 async def test_an_endpoint_gets_the_newest_head_and_again_after_it_was_away() -> None:

@@ -209,6 +209,18 @@ async def test_what_is_no_stamp_of_this_head_is_not_written(authority: Authority
     assert path.read_bytes() == first
 
 
+async def test_a_stamp_that_a_kill_cut_off_stops_no_later_start(authority: Authority, tmp_path: Path) -> None:
+    path = tmp_path / "stamped.jsonl"
+    with Service(authority).serve() as url:
+        await stamp(url, path, 1)
+        with path.open("ab") as cut:
+            cut.write(b'{"cut off by a kill')
+        await stamp(url, path, 2)
+        await stamp(url, path, 3)
+    numbers = [open_head(line, 0)[1].number for line in path.read_bytes().splitlines()]
+    assert numbers == [1, 2, 3]
+
+
 async def test_a_stamped_head_shows_that_the_topic_lost_heads(authority: Authority, tmp_path: Path) -> None:
     path = tmp_path / "stamped.jsonl"
     with Service(authority).serve() as url:

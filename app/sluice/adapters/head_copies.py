@@ -14,6 +14,7 @@ import os
 import ssl
 import time
 from base64 import b64encode
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
 import httpx2
@@ -31,6 +32,10 @@ log = logging.getLogger(__name__)
 
 _LARGEST_ANSWER = 1 << 16
 """Bytes; a time stamp with its certificates takes 2 to 8 KiB."""
+_LOCK_S = 5.0
+"""Who has a file writes a line or reads on in it."""
+_LOOK_S = 0.01
+_BLOCK = 1 << 16
 
 
 def read_head_file(path: Path) -> Iterator[bytes]:
@@ -41,20 +46,43 @@ def read_head_file(path: Path) -> Iterator[bytes]:
                 yield line.rstrip(b"\n")
 
 
-def open_alone(path: Path) -> BinaryIO:
-    """The file, to read and to add to, held until it is closed: who else opens it so waits. Raises
-    OSError."""
-    file = path.open("ab+")
+@contextmanager
+def open_alone(path: Path) -> Iterator[BinaryIO]:
+    """The file, to read and to add to, and meanwhile to nobody else who opens it so. Raises OSError, also
+    where another has it for longer than a moment.
+
+    Locked is a file beside it that its owner alone can open: whoever may read a file can lock it.
+    """
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError:
-        file.close()
-        raise
-    return file
+        _take_lock(lock, path)
+        with path.open("ab+") as file:
+            yield file
+    finally:
+        os.close(lock)
+
+
+def _take_lock(lock: int, path: Path) -> None:
+    until = time.monotonic() + _LOCK_S
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise BlockingIOError(f"{path} is held by another process") from None
+        time.sleep(_LOOK_S)
 
 
 def write_line(file: BinaryIO, line: bytes) -> None:
-    """Add it, and wait until it is on the disk. Raises OSError."""
+    """Add it, in the place of a last one that a kill cut off, and wait until it is on the disk. Raises
+    OSError."""
+    at = file.seek(0, os.SEEK_END)
+    block = b""
+    while at > 0 and b"\n" not in block:
+        end, at = at, max(0, at - _BLOCK)
+        file.seek(at)
+        block = file.read(end - at)
+    file.truncate(at + block.rfind(b"\n") + 1)
     file.write(line + b"\n")
     file.flush()
     os.fsync(file.fileno())
@@ -225,7 +253,7 @@ def _find_objection_to_stamp(answer: bytes, request: TimeStampRequest) -> str | 
     try:
         response = decode_timestamp_response(answer)
         if response.status != PKIStatus.GRANTED:
-            return f"has the status {response.status}: {' '.join(response.status_string)[:200]}"
+            return f"has the status {response.status}: {' '.join(response.status_string)[:200]!r}"
         info = response.tst_info
         stamped = info.message_imprint.message
     except ValueError as error:

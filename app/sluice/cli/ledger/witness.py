@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -18,6 +19,8 @@ from sluice.verifier.head_proof_check import find_growth
 from sluice.verifier.proof_check import UnusableKey
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluice.verifier.head_check import StatedHead
     from sluice.verifier.head_proof_check import Growth
 
@@ -75,17 +78,19 @@ def witness_command(
             envelope = cosign(growth.envelope, [signing])
         except EnvelopeError as error:
             stop(f"not co-signed: {error}", WRONG)
-        _append(memory, envelope.encode())
+        write_line(memory, envelope.encode())
     errors.print(f"head {growth.second.number} co-signed by {signing.public.text}", soft_wrap=True)
 
 
-def _open_alone(cosigned: Path) -> BinaryIO:
+@contextmanager
+def _open_alone(cosigned: Path) -> Iterator[BinaryIO]:
     """The file of a witness, held until it is closed: of two commands at one time that were shown two
     histories, the later one reads what the earlier one co-signed."""
     try:
-        return open_alone(cosigned)
+        with open_alone(cosigned) as memory:
+            yield memory
     except OSError as error:
-        stop(f"cannot write {cosigned}: {error.strerror}")
+        stop(f"cannot write {cosigned}: {error.strerror or error}")
 
 
 def _find_objection(growth: Growth, last: StatedHead | None) -> str | None:
@@ -106,14 +111,3 @@ def _find_objection(growth: Growth, last: StatedHead | None) -> str | None:
 def _is_later(head: StatedHead, before: StatedHead) -> bool:
     """Whether its number and its time are those of a later head: a signer has one head of each number."""
     return head.number > before.number and read_time(head.signed_at) >= read_time(before.signed_at)
-
-
-def _append(memory: BinaryIO, value: bytes) -> None:
-    """Add a line, in the place of a last one that a kill cut off."""
-    memory.seek(0)
-    whole = memory.read().rfind(b"\n") + 1
-    try:
-        memory.truncate(whole)
-        write_line(memory, value)
-    except OSError as error:
-        stop(f"cannot write {memory.name}: {error.strerror}")
