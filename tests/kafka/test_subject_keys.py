@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from base64 import b64encode
 from typing import TYPE_CHECKING
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaConnectionError
 
 from sluice.adapters.kafka.kafka_key_erasure import KeyRemains, KeyTopic
 from sluice.client.key_records import digest_person
-from sluice.client.subject_keys import BoundedIds, SubjectKeys
+from sluice.client.subject_keys import MOST_LYING, BoundedIds, SubjectKeys
 from sluice.secrets.key_wrapping import FileKeyWrapper
 from sluice.secrets.redis_seal import make_seal_key
 from sluice_topics.catalog import BY_NAME, SUBJECT_KEYS
@@ -226,3 +228,60 @@ async def test_a_key_that_is_written_again_after_its_erasure_stays_erased(
         await keys.fetch(["0" * 32])
         assert keys.find(key.id) is ERASED
     assert await erasing.list_stored([key.id]) == {key.id}, "and the read-back sees it"
+
+
+async def test_of_what_somebody_writes_of_a_key_few_records_and_names_are_held(
+    kafka: str, topic: str, processes: list[SubjectKeys]
+) -> None:
+    sealing, opening = processes
+    key = await sealing.choose("acme", ALICE)
+    (stored,) = [value async for _, value in KeyTopic(kafka, topic).read()]
+    assert stored is not None
+    async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
+        for number in range(5 * MOST_LYING):
+            name = b64encode(number.to_bytes(32, "big")).decode()
+            false = json.dumps(json.loads(stored) | {"subject": name}).encode()
+            await producer.send_and_wait(topic, false, key.id.encode(), partition=0)
+    await opening.fetch(["0" * 32])  # reads to the end
+    assert len(vars(opening)["_subjects"]) <= MOST_LYING
+    assert (await opening.choose("acme", ALICE)).id == key.id
+
+
+class OnceConnected(SubjectKeys):
+    """Who gets one connection, and no second one."""
+
+    first: AIOKafkaConsumer | None = None
+
+    async def _connect(self) -> AIOKafkaConsumer:
+        if self.first is not None:
+            raise KafkaConnectionError("no second one")
+        self.first = await super()._connect()
+        return self.first
+
+
+async def test_where_keys_cannot_be_followed_no_connection_is_left(kafka: str, topic: str) -> None:
+    keys = OnceConnected(kafka, topic, make_wrapper())
+    with pytest.raises(KafkaConnectionError):
+        await keys.start()
+    assert vars(keys.first)["_closed"] is True
+
+
+async def test_a_record_that_cannot_be_taken_hides_no_tombstone_behind_it(
+    kafka: str, topic: str, processes: list[SubjectKeys], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealing, opening = processes
+    key = await sealing.choose("acme", ALICE)
+    await opening.fetch([key.id])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("sluice.client.subject_keys.read_wrapped_key", fail)
+    async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
+        await producer.send_and_wait(topic, b"{}", b"f" * 32, partition=0)
+        await producer.send_and_wait(topic, None, key.id.encode(), partition=0)
+    for _ in range(600):
+        if opening.find(key.id) is ERASED:
+            break
+        await asyncio.sleep(0.05)
+    assert opening.find(key.id) is ERASED, "by who follows: nothing was asked for"

@@ -58,17 +58,23 @@ class FollowedSealing:
     _following: asyncio.Task[None] | None = field(init=False, default=None)
 
     async def start(self) -> None:
-        """Read policy and keys, and follow them. Raises KafkaError."""
-        await self.keys.start()
-        if self.follows:
-            await self.view.look()
-            self._following = asyncio.create_task(self.view.follow())
+        """Read policy and keys, and follow them. Raises KafkaError; then no connection is left."""
+        try:
+            await self.keys.start()
+            if self.follows:
+                await self.view.look()
+                self._following = asyncio.create_task(self.view.follow())
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Give up the connections."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
+            self._following = None
+        if self.follows:
             await self.view.close()
         await self.keys.close()
 

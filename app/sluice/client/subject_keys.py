@@ -39,8 +39,7 @@ MOST_OPENED = 65_536
 """Opened keys that a process holds; the others are opened again when they are asked for."""
 MOST_ERASED = 65_536
 """Ids of erased keys that a process holds, and as many again that were no keys here."""
-MOST_LYING = 4
-"""Records of one key that are held: the first ones, and the newest."""
+MOST_LYING = 4  # records of one key that are held: the first ones, and the newest
 
 
 class _OpenedKey(NamedTuple):
@@ -94,10 +93,15 @@ class SubjectKeys:
         self._reads = 0
 
     async def start(self) -> None:
-        """Read the topic to its end, and follow it. Raises KafkaError."""
-        self._consumer, self._asking = await self._connect(), await self._connect()
-        self._asking.pause(self._part)
-        await self._read_to_end()
+        """Read the topic to its end, and follow it. Raises KafkaError; then no connection is left."""
+        try:
+            self._consumer = await self._connect()
+            self._asking = await self._connect()
+            self._asking.pause(self._part)
+            await self._read_to_end()
+        except BaseException:
+            await self.close()
+            raise
         self._following = asyncio.create_task(self._follow())
 
     async def close(self) -> None:
@@ -178,9 +182,7 @@ class SubjectKeys:
         ]
         keys = await self._wrapper.unwrap([each for _, each in lying]) if lying else []
         for (key_id, (owner, _)), key in zip(lying, keys, strict=True):
-            if (
-                key is not None and key_id not in self._opened and key_id in self._lying
-            ):  # not erased meanwhile
+            if key is not None and key_id not in self._opened and key_id in self._lying:
                 self._opened[key_id] = _OpenedKey(SubjectKey(key_id, key.secret, owner.tenant), key.person)
         for key_id in {key_id for key_id, _ in lying if key_id not in self._opened}:
             log.warning("the key %s was altered, is another one's, or its master key is not here", key_id)
@@ -244,42 +246,55 @@ class SubjectKeys:
             except KafkaError as error:
                 log.warning("the keys of personal data cannot be read now: %s", error)
                 await asyncio.sleep(RETRY_S)
+            except Exception:  # whoever follows no more opens what is erased, and nobody sees it
+                log.exception("the keys of personal data cannot be read now")
+                await asyncio.sleep(RETRY_S)
 
     def _take(self, batches: dict[TopicPartition, list[Any]]) -> None:
         for record in (record for batch in batches.values() for record in batch):
             key_id = (record.key or b"").decode("utf-8", "replace")
             if record.value is None:
                 self._erase(key_id)
-            else:
+                continue
+            try:
                 self._add(key_id, bytes(record.value))
+            except Exception:  # the tombstones behind it count all the same
+                log.exception("a record of the topic of keys is passed over")
 
     def _is_erased(self, key_id: str) -> bool:
         return key_id in self._erased or key_id in self._unknown
 
     def _erase(self, key_id: str) -> None:
-        """Tombstones of what was no key here are remembered apart: whoever may write to the topic can write
-        any number of them, and they push none out of memory that was one."""
+        """Tombstones of what was no key here are remembered apart: so many of them as somebody may write push
+        none out of memory that was one."""
         if not KEY_ID.fullmatch(key_id) or key_id in self._erased:
             return
         (self._erased if key_id in self._lying else self._unknown).add(key_id)
         self._opened.pop(key_id, None)
         for owner, _ in self._lying.pop(key_id, ()):
-            named = self._subjects.get(owner.name, [])
-            if key_id in named:
-                named.remove(key_id)
-            if not named:
-                self._subjects.pop(owner.name, None)
+            self._forget_name(owner.name, key_id)
 
     def _add(self, key_id: str, value: bytes) -> None:
-        """What is written again after its erasure stays erased, as long as its tombstone is remembered; where
-        a signed erasure names it, nothing opens or seals with it ever. A later record of a key wraps it anew,
-        or says what is not so: which of them opens shows when it is asked for."""
+        """What is written again after its erasure stays erased here, as long as its tombstone is remembered;
+        what a signed erasure names, whoever asks for keys refuses by that. A later record of a key wraps it
+        anew, or says what is not so: which of them opens shows when it is asked for."""
         key = read_wrapped_key(key_id, value)
         if key is None or self._is_erased(key_id):
             return
         each, lying = read_lying(key), self._lying.get(key_id, ())
-        if each not in lying:
-            self._lying[key_id] = (*lying[: MOST_LYING - 1], each)
-            named = self._subjects.setdefault(each.owner.name, [])
-            if key_id not in named:
-                named.append(key_id)
+        if each in lying:
+            return
+        self._lying[key_id] = (*lying[: MOST_LYING - 1], each)
+        for dropped in lying[MOST_LYING - 1 :]:
+            self._forget_name(dropped.owner.name, key_id)
+        named = self._subjects.setdefault(each.owner.name, [])
+        if key_id not in named:
+            named.append(key_id)
+
+    def _forget_name(self, name: bytes, key_id: str) -> None:
+        """Where no record of the key that is held has this name."""
+        named = self._subjects.get(name, [])
+        if key_id in named and all(each.owner.name != name for each in self._lying.get(key_id, ())):
+            named.remove(key_id)
+        if not named:
+            self._subjects.pop(name, None)

@@ -47,6 +47,10 @@ BATCH = 256
 """Keys that are wrapped at a time: erasures are read anew before each."""
 MOST_PASSES = 5
 """Over all keys, until none is due: whoever seals may make one by the old key meanwhile."""
+RETIRED_IN_TRANSIT = (
+    "--retire takes keys out of a file, and the master key is in Transit: rewrap without it, then raise "
+    "min_decryption_version there"
+)
 Retire = Annotated[
     bool, typer.Option("--retire", help="Then remove all keys but the first from sealing.master_key_file.")
 ]
@@ -83,6 +87,9 @@ def rewrap(*, retire: Retire = False, wait_s: Wait = 900.0, as_json: AsJson = Fa
     Example: sluice rewrap --retire
     """
     settings = require_settings()
+    file = settings.sealing.master_key_file
+    if retire and settings.sealing.transit_url is not None:
+        stop(RETIRED_IN_TRANSIT)
     require_roots(settings)
     try:
         wrapper = build_key_wrapper(settings)
@@ -97,8 +104,8 @@ def rewrap(*, retire: Retire = False, wait_s: Wait = 900.0, as_json: AsJson = Fa
     _print(outcome, as_json=as_json)
     if not outcome.remains.is_destroyed:
         raise typer.Exit(WRONG)
-    if retire and settings.sealing.master_key_file is not None:
-        retire_masters(settings.sealing.master_key_file.expanduser(), outcome)
+    if retire and file is not None:
+        retire_masters(file.expanduser(), outcome)
 
 
 def register(cli: typer.Typer) -> None:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from sluice.adapters.kafka.kafka_key_erasure import KeyRemains
+from sluice.cli.main import cli
 from sluice.cli.policy.rewrap import Rewrapped, retire_masters
 from sluice.secrets.key_wrapping import make_master_id
 from sluice.secrets.redis_seal import make_seal_key, read_seal_keys, write_seal_keys
@@ -41,3 +43,14 @@ def test_where_another_key_wraps_by_now_nothing_is_removed(
     assert ended.value.exit_code == 2
     assert "another key" in capsys.readouterr().err
     assert read_seal_keys(file) == (NEWEST, NEW, OLD)
+
+
+def test_transit_has_no_file_from_which_keys_could_be_taken(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    environment = {
+        "SLUICE_SEALING__TRANSIT_URL": "http://127.0.0.1:9",
+        "SLUICE_SEALING__TRANSIT_TOKEN_FILE": str(file),
+    }
+    ran = CliRunner().invoke(cli, ["rewrap", "--retire"], env=environment)
+    assert (ran.exit_code, "min_decryption_version" in ran.output) == (2, True), ran.output
