@@ -1,9 +1,12 @@
-"""`sluice` in a process that is killed at a step of an erasure, which the environment names."""
+"""`sluice` in a process that is killed at a step of an erasure, which the environment names,
+or that waits there for another one."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluice.adapters.kafka.kafka_key_erasure import KeyRemains, KeyTopic
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from sluice_topics.records.subject_keys import WrappedKey
 
 KILLED_AT = "KILLED_AT"
+MEETS_IN = "MEETS_IN"
+"""A folder in which two processes wait for one another, when each has found the keys."""
+BOTH, MET_WITHIN_S = 2, 60
 STEPS = ("found", "ordered", "half_deleted", "deleted", "compacted")
 """The keys are found; the entry is published; one of two tombstones is written; both are; the broker has
 compacted them, and nobody has said so."""
@@ -24,6 +30,16 @@ def _die(step: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _meet() -> None:
+    """Wait for the other process that works in this folder."""
+    if not os.environ[MEETS_IN]:
+        return
+    folder, ends_s = Path(os.environ[MEETS_IN]), time.monotonic() + MET_WITHIN_S
+    (folder / str(os.getpid())).touch()
+    while len(list(folder.iterdir())) < BOTH and time.monotonic() < ends_s:
+        time.sleep(0.02)
+
+
 class KilledTopic(KeyTopic):
     """The topic of keys as a process sees it that does not live long."""
 
@@ -31,6 +47,7 @@ class KilledTopic(KeyTopic):
         """What is there, and the end."""
         found = await super().find(names)
         _die("found")
+        _meet()
         return found
 
     async def read_keys(self, key_ids: Collection[str] | None = None) -> dict[str, WrappedKey]:

@@ -11,23 +11,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from typer.testing import CliRunner
 
 from load.erasures import shorten_compaction
 from load.installations.command_process import END_S, start_command
 from load.installations.installation import prepare
 from sluice.adapters.kafka.kafka_key_erasure import KeyTopic
+from sluice.adapters.kafka.kafka_topics import open_admin
 from sluice.cli.main import cli
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.subject_keys import SubjectKeys
 from sluice.secrets.key_wrapping import FileKeyWrapper
 from sluice.secrets.redis_seal import SealKeys, make_seal_key, read_seal_keys, write_seal_keys
 from sluice_demo.throwaway_trust import OWNER, REVIEWER, publish_policy
-from sluice_topics.catalog import REGISTRY, SUBJECT_KEYS
+from sluice_topics.catalog import BY_NAME, REGISTRY, SUBJECT_KEYS
 from sluice_topics.sealing import Subject
 from tests.kafka import killed_erasure
 from tests.kafka.installation import read_stored
-from tests.kafka.killed_erasure import KILLED_AT, STEPS
+from tests.kafka.killed_erasure import KILLED_AT, MEETS_IN, STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -57,6 +59,18 @@ def installation(
     made.settings["SLUICE_SEALING__MASTER_KEY_FILE"] = str(folder / "master.keys")
     made.trust.write(made.folder)
     return made
+
+
+def lengthen_compaction(installation: TestInstallation) -> None:
+    """As the catalog has it: the broker compacts nothing that is written from now on within a minute."""
+    config = BY_NAME[SUBJECT_KEYS].config()
+
+    async def alter() -> None:
+        resource = ConfigResource(ConfigResourceType.TOPIC, installation.real(SUBJECT_KEYS), config)
+        async with open_admin(installation.cluster) as admin:
+            await admin.alter_configs([resource])
+
+    asyncio.run(alter())
 
 
 def make_keys(installation: TestInstallation, *subjects: Subject, tenant: str = "acme") -> list[str]:
@@ -121,8 +135,10 @@ def test_before_the_broker_has_compacted_nobody_says_erased_and_a_later_run_goes
     installation: TestInstallation,
 ) -> None:
     carol = Subject("session", "s-carol")
+    lengthen_compaction(installation)
     (key_id,) = make_keys(installation, carol)
     code, said = erase(installation, "s-carol", "--session", "--tenant", "acme", "--wait", "0")
+    asyncio.run(shorten_compaction(installation))
     assert (code, said["erased"], said["still_stored"]) == (1, False, [key_id])
     assert said["written"] == [f"erasure/acme/{key_id}@1"]
     code, said = erase(installation, "--wait", str(DESTROYED_WITHIN_S))
@@ -131,14 +147,17 @@ def test_before_the_broker_has_compacted_nobody_says_erased_and_a_later_run_goes
 
 
 def start_erasing(
-    installation: TestInstallation, log: Path, *words: str, killed_at: str = ""
+    installation: TestInstallation, log: Path, *words: str, killed_at: str = "", meets_in: str = ""
 ) -> ForkedProcess:
     """The command in a process of its own."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SLUICE_", "KAFKA_"))}
     key = str(installation.folder / f"{OWNER}.pem")
     said = ["erase", *words, "--key", key, "--json", "--wait", str(DESTROYED_WITHIN_S)]
     return start_command(
-        said, {**own, **installation.settings, KILLED_AT: killed_at}, log, killed_erasure.__name__
+        said,
+        {**own, **installation.settings, KILLED_AT: killed_at, MEETS_IN: meets_in},
+        log,
+        killed_erasure.__name__,
     )
 
 
@@ -186,8 +205,11 @@ def test_two_erasures_of_one_person_at_once_end_as_one(
     ivy = Subject("subject", "ivy")
     (key_id,) = make_keys(installation, ivy)
     logs = [tmp_path / f"{number}.log" for number in range(2)]
-    both = [start_erasing(installation, log, "ivy", "--tenant", "acme") for log in logs]
+    folder = tmp_path / "meeting"
+    folder.mkdir()
+    both = [start_erasing(installation, log, "ivy", "--tenant", "acme", meets_in=str(folder)) for log in logs]
     statuses = [process.wait(END_S + DESTROYED_WITHIN_S) for process in both]
+    assert len(list(folder.iterdir())) == 2, "each has found the key before one has ordered anything"
     assert 0 in statuses, [log.read_text() for log in logs]
     for status, log in zip(statuses, logs, strict=True):
         assert (status == 0) == ('"erased": true' in log.read_text()), log.read_text()
@@ -264,7 +286,9 @@ def test_a_new_master_key_takes_the_old_ones_place_and_no_key_is_lost_or_comes_b
     write_seal_keys(file, (make_seal_key(), old))
     assert make_keys(installation, jack, kate) == before[:2], "the old key opens while both are in force"
 
+    lengthen_compaction(installation)
     code, said = rewrap(installation, "--wait", "0")
+    asyncio.run(shorten_compaction(installation))
     assert (code, said["rewrapped"]) == (1, False), "the old records still lie on the broker's disk"
     assert said["written"] >= 2
     assert len(read_seal_keys(file)) == 2
