@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
     from load.installations.installation import TestInstallation
     from load.installations.worker_process import WorkerProcess
+    from sluice.adapters.kafka.kafka_evidence import InputFetcher
+    from sluice.core.foundation.input_record import InputRecord
     from sluice.core.rerun.rerun_result import Rerun
+    from sluice.core.rerun.walk import Place, WrittenRecord
 
 pytestmark = pytest.mark.kafka
 
@@ -264,3 +267,36 @@ async def _cut_before(installation: TestInstallation, topic: str, partition: int
         await admin.delete_records({part: RecordsToDelete(before_offset=offset)})
     finally:
         await admin.close()
+
+
+async def test_what_is_committed_beside_an_open_transaction_is_there(
+    installation_with_own_stages: TestInstallation,
+) -> None:
+    """Another writer's transaction on both partitions is open when the fetch begins, and ends meanwhile."""
+    installation = installation_with_own_stages
+    verdict = json.dumps({"schema": "sluice/verdict/v1", "verdict_id": "v-1"}).encode()
+    servers = {"bootstrap_servers": installation.bootstrap_servers}
+    topics = [installation.real(ACTIONS), installation.real(VERDICTS)]
+    evidence = KafkaEvidence(installation.bootstrap_servers, installation.prefix)
+    async with (
+        AIOKafkaProducer(**servers, transactional_id=f"{installation.prefix}other") as other,
+        AIOKafkaProducer(**servers) as producer,
+        evidence.open_fetcher() as fetcher,
+    ):
+        await other.begin_transaction()
+        for topic in topics:
+            await other.send_and_wait(topic, b"{}", b"s", partition=0)
+        sent = [await producer.send_and_wait(topic, verdict, b"s", partition=0) for topic in topics]
+        place = (ACTIONS, 0, sent[0].offset)
+        fetching = asyncio.create_task(_fetch_both(fetcher, place))
+        await asyncio.wait([fetching], timeout=2)
+        await other.abort_transaction()
+        inputs, decisions = await asyncio.wait_for(fetching, 30)
+    assert [record.value for record in inputs.values()] == [verdict]
+    assert [record.value for record in decisions] == [verdict]
+
+
+async def _fetch_both(
+    fetcher: InputFetcher, place: Place
+) -> tuple[dict[Place, InputRecord], list[WrittenRecord]]:
+    return await fetcher.fetch_inputs([place]), await fetcher.fetch_decisions(place, "v-1", 0)

@@ -83,21 +83,30 @@ class KafkaEvidence:
         """A reader of single records."""
         bases = [*(kind.topic for kind in KINDS if kind.session), *FIRST_OF_TOPIC]
         parts = await list_partitions(self.cluster, [f"{self.prefix}{base}" for base in bases])
-        consumer = make_consumer(self.cluster, "read_committed")
         try:
-            await consumer.start()
-            yield InputFetcher(consumer, self.prefix, frozenset(parts))
+            async with (
+                make_consumer(self.cluster, "read_committed") as consumer,
+                make_consumer(self.cluster, "read_uncommitted") as asking,
+            ):
+                yield InputFetcher(consumer, asking, self.prefix, frozenset(parts))
         except KafkaError as error:
             raise make_unreachable(self.cluster, error) from error
-        finally:
-            await consumer.stop()
 
 
 class InputFetcher:
-    """Fetches inputs by their coordinates and the decisions on them."""
+    """Fetches inputs by their coordinates and the decisions on them. A transaction that is open around one is
+    waited for."""
 
-    def __init__(self, consumer: AIOKafkaConsumer, prefix: str, parts: frozenset[TopicPartition]) -> None:
+    def __init__(
+        self,
+        consumer: AIOKafkaConsumer,
+        asking: AIOKafkaConsumer,
+        prefix: str,
+        parts: frozenset[TopicPartition],
+    ) -> None:
+        """`consumer` reads as committed, `asking` knows what lies there: see `kafka_consumers`."""
         self._consumer = consumer
+        self._asking = asking
         self._prefix = prefix
         self._parts = parts
 
@@ -122,7 +131,7 @@ class InputFetcher:
         deciding = DECIDING.get(coordinates[0])
         if deciding is None or (part := self._make_part(deciding.topic, coordinates[1])) not in self._parts:
             return records
-        async for batch in read_batches_since(self._consumer, self._consumer, part, since_ms):
+        async for batch in read_batches_since(self._consumer, self._asking, part, since_ms):
             records += [
                 read_written(deciding.topic, message, message.timestamp)
                 for message in batch
@@ -135,8 +144,8 @@ class InputFetcher:
 
     async def _read_messages(self, part: TopicPartition, offsets: list[int]) -> AsyncIterator[Any]:
         self._consumer.assign([part])
-        first = (await self._consumer.beginning_offsets([part]))[part]
-        end = (await self._consumer.end_offsets([part]))[part]
+        first = (await self._asking.beginning_offsets([part]))[part]
+        end = (await self._asking.end_offsets([part]))[part]
         for run in _group_offsets([offset for offset in offsets if first <= offset < end]):
             needed = set(run)
             self._consumer.seek(part, run[0])
