@@ -7,6 +7,7 @@ import base64
 import contextlib
 import fcntl
 import hmac
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,10 @@ import pytest
 
 from sluice.adapters import head_copies
 from sluice.adapters.head_copies import HeadFile, HeadWebhook, open_alone, write_line
-from sluice.core.trust.tree_heads import HeadRefused, digest_head, open_head
+from sluice.adapters.kafka import kafka_head_copies
+from sluice.adapters.kafka.kafka_head_copies import HeadCluster
+from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, digest_head, open_head
+from sluice_topics.audience import Audience
 from tests.unit.verifier.test_head_check import HEADS, OTHER_HEADS
 
 if TYPE_CHECKING:
@@ -138,6 +142,20 @@ async def test_what_an_endpoint_answers_holds_the_signer_up_no_longer_than_its_t
     assert not any(b"/again" in request for request in requests)
     await webhook.close()
     server.close()
+
+
+async def test_a_second_cluster_that_never_answers_holds_the_signer_up_no_longer_than_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka_head_copies, "_START_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        cluster = f"127.0.0.1:{silent.getsockname()[1]}"
+        copies = HeadCluster(cluster, "p.", (HeadKeys([]), Audience("", "p.")), 1)
+        copies.take(1, DIGESTS[0], VALUES[0])
+        began = time.monotonic()
+        await copies.require_no_later(1)
+        await copies.deliver()
+        assert time.monotonic() - began < 6
 
 
 async def test_an_endpoint_gets_the_newest_head_and_again_after_it_was_away() -> None:

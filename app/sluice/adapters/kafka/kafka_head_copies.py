@@ -24,6 +24,8 @@ from sluice_topics.catalog import MAX_CONTROL_MESSAGE_BYTES, TREE_HEADS
 from sluice_topics.json_text import Unreadable
 
 if TYPE_CHECKING:
+    from aiokafka import AIOKafkaConsumer
+
     from sluice.client.kafka_connection import KafkaCluster
     from sluice.core.trust.tree_heads import HeadKeys
     from sluice_topics.audience import Audience
@@ -48,6 +50,7 @@ class HeadCluster:
         self._part = TopicPartition(f"{prefix}{TREE_HEADS}", 0)
         self._keys, self._audience = trusted
         self._timeout_s = timeout_s
+        self._bounds = {"request_timeout_ms": round(timeout_s * 1000)}
         self._digests: list[str] = []
         self._numbers: dict[str, int] = {}
         self._waiting: deque[tuple[int, bytes]] = deque()
@@ -83,23 +86,26 @@ class HeadCluster:
     async def _read(self) -> None:
         """Compare what came since the last time. Raises HeadRefused."""
         await list_partitions(self._cluster, [self._part.topic])
-        how = {"request_timeout_ms": round(self._timeout_s * 1000)}
-        async with make_consumer(self._cluster, "read_uncommitted", POLL_MS, **how) as consumer:
-            consumer.assign([self._part])
-            end = (await consumer.end_offsets([self._part]))[self._part]
-            if end < self._offset:
-                log.warning(
-                    "%s on %s lost its end: what is missing there is sent with the next start",
-                    self._part.topic,
-                    self._cluster,
-                )
-                self._offset = 0
-            consumer.seek(self._part, self._offset)
-            while (position := await consumer.position(self._part)) < end:
-                fetched = await consumer.getmany(self._part, timeout_ms=POLL_MS, max_records=_READ_AT_ONCE)
-                self._compare(fetched.get(self._part, ()))
-                await asyncio.sleep(0)
-            self._offset = max(self._offset, position)
+        consumer = make_consumer(self._cluster, "read_uncommitted", POLL_MS, **self._bounds)
+        try:
+            await consumer.start()
+            await self._read_on(consumer)
+        finally:
+            await consumer.stop()
+
+    async def _read_on(self, consumer: AIOKafkaConsumer) -> None:
+        consumer.assign([self._part])
+        end = (await consumer.end_offsets([self._part]))[self._part]
+        if end < self._offset:
+            what = "lost its end: what is missing there is sent with the next start"
+            log.warning("%s of %s %s", self._part.topic, self._cluster, what)
+            self._offset = 0
+        consumer.seek(self._part, self._offset)
+        while (position := await consumer.position(self._part)) < end:
+            fetched = await consumer.getmany(self._part, timeout_ms=POLL_MS, max_records=_READ_AT_ONCE)
+            self._compare(fetched.get(self._part, ()))
+            await asyncio.sleep(0)
+        self._offset = max(self._offset, position)
 
     def _compare(self, messages: Any) -> None:
         strange = 0
@@ -146,15 +152,16 @@ class HeadCluster:
         await self._read()
         if not self._waiting:
             return
-        bounds = {
-            "max_request_size": MAX_CONTROL_MESSAGE_BYTES,
-            "request_timeout_ms": round(self._timeout_s * 1000),
-        }
-        async with make_producer(self._cluster, **bounds) as producer:
+        size = MAX_CONTROL_MESSAGE_BYTES
+        producer = make_producer(self._cluster, max_request_size=size, **self._bounds)
+        try:
+            await producer.start()
             while self._waiting:
                 number, value = self._waiting[0]
                 await producer.send_and_wait(self._part.topic, value, b"%d" % number, partition=0)
                 self._waiting.popleft()
+        finally:
+            await producer.stop()
 
     async def close(self) -> None:
         """Nothing is held."""
