@@ -130,11 +130,13 @@ def test_a_document_is_sealed_where_it_is_marked_and_opened_whole() -> None:
 def test_a_mark_holds_in_both_forms_of_an_action(marked_in: str, sent_in: str) -> None:
     pointers = (("/name", "/customer"), ("/rows/*/mail", "/rows/*/who"))
     fields = [
-        PersonalField("action", *(split_pointer(marked_in + pointer) for pointer in pair), "crm.*")
-        for pair in pointers
+        PersonalField(
+            "action", split_pointer(marked_in + name), split_pointer(marked_in + subject), tool="crm.*"
+        )
+        for name, subject in pointers
     ]
     fields.append(PersonalField("action", ("reasoning",), split_pointer(f"{marked_in}/customer")))
-    parameters = ACTION["parameters"]
+    parameters: Any = ACTION["parameters"]
     call: dict[str, Any] = {"toolName": "crm.update", "parameters": parameters}
     if sent_in != "/parameters":
         call = {"proposed_action": {"action": "crm.update", "value": parameters}}

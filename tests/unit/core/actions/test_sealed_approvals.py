@@ -118,11 +118,10 @@ def test_what_is_sealed_where_nothing_is_marked_is_denied_unread(
     if form == "proposed_action":
         seed = {"action": "erase", "value": sent.pop("parameters")}
         sent |= {"proposed_action": seed, "toolName": None}
-    changed = {"toolName": "erase", **seal_document(sent, "action", [field], lambda _: ANNA)}
-    opened = [
-        at.propose(**{name: changed.get(name) for name in ("toolName", "parameters", "proposed_action")})
-    ]
-    (letter,) = [record.body for record in opened[0].records]
+    sealed = seal_document(sent, "action", [field], lambda _: ANNA)
+    names = ("toolName", "parameters", "proposed_action")
+    call: dict[str, Any] = {name: sealed.get(name) for name in names}
+    (letter,) = [record.body for record in at.propose(**call).records]
     assert (letter["code"], letter["path"].rpartition(".")[2]) == ("sealed_unmarked", "amount")
 
 
