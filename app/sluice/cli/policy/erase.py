@@ -198,10 +198,12 @@ async def carry_out(
 async def _find_keys(
     topic: KeyTopic, wrapper: KeyWrapper, order: ErasureOrder
 ) -> tuple[list[str], list[str]]:
+    persons = [digest_person(order.tenant, subject) for subject in order.subjects]
+    indexed = await wrapper.index_all(persons) if persons else []
     names = {
         name: subject
-        for subject in order.subjects
-        for name in await wrapper.index(digest_person(order.tenant, subject))
+        for subject, of_person in zip(order.subjects, indexed, strict=True)
+        for name in of_person
     }
     owners = await topic.find(names) if names else {}
     with_key = {names[name] for name in owners.values()}
