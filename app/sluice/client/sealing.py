@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sluice.client.input_kinds import ACTIONS, MEMORY_WRITES, OUTCOMES, RETRIEVALS
-from sluice_topics.sealing import find_foreign, put_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,6 +149,8 @@ async def may_open_narrowed(
     """Whether each token in narrowed parameters is one of the action itself (or of `approved`), or what
     `seal_narrowed` makes there: else an approver could copy a token from another action, and have it opened.
     Raises ClientError."""
+    from sluice_topics.sealing import find_foreign, put_from  # noqa: PLC0415 - loads cryptography
+
     foreign = [steps for steps, _ in find_foreign(parameters, action, *approved)]
     if not foreign:
         return True

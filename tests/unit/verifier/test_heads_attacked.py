@@ -85,8 +85,9 @@ def test_two_commands_at_one_time_that_both_begin_at_the_last(witness: Witness) 
         assert other.cosign(prove_growth(first, second)).exit_code == 0
     codes: list[int] = []
     late = threading.Thread(target=lambda: codes.append(witness.cosign(prove_growth(2, 3)).exit_code))
-    with witness.seen.open("ab") as memory:
-        fcntl.flock(memory, fcntl.LOCK_EX)
+    lock = witness.seen.with_name(f"{witness.seen.name}.lock")
+    with lock.open("ab") as locked, witness.seen.open("ab") as memory:
+        fcntl.flock(locked, fcntl.LOCK_EX)
         late.start()
         late.join(0.5)
         assert (late.is_alive(), codes) == (True, [])
