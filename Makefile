@@ -32,8 +32,8 @@ tools: $(VENV)/.tools $(VENV)/.installed  ## and what tests and linters need bes
 demo: setup  ## broker, topics, worker; publishes actions and shows the verdicts (ARGS="--keep")
 	$(BIN)/sluice demo $(ARGS)
 
-test: tools  ## the tests in four processes, on real brokers that they start (ARGS="-n 0 -k broker": in one)
-	$(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder $(ARGS)
+test: tools  ## the tests in three processes, on real brokers that they start (ARGS="-n 0 -k broker": in one)
+	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 frameworks: tools $(FRAMEWORKS:%=build/frameworks/%/.installed)  ## the client in agent frameworks, each in an environment of its own (FRAMEWORK=langchain ARGS="-k 200")
 	@set -e; for name in $(FRAMEWORKS); do \

@@ -97,11 +97,11 @@ def _explicit_settings(items: list[Any]) -> Iterator[tuple[Any, str]]:
             yield test, "_hypothesis_internal_use_settings"
 
 
-# `make test` runs in four processes: three of them take the tests that need a broker, which wait for most of
-# their time, each with a broker of its own; the fourth takes the others, and all help with what is left.
+# `make test` runs in three processes: two of them take the tests that need a broker, which mostly wait, each
+# with a broker of its own; the third takes the others, and all help with what is left.
 
 WITH_BROKER = "tests/kafka/"
-BROKERS = 3
+BROKERS = 2
 ALONE = ("test_attacks.py", "test_demo.py", "test_faults.py")
 """Files whose tests share nothing but the broker: each may run in another process."""
 TOGETHER = ("tests/kafka/gateway",)
