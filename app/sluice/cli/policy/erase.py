@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 import typer
 
@@ -40,7 +40,7 @@ from sluice_topics.catalog import REGISTRY, SUBJECT_KEYS
 from sluice_topics.sealing import Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from sluice.core.registry.keys import SigningKey
     from sluice.core.registry.registry import Registry
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sluice.secrets.key_wrapping import KeyWrapper
     from sluice.settings.reader import Settings
 
+T = TypeVar("T")
 Subjects = Annotated[
     list[str] | None, typer.Argument(metavar="[SUBJECT]...", help="Persons, as inputs name them.")
 ]
@@ -131,6 +132,17 @@ def erase(  # noqa: PLR0913 - the command's options
     order = ErasureOrder(tenant, [Subject(kind, name) for name in subjects or ()], reason, wait_s)
     signers = require_private_keys(key)
     settings = require_settings()
+    outcome = run_with_master_key(
+        settings, lambda wrapper: carry_out(settings, order, signers, wrapper, _report_waiting())
+    )
+    _print(outcome, as_json=as_json)
+    if not outcome.is_erased:
+        raise typer.Exit(WRONG)
+
+
+def run_with_master_key(settings: Settings, work: Callable[[KeyWrapper], Coroutine[Any, Any, T]]) -> T:
+    """What the work comes to that asks the master key of the settings. Ends the command where there is no
+    such key, where it cannot be asked, and where no broker answers."""
     require_roots(settings)
     try:
         wrapper = build_key_wrapper(settings)
@@ -138,14 +150,10 @@ def erase(  # noqa: PLR0913 - the command's options
         stop(str(error))
     if wrapper is None:
         stop(NO_MASTER_KEY)
-    work = carry_out(settings, order, signers, wrapper, _report_waiting())
     try:
-        outcome = require_broker(work, CANNOT_PUBLISH)
+        return require_broker(work(wrapper), CANNOT_PUBLISH)
     except OSError as error:
         stop(f"the master key cannot be asked: {error}")
-    _print(outcome, as_json=as_json)
-    if not outcome.is_erased:
-        raise typer.Exit(WRONG)
 
 
 def register(cli: typer.Typer) -> None:

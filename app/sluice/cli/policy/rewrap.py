@@ -11,23 +11,19 @@ import typer
 
 from sluice.adapters.kafka.kafka_key_erasure import KeyRemains, KeyTopic
 from sluice.bootstrap.followed_sealing import build_policy_view
-from sluice.bootstrap.sealing import build_key_wrapper
 from sluice.cli.output import (
-    CANNOT_PUBLISH,
     WRONG,
     clean,
     console,
     errors,
     print_json,
     print_line,
-    require_broker,
     require_settings,
     stop,
 )
-from sluice.cli.policy.control_topics import AsJson, require_roots
-from sluice.cli.policy.erase import NO_MASTER_KEY, Wait
+from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
+from sluice.cli.policy.erase import Wait, run_with_master_key
 from sluice.client.key_records import read_wrapped_key, write_wrapped_key
-from sluice.core.trust.in_force import PolicyError
 from sluice.secrets.key_wrapping import make_master_id, wrap_named
 from sluice.secrets.redis_seal import SealKeysError, read_seal_keys, write_seal_keys
 from sluice.settings.reader import list_real_names
@@ -90,17 +86,7 @@ def rewrap(*, retire: Retire = False, wait_s: Wait = 900.0, as_json: AsJson = Fa
     file = settings.sealing.master_key_file
     if retire and settings.sealing.transit_url is not None:
         stop(RETIRED_IN_TRANSIT)
-    require_roots(settings)
-    try:
-        wrapper = build_key_wrapper(settings)
-    except PolicyError as error:
-        stop(str(error))
-    if wrapper is None:
-        stop(NO_MASTER_KEY)
-    try:
-        outcome = require_broker(rewrap_all(settings, wrapper, wait_s), CANNOT_PUBLISH)
-    except OSError as error:
-        stop(f"the master key cannot be asked: {error}")
+    outcome = run_with_master_key(settings, lambda wrapper: rewrap_all(settings, wrapper, wait_s))
     _print(outcome, as_json=as_json)
     if not outcome.remains.is_destroyed:
         raise typer.Exit(WRONG)
