@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from load.installations.faulty_worker import Poison, SlowProbe
 from load.recomputation import figures
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
-from sluice.adapters.ledger_reruns import rerun_all, rerun_sample
+from sluice.adapters.ledger_reruns import rerun_all
 from sluice.bootstrap.parts import build_decision_settings
 from sluice.core.rerun.rerun_result import RerunTally
 from sluice.core.rerun.walk import DECISION_TOPICS
@@ -19,38 +19,29 @@ if TYPE_CHECKING:
     from load.recomputation.figures import RunFigure
     from sluice.core.actions.stage import Stage
     from sluice.core.rerun.policy_then import DecisionSettings
-    from sluice.core.rerun.rerun_result import Rerun
 
-MOST = 60_000
-"""Of more decisions a sample of so many is executed: 40 s at the 1 500 a second that two busy cores gave."""
 SEED = 1
 SHOWN = 5
 
 
 async def execute_again(evidence: Evidence) -> list[RunFigure]:
-    """All decisions, or a sample of `MOST`. Evidence that is gone counts as not identical."""
-    topics = {evidence.installation.real(base) for base in DECISION_TOPICS}
+    """All decisions, each in its session. Evidence that is gone counts as not identical."""
+    installation = evidence.installation
+    topics = {installation.real(base) for base in DECISION_TOPICS}
     decisions = sum(record.topic in topics for record in evidence.ledger)
     tally = RerunTally()
     began = time.monotonic()
-    tally.take(await _reruns(evidence, decisions))
+    kafka = KafkaEvidence(installation.cluster, installation.prefix)
+    tally.take([rerun async for rerun in rerun_all(kafka, read_decision_settings(installation))])
     differing = [rerun for rerun in tally.reruns if rerun.status != "erased"]
     for rerun in differing[:SHOWN]:
         print(f"  rerun {rerun.id}: {rerun.status} {rerun.differences or rerun.missing}")
     return [
-        figures.exactly("reruns", tally.total, min(decisions, MOST), "decisions"),
+        figures.exactly("reruns", tally.total, decisions, "decisions"),
         figures.some("reruns_identical", tally.counts["identical"], "decisions"),
         figures.none("reruns_not_identical", len(differing), "decisions"),
         figures.report("reruns_took", round(time.monotonic() - began, 1), "s"),
     ]
-
-
-async def _reruns(evidence: Evidence, decisions: int) -> list[Rerun]:
-    installation = evidence.installation
-    kafka = KafkaEvidence(installation.cluster, installation.prefix)
-    if decisions > MOST:
-        return await rerun_sample(kafka, read_decision_settings(installation), MOST, SEED)
-    return [rerun async for rerun in rerun_all(kafka, read_decision_settings(installation))]
 
 
 def read_decision_settings(installation: TestInstallation) -> DecisionSettings:

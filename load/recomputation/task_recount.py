@@ -1,43 +1,30 @@
 """Whether what agents did under mandates and limits may be so, from the inputs and the ledger alone.
 
-Imports nothing of the core. Which outcome an action had to have is not worked out again. What must hold of
-every run, whatever was killed in it, is:
+Imports nothing of the core. What an action comes to, under which mandate and with which origin, the rerun
+says: it decides each action again in its session (load/recomputation/reruns.py). Held together here is what
+a rerun believes of a record or does not read:
 
 - no limit is exceeded: what was allowed within any of its windows, over all partitions, by the latest time
   that each partition had seen (docs/limits.md), is at most the limit,
   and each action fits into what its partition said was left; a destination that an outcome of an action that
   was held had brought before counts as used, and not as allowed;
 - what a partition said that it had used is no less than what it had allowed, so nothing was forgotten;
-- no mandate is used more often than it and those above it say, those below it among its uses in a session,
-  after its time, outside its conditions, in another session, or after its partition once saw that it was
-  revoked;
-- each origin of a destination has its reason earlier in the ledger: a trusted value a signed outcome of a
-  trusted tool, a usual one a use that was counted; and a value is new only where all results are known;
 - an action teaches once, and only after it was carried out under a signature and its destination was known by
   registry or mandate; counts are the sum of these uses.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from datetime import datetime
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-import rfc8785
-
 from load.installations.task_policy import (
-    CONTACTS,
     COUNT_LIMIT,
     DISTINCT_LIMIT,
-    INBOX,
     LIMITS,
     PAY,
-    REGISTERED,
     ROW_LIMIT,
     SUM_LIMIT,
     derive_values_key,
@@ -57,15 +44,12 @@ if TYPE_CHECKING:
     from load.recomputation.input_answers import AnswerAccount
 
 VERDICT, SETTLED = "sluice/verdict/v1", "sluice/reservation_settled/v1"
-RECORDED, IN_FORCE = "sluice/mandate_recorded/v1", "sluice/policy_in_force/v1"
+RECORDED = "sluice/mandate_recorded/v1"
 MOST_INDEX_BYTES = 16_384
 MOST_LESSONS = 16
 """Of one agent in a session: actions whose outcome will teach."""
-MOST_LAG_MS = 10_000
-"""From the record that says that a revocation is in force to the last action that is allowed all the same."""
 SHOWN = 3
 THOUSANDTHS = 1000
-_CONDITION = re.compile(r"action\.parameters\.amount <= (\d+)")
 OUTSIDE = ("none_named", "absent", "ended", "over", "condition", "count")
 ORIGINS = (
     *("task", "registry", "history", "peers", "trusted_result", "untrusted_read", "unknown"),
@@ -89,17 +73,10 @@ class _Use:
 
 @dataclass(slots=True)
 class _RecountedSession:
-    """What the ledger has said of a session so far. `mandates`: by digest, the signed mandate and those above
-    it, the nearest first; `reads`: calls whose results count, allowed and without a signed outcome; `cut`:
-    whether some result was cut off; `brought`: by fingerprint whether it is trusted; `lessons`: by agent
+    """What the ledger has said of a session so far. `allowed`: actions by their ids; `lessons`: by agent
     allowed actions that will teach, with their fingerprints."""
 
-    mandates: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    void: set[str] = field(default_factory=set)
     allowed: dict[str, dict[str, Any]] = field(default_factory=dict)
-    reads: set[str] = field(default_factory=set)
-    cut: bool = False
-    brought: dict[str, bool] = field(default_factory=dict)
     lessons: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
 
 
@@ -110,13 +87,11 @@ class TaskRecount:
         self._answers = answers
         self._key = derive_values_key()
         self._sessions: dict[str, _RecountedSession] = defaultdict(_RecountedSession)
-        self._used: Counter[tuple[str, str]] = Counter()
         self._uses: dict[str, _Use] = {}
         self._spent: dict[tuple[str, str, int], list[_Use]] = defaultdict(list)
         self._clock_ms: dict[int, int] = defaultdict(int)
         self._held: dict[str, tuple[int, str]] = {}
         self._happened: set[tuple[int, str]] = set()
-        self._in_force_ms: dict[tuple[int, str], int] = {}
         self._due: Counter[tuple[str, str, str]] = Counter()
         self.tally: Counter[str] = Counter()
         self.problems: dict[str, list[str]] = defaultdict(list)
@@ -124,47 +99,27 @@ class TaskRecount:
     def fold(self, ledger: Iterable[dict[str, Any]]) -> None:
         """All records of all partitions, each in the order of its chain."""
         for body in ledger:
-            if body["schema"] == IN_FORCE:
-                self._note_policy(body)
             coordinates = place_of(body)
             answered = None if coordinates is None else self._answers.inputs.get(coordinates)
             if answered is None or not answered.readable:
                 continue
             if body["schema"] == RECORDED:
-                self._take_mandate(answered.message)
+                self.tally["mandates"] += 1
+                self.tally["mandates_within"] += bool(answered.message.get("parents"))
             elif body["schema"] == SETTLED and not body["early"]:
                 self._take_outcome(answered.message, body)
             elif body["schema"] == VERDICT:
                 self._take_verdict(answered.message, body)
         self._check_limits()
 
-    def _note_policy(self, body: dict[str, Any]) -> None:
-        for added in body["added"]["named"]:
-            kind, _, name = added["entry"].partition("/")
-            if kind == "mandate_revocation":
-                self._in_force_ms.setdefault((body["partition"], name), _read_ms(body["decided_at"]))
-
-    def _take_mandate(self, mandate: dict[str, Any]) -> None:
-        chain = [mandate, *reversed(mandate.get("parents") or ())]
-        self._sessions[mandate["session_id"]].mandates[_digest(mandate)] = chain
-        self.tally["mandates"] += 1
-        self.tally["mandates_within"] += len(chain) > 1
-
     def _take_outcome(self, outcome: dict[str, Any], body: dict[str, Any]) -> None:
         session = self._sessions[outcome["session_id"]]
-        name, values = outcome["action_id"], outcome.get("values")
+        name = outcome["action_id"]
         action = session.allowed.get(name)
-        if values is not None:
-            trusted = body["signed"] and action is not None and action["toolName"] == CONTACTS
-            for print_ in values["fingerprints"]:
-                session.brought[print_] = session.brought.get(print_, False) or trusted
-            session.cut = session.cut or values["truncated"]
         if name in self._held:
             self._happened.add(self._held[name])
         if not body["signed"]:
             return
-        if values is not None:
-            session.reads.discard(name)
         if name in self._uses:
             use = self._uses[name]
             self._uses[name] = _replace_rows(use, min(use.rows, outcome["rows_affected"]))
@@ -176,31 +131,23 @@ class TaskRecount:
         if body["duplicate_of"] is not None:
             return
         session = self._sessions[action["session_id"]]
-        mandate = body["session"].get("mandate")
-        if mandate is not None and "void" in mandate:
-            session.void.add(mandate["digest"])
         if body["session"].get("limits"):
             latest_ms = max(self._clock_ms[body["partition"]], body["input"]["timestamp"])
             self._clock_ms[body["partition"]] = latest_ms
         origin = self._take_gates(body)
-        if origin is not None:
-            self._check_origin(session, action, body, origin)
         if body["outcome"] != "ALLOW":
             self.tally["held"] += 1
             self._held[action["action_id"]] = body["partition"], action["parameters"].get("to", "")
             return
         self.tally["allowed"] += 1
         session.allowed[action["action_id"]] = action
-        if action["toolName"] in (CONTACTS, INBOX):
-            session.reads.add(action["action_id"])
         self._use_limits(action, body)
-        if action["toolName"] == PAY:
-            self._use_mandate(session, action, body)
-            if origin in ("task", "registry"):
-                lessons = session.lessons[action["agent_id"]]
-                while len(lessons) >= MOST_LESSONS:
-                    del lessons[next(iter(lessons))]
-                lessons[action["action_id"]] = self._print(action).hex()
+        if action["toolName"] == PAY and origin in ("task", "registry"):
+            lessons = session.lessons[action["agent_id"]]
+            while len(lessons) >= MOST_LESSONS:
+                del lessons[next(iter(lessons))]
+            to = read_value(action["parameters"]["to"])
+            lessons[action["action_id"]] = fingerprint(self._key, to).hex()
 
     def _take_gates(self, body: dict[str, Any]) -> str | None:
         """Note what the gates said; the origin of the action's destination, None where nobody looked."""
@@ -212,55 +159,6 @@ class TaskRecount:
         origin = next(iter(gates.get("destinations", {}).get("origins") or ()), None)
         self.tally[f"origin {origin}"] += 1
         return origin
-
-    def _print(self, action: dict[str, Any]) -> bytes:
-        return fingerprint(self._key, read_value(action["parameters"]["to"]))
-
-    def _check_origin(
-        self, session: _RecountedSession, action: dict[str, Any], body: dict[str, Any], origin: str
-    ) -> None:
-        to, written = action["parameters"]["to"], base64.b64encode(self._print(action)).decode()
-        brought, uses = session.brought.get(written), (body["session"].get("values") or {}).get("uses") or {}
-        use = uses.get("$.to")
-        named = [
-            set(mandate.get("destinations") or ())
-            for mandate in session.mandates.get(_name_mandate(action), [])
-        ]
-        holds = {
-            "registry": to in REGISTERED,
-            "task": bool(named)
-            and to in set.intersection(*named)
-            and _name_mandate(action) not in session.void,
-            "trusted_result": brought is True,
-            "history": use is not None and use["agent"] == action["agent_id"],
-            "peers": use is not None and use["agent"] != action["agent_id"],
-            "untrusted_read": brought is not None,
-            "nowhere": brought is None and not session.reads and not session.cut,
-        }
-        if not holds.get(origin, True):
-            self.problems["wrong_origins"].append(f"{body['verdict_id']}: {to} is said to be {origin}")
-
-    def _use_mandate(self, session: _RecountedSession, action: dict[str, Any], body: dict[str, Any]) -> None:
-        digest, where = _name_mandate(action), body["verdict_id"]
-        chain = session.mandates.get(digest)
-        if chain is None or chain[0]["agent_id"] != action["agent_id"]:
-            self.problems["outside_mandates"].append(f"{where}: the session has no mandate {digest}")
-            return
-        at_ms, amount = body["input"]["timestamp"], action["parameters"]["amount"]
-        for level, mandate in enumerate(chain):
-            pay = next(tool for tool in mandate["tools"] if tool["tool"] == PAY)
-            condition = _CONDITION.fullmatch(pay["condition"])
-            if condition is None or amount > int(condition[1]) or at_ms >= _read_ms(mandate["until"]):
-                self.problems["outside_mandates"].append(f"{where}: {amount} at {at_ms} under level {level}")
-            used = _digest(mandate), action["session_id"]
-            self._used[used] += 1
-            if self._used[used] > pay["count"]:
-                self.problems["mandates_exceeded"].append(f"{where}: level {level} allows {pay['count']}")
-            in_force = self._in_force_ms.get((body["partition"], _digest(mandate)))
-            if in_force is not None and at_ms > in_force + MOST_LAG_MS:
-                self.problems["revoked_mandates_used"].append(f"{where}: {at_ms - in_force} ms after")
-        if digest in session.void:
-            self.problems["revoked_mandates_used"].append(f"{where}: it was seen to be revoked before")
 
     def _use_limits(self, action: dict[str, Any], body: dict[str, Any]) -> None:
         parameters = action["parameters"]
@@ -352,19 +250,6 @@ class TaskRecount:
                     self.problems["wrong_usual"].append(f"{name}: {stored.get(name)}, not {counts[name]}")
 
 
-def _name_mandate(action: dict[str, Any]) -> str:
-    return str(action.get("mandate_digest"))
-
-
-def _digest(mandate: dict[str, Any]) -> str:
-    own = {name: value for name, value in mandate.items() if name != "parents"}
-    return "sha256:" + sha256(rfc8785.dumps(own)).hexdigest()
-
-
-def _read_ms(moment: str) -> int:
-    return round(datetime.fromisoformat(moment).timestamp() * 1000)
-
-
 def _replace_rows(use: _Use, rows: int) -> _Use:
     return _Use(use.partition, use.at_ms, use.agent, use.tool, rows, use.amount, use.to)
 
@@ -416,10 +301,7 @@ def task_figures(evidence: Evidence) -> list[RunFigure]:
 
 
 _TOPICS = (ACTIONS, OUTCOMES, MANDATES)
-_GOALS = (
-    *("limits_exceeded", "limits_forgotten", "mandates_exceeded", "outside_mandates"),
-    *("revoked_mandates_used", "wrong_origins", "wrong_lessons", "wrong_usual"),
-)
+_GOALS = ("limits_exceeded", "limits_forgotten", "wrong_lessons", "wrong_usual")
 
 
 def _none(name: str, problems: list[str]) -> RunFigure:

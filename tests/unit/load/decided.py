@@ -27,6 +27,11 @@ from sluice.core.foundation.limits import SessionLimits
 from sluice.core.foundation.requests import HELD_INPUT, Answer, next_request
 from sluice.core.memory import analysis, lineage
 from sluice.core.registry.keys import Roots
+from sluice.core.rerun.evidence import PolicyEvidence
+from sluice.core.rerun.policy_then import DecisionSettings, PolicyThen
+from sluice.core.rerun.recomputation import Recomputation
+from sluice.core.rerun.rerunner import Rerunner
+from sluice.core.rerun.walk import PartitionWalk, WrittenRecord, get_kind, group_answers, read_entry
 from sluice.core.state.book import Book, HistoryReduced
 from sluice.core.state.decision import Shared
 from sluice.core.state.session import KEY_PREFIX, SessionState
@@ -44,13 +49,18 @@ from sluice_topics.catalog import (
     SOURCE_HISTORIES,
     USUAL_DESTINATIONS,
 )
+from sluice_topics.headers import make_output_headers
 from sluice_topics.record_reading import Unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from load.installations.installation import TrafficRecord
     from sluice.core.actions.stage import ActionContext
     from sluice.core.foundation.requests import Request
     from sluice.core.policy.policy import Policy
+    from sluice.core.rerun.rerun_result import Rerun
+    from sluice.core.rerun.walk import LedgerEntry
     from sluice.core.state.decision import Decision
     from sluice.core.state.history import History, SourceName
 
@@ -223,15 +233,20 @@ class _Run:
 @cache
 def _point() -> DecisionPoint:
     """The policy of the fault runs, as a worker reads it."""
+    named = neutral_policy.BUNDLE, _new_point, quality_policy.BUNDLE
+    in_force = PolicyReducer(Roots([TRUST.root_key]), *named, STAGES)
+    return in_force.first(_list_control_records())
+
+
+@cache
+def _list_control_records() -> list[InputRecord]:
     ends: Counter[str] = Counter()
     records = []
     published = [*neutral_policy.records(TRUST, BEGAN_MS), *task_policy.records(TRUST)]
     for topic, key, value in published:
         records.append(InputRecord(topic, 0, ends[topic], BEGAN_MS, key, value))
         ends[topic] += 1
-    named = neutral_policy.BUNDLE, _new_point, quality_policy.BUNDLE
-    in_force = PolicyReducer(Roots([TRUST.root_key]), *named, STAGES)
-    return in_force.first(records)
+    return records
 
 
 def _new_point(rules: Policy) -> DecisionPoint:
@@ -243,3 +258,43 @@ def change_record(record: StoredRecord, **fields: Any) -> StoredRecord:
     """The record with some fields of its value replaced."""
     value = json.dumps({**json.loads(record.value or b"{}"), **fields}).encode()
     return replace(record, value=value, headers=())
+
+
+def execute_again(evidence: Evidence, *entries: dict[str, Any]) -> list[Rerun]:
+    """What `sluice rerun --all` says of the ledger: every decision, and each other record that something is
+    wrong with. `entries`: of the registry, in force beside those under which the run decided."""
+    walk = _begin_walk(entries)
+    inputs = {}
+    for of in evidence.inputs:
+        base = of.topic.removeprefix(PREFIX)
+        inputs[base, 0, of.offset] = InputRecord(base, 0, of.offset, of.timestamp_ms, of.key, of.value)
+    written = sorted(map(_enter, evidence.ledger), key=lambda entry: entry.fields["sequence"])
+    reruns: list[Rerun] = []
+    for group in group_answers(written):
+        coordinates = group[0].coordinates
+        answered = None if coordinates is None else inputs.get(coordinates)
+        reruns += walk.take(group, answered, inputs)
+    return reruns
+
+
+def _begin_walk(entries: Sequence[dict[str, Any]]) -> PartitionWalk:
+    records, roots = [*_list_control_records()], Roots([TRUST.root_key])
+    for number, (topic, key, value) in enumerate(TRUST.sign_entries([*entries])):
+        records.append(InputRecord(topic, 0, len(records) + number, BEGAN_MS, key, value))
+    named = neutral_policy.BUNDLE, quality_policy.BUNDLE, "test"
+    of = DecisionSettings(STAGES, roots, *named, LIMITS, 0, None, values_key=task_policy.MASTER_KEY)
+    policy = PolicyEvidence()
+    for record in records:
+        policy.add(record.topic, record.value)
+    then = PolicyThen(records, roots, of)
+    stages = {stage.name: stage for stage in STAGES}
+    return PartitionWalk(Rerunner(policy, stages.__getitem__, then=then), Recomputation(then, LIMITS))
+
+
+def _enter(stored: StoredRecord) -> LedgerEntry:
+    base = stored.topic.removeprefix(PREFIX)
+    written = WrittenRecord(base, 0, stored.offset, stored.timestamp_ms, stored.key, stored.value or b"", ())
+    entry = read_entry(written)
+    assert entry is not None
+    headers = make_output_headers(entry.fields, get_kind(entry.fields), "", None)
+    return entry._replace(written=written._replace(headers=tuple(headers)))

@@ -4,8 +4,9 @@ it is there for."""
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,7 @@ from load.installations import task_policy
 from load.installations.task_policy import CONTACTS, PAY
 from load.recomputation.task_recount import task_figures
 from sluice_topics.catalog import VERDICTS
-from tests.unit.load.decided import PREFIX, change_record, decide
+from tests.unit.load.decided import PREFIX, change_record, decide, execute_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -60,37 +61,49 @@ def test_what_a_partition_forgot_of_a_limit_is_found() -> None:
     assert _find_wrong(_change_all(forget, _is_allowed(PAY))) == {"limits_forgotten"}
 
 
-def test_a_mandate_that_is_used_more_often_or_by_another_is_found() -> None:
-    held = _is_verdict(lambda body: _outside(body) in {"count", "condition", "absent"})
+def test_the_rerun_finds_what_mandates_and_origins_do_not_allow() -> None:
+    """Of these the recount has no rules of its own."""
+    assert [rerun for rerun in execute_again(_honest()) if rerun.status != "identical"] == []
+    outside = _is_verdict(lambda body: _outside(body) in {"count", "condition", "absent"})
     allow = {"outcome": "ALLOW", "verdict": "allowed"}
-    found = _find_wrong(_change_all(lambda _: allow, held))
-    assert {"mandates_exceeded", "outside_mandates"} <= found
+    assert "outcome" in _find_differing(_change_all(lambda _: allow, outside))
+    assert "outcome" in _find_differing(_change_all(_revoke, _is_allowed(PAY)))
+    revocation = task_policy.make_revocation(_name_used_mandate())
+    missed = [rerun for rerun in execute_again(_honest(), revocation) if rerun.status != "identical"]
+    assert "session" in {difference.field for rerun in missed for difference in rerun.differences}
+    for origin in ("task", "registry", "history", "peers", "trusted_result", "nowhere"):
+        claimed = _change_all(partial(_claim, origin), _is_verdict(_is_of(PAY)))
+        assert f"gateResults.detail.origins.{origin}" in _find_differing(claimed)
 
 
-def test_a_mandate_that_was_seen_to_be_revoked_is_found() -> None:
-    def end(body: dict[str, Any]) -> dict[str, Any]:
-        mandate = {**body["session"]["mandate"], "void": "revoked"}
-        return {"session": {**body["session"], "mandate": mandate}}
-
-    assert "revoked_mandates_used" in _find_wrong(_change_all(end, _is_allowed(PAY)))
+def _name_used_mandate() -> str:
+    is_allowed = _is_allowed(PAY)
+    bodies = (json.loads(record.value or b"null") for record in _honest().ledger)
+    return str(next(body["session"]["mandate"]["digest"] for body in bodies if is_allowed(body)))
 
 
-@pytest.mark.parametrize("origin", ["task", "registry", "history", "peers", "trusted_result", "nowhere"])
-def test_an_origin_without_its_reason_is_found(origin: str) -> None:
-    def claim(body: dict[str, Any]) -> dict[str, Any]:
-        gates = [
-            {**one, "detail": {"origins": {origin: 1}}} if one["gate"] == "destinations" else one
-            for one in body["gateResults"]
-        ]
-        return {"gateResults": gates}
-
-    assert "wrong_origins" in _find_wrong(_change_all(claim, _is_verdict(_is_of(PAY))))
+def _find_differing(evidence: Evidence) -> set[str]:
+    """The fields that differ, without their places in lists."""
+    named = (difference.field for rerun in execute_again(evidence) for difference in rerun.differences)
+    return {re.sub(r"\[\d+\]", "", name) for name in named}
 
 
-def test_a_trusted_value_whose_outcome_nobody_signed_is_found() -> None:
+def _revoke(body: dict[str, Any]) -> dict[str, Any]:
+    return {"session": {**body["session"], "mandate": {**body["session"]["mandate"], "void": "revoked"}}}
+
+
+def _claim(origin: str, body: dict[str, Any]) -> dict[str, Any]:
+    gates = [
+        {**result, "detail": {"origins": {origin: 1}}} if result["gate"] == "destinations" else result
+        for result in body["gateResults"]
+    ]
+    return {"gateResults": gates}
+
+
+def test_a_lesson_of_an_outcome_that_nobody_signed_is_found() -> None:
     settled = "sluice/reservation_settled/v1"
     unsigned = _change_all(lambda _: {"signed": False}, lambda body: body["schema"] == settled)
-    assert "wrong_origins" in _find_wrong(unsigned)
+    assert _find_wrong(unsigned) == {"wrong_lessons"}
 
 
 def test_a_lesson_that_is_missing_doubled_or_not_counted_is_found() -> None:
