@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from load.installations.approvers import (
+    COUNTED,
     EXPIRED,
     HASTY_AGENT,
     HASTY_MS,
@@ -38,13 +39,14 @@ from load.recomputation.stored_sessions import read_stored_sessions
 from sluice_topics.catalog import ACTIONS, REVIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from load.installations.installation import Evidence
     from load.recomputation.figures import RunFigure
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 VERDICT, RESOLVED_VERDICT = "sluice/verdict/v1", "sluice/resolved_verdict/v1"
+ANSWERS = (RESOLVED, COUNTED, REFUSED)
 UNSIGNED = "unsigned_agent"
 ENDED_BY_TIME = "it ended EXPIRED"
 
@@ -65,9 +67,12 @@ def approval_figures(
         by[body["schema"]].append(body)
     due = _due_ends(evidence, statements, by)
     overtaken = find_overtaken(due, by)
-    problems = [*_wrong_ends(due | dict.fromkeys(overtaken), by), *_wrong_answers(evidence, by)]
+    problems = [
+        *_wrong_ends(due | dict.fromkeys(overtaken), by),
+        *_find_unanswered(evidence, by, REVIEWS, ANSWERS),
+    ]
     wrong, unsigned = _wrong_totals(evidence, by), _wrong_signatures(statements, by)
-    unanswered, steps = _find_unanswered(evidence, by), wrong_steps(by)
+    unanswered, steps = _find_unanswered(evidence, by, ACTIONS, (VERDICT,)), wrong_steps(by)
     for problem in [*problems, *steps, *wrong, *unsigned, *unanswered][:5]:
         print(f"  approvals: {problem}")
     decisions = Counter(body["decision"] for body in by[RESOLVED])
@@ -199,34 +204,23 @@ def _ms(moment: str) -> int:
     return round(datetime.fromisoformat(moment).timestamp() * 1000)
 
 
-def _wrong_answers(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """Reviews that are not answered exactly once."""
+def _find_unanswered(
+    evidence: Evidence, by: dict[str, list[dict[str, Any]]], topic: str, schemas: Sequence[str]
+) -> list[str]:
+    """Inputs of a topic that have not exactly one record of these schemas."""
     answered = Counter(
         (body["partition"], body["input"]["offset"])
-        for schema in (RESOLVED, "sluice/approval_counted/v1", REFUSED)
+        for schema in schemas
         for body in by[schema]
-        if body["input"]["topic"] == REVIEWS
+        if body["input"]["topic"] == topic
     )
-    real = evidence.installation.real(REVIEWS)
+    real = evidence.installation.real(topic)
     mine = (record for record in evidence.inputs if record.topic == real and is_of_people(record.key))
     places = [(record.partition, record.offset) for record in mine]
     return [
-        f"review {coordinates}: {answered[coordinates]} answers"
+        f"{topic} {coordinates}: {answered[coordinates]} answers"
         for coordinates in places
         if answered[coordinates] != 1
-    ]
-
-
-def _find_unanswered(evidence: Evidence, by: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """Actions that have not exactly one verdict."""
-    verdicts = Counter((body["partition"], body["input"]["offset"]) for body in by[VERDICT])
-    real = evidence.installation.real(ACTIONS)
-    mine = (record for record in evidence.inputs if record.topic == real and is_of_people(record.key))
-    places = [(record.partition, record.offset) for record in mine]
-    return [
-        f"action {coordinates}: {verdicts[coordinates]} verdicts"
-        for coordinates in places
-        if verdicts[coordinates] != 1
     ]
 
 

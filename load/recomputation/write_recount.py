@@ -7,7 +7,6 @@ worked out here, from its kind and from whether its memory is held.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -114,7 +113,6 @@ class Memories:
             return
         fields, session = answered.message, answered.record.key or b""
         first = self._firsts.get((session, fields["write_id"]))
-        self._compare(body, answered, first)
         repeats = body["duplicate_of"] is not None
         self.tally["repeat" if repeats else body["action"]] += 1
         if repeats:
@@ -129,23 +127,6 @@ class Memories:
             self._firsts[session, fields["write_id"]] = body
             self._trust(body, fields, session)
             self._sight(body, fields, session)
-
-    def _compare(self, body: dict[str, Any], answered: Answered, first: dict[str, Any] | None) -> None:
-        where = ":".join(map(str, place_of(body) or ()))
-        fields, conflicts = answered.message, False
-        due = {
-            "memory_id": f"memory:{where}",
-            "write_id": fields["write_id"],
-            "duplicate_of": None,
-            "content_digest": "sha256:" + hashlib.sha256(fields["content"].encode()).hexdigest(),
-        }
-        if first is not None:
-            conflicts = first["input"]["digest"] != answered.digest
-            due |= {"action": "reject"} if conflicts else {"action": first["action"]}
-            due |= {} if conflicts else {"duplicate_of": first["memory_id"]}
-        decided = {name: body[name] for name in due}
-        if decided != due or body["reason"].startswith("write_id_conflict") != conflicts:
-            self.decisions.append(f"{where}: {decided} {body['reason']}, due {due}")
 
     def _trust(self, body: dict[str, Any], fields: dict[str, Any], session: bytes) -> None:
         """Note how far the memory is trusted, and what its decision learnt of memories of other sessions, if
@@ -166,13 +147,9 @@ class Memories:
 
     def _sight(self, body: dict[str, Any], fields: dict[str, Any], session: bytes) -> None:
         """The first sight of a source is told unless its history was there already."""
-        new, source = fields["source"]["id"] not in self._sources[session], body["seen"]["source"]
+        new = fields["source"]["id"] not in self._sources[session]
         self._sources[session].add(fields["source"]["id"])
-        if new != (source["session_type"] is None):
-            self.decisions.append(
-                f"{body['memory_id']}: the session's memory of its source is wrong: {source}"
-            )
-        if new and source["type"] is None:
+        if new and body["seen"]["source"]["type"] is None:
             self.feedback[Feedback((TENANT, fields["source"]["id"]), "seen", body["memory_id"])] += 1
 
     def _event(self, body: dict[str, Any], answered: Answered | None) -> None:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from load.recomputation.input_answers import AnswerAccount, account
 from load.recomputation.session_recount import wrong_sessions
 from load.recomputation.stored_sessions import HEAD, PAGE
 from sluice_topics.catalog import BUNDLES, DEAD_LETTERS
-from tests.unit.load.decided import PREFIX, change_record, decide
+from tests.unit.load.decided import PREFIX, change_record, decide, execute_again
 
 if TYPE_CHECKING:
     from load.installations.installation import Evidence
@@ -95,6 +96,36 @@ def test_a_state_that_is_behind_the_ledger_is_wrong() -> None:
     accounts["load"][0] -= 1
     changelog = [change_record(one, a=accounts) if one is state else one for one in evidence.changelog]
     assert len(_wrong(replace(evidence, changelog=changelog))) == 1
+
+
+@pytest.mark.parametrize("change", [{"reason": "unknown_subject"}, {"schema": "another"}])
+def test_an_outcome_that_is_refused_otherwise_or_not_counted_is_wrong(change: dict[str, str]) -> None:
+    evidence = decide(8, 400)
+    schema = "sluice/input_refused/v1" if "reason" in change else "sluice/reservation_settled/v1"
+    reasons = {"outcome_replayed", "already_settled", None}
+    number = next(
+        n
+        for n, record in enumerate(evidence.ledger)
+        if (body := _body(record))["schema"] == schema and body.get("reason") in reasons
+    )
+    ledger = list(evidence.ledger)
+    ledger[number] = change_record(ledger[number], **change)
+    assert len(_wrong(replace(evidence, ledger=ledger))) == 1
+
+
+@pytest.mark.parametrize("change", [{"outcome": "BLOCK", "verdict": "denied"}, {"duplicate_of": None}])
+def test_the_rerun_finds_another_outcome_and_a_repeat_that_counts_anew(change: dict[str, Any]) -> None:
+    """Of these the recount has no rules of its own."""
+    evidence, (field, *_) = decide(4, 150), change
+    ledger = list(evidence.ledger)
+    number = next(
+        n
+        for n, record in enumerate(ledger)
+        if (body := _body(record)).get("outcome") == "ALLOW" and body[field]
+    )
+    ledger[number] = change_record(ledger[number], **change)
+    reruns = execute_again(replace(evidence, ledger=ledger))
+    assert field in {difference.field for rerun in reruns for difference in rerun.differences}
 
 
 def _wrong(evidence: Evidence) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from load.recomputation.input_answers import account
 from load.recomputation.quarantine_recount import APPROVED, ENTERED, EVICTED, EXPIRED
 from load.recomputation.run_findings import memory_figures
 from sluice_topics.catalog import MEMORY_DECISIONS, QUARANTINE, SESSION_EVENTS
-from tests.unit.load.decided import change_record, decide
+from tests.unit.load.decided import change_record, decide, execute_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,9 +75,31 @@ def test_another_action_than_is_due_is_found() -> None:
     assert "wrong_memory_decisions" in _collect(_add(held, action="reject"))
 
 
-def test_a_repeat_that_is_decided_anew_is_found() -> None:
-    repeat = _first(MEMORY_DECISIONS, of=lambda body: body["duplicate_of"] is not None)
-    assert {"wrong_memory_decisions"} <= _collect(_add(repeat, duplicate_of=None))
+@pytest.mark.parametrize(
+    ("of", "change", "field"),
+    [
+        (lambda body: body["duplicate_of"], {"duplicate_of": None}, "duplicate_of"),
+        (lambda body: body["reason"].startswith("write_id_conflict"), {"action": "allow"}, "action"),
+        (lambda body: body["action"] == "allow", {"write_id": "another"}, "write_id"),
+        (lambda body: body["action"] == "allow", {"content_digest": "sha256:" + 64 * "0"}, "content_digest"),
+        (lambda body: _get_source(body)["session_type"], {"session_type": None}, "seen.source.session_type"),
+    ],
+)
+def test_the_rerun_finds_a_decision_that_is_not_of_its_write(
+    of: Callable[[dict[str, Any]], bool], change: dict[str, Any], field: str
+) -> None:
+    """Of these the recount has no rules of its own."""
+    decision = _first(MEMORY_DECISIONS, of=of)
+    if field.startswith("seen"):
+        seen = _body(decision)["seen"]
+        change = {"seen": {**seen, "source": {**seen["source"], **change}}}
+    reruns = execute_again(_add(decision, **change))
+    assert field in {difference.field for rerun in reruns for difference in rerun.differences}
+
+
+def _get_source(body: dict[str, Any]) -> dict[str, Any]:
+    source: dict[str, Any] = body["seen"]["source"]
+    return source
 
 
 def test_a_review_that_is_refused_for_no_reason_is_found() -> None:
