@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
-from sluice.cli.ledger.record_line import describe_policy
+from sluice.cli.ledger.record_words import describe_policy
 from sluice.cli.main import cli
 from sluice.cli.output import MARGIN, WholeConsole, make_visible, quote
 from sluice.gateway.pages.rendering import LONGEST, write_visible

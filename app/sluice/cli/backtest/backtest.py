@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from sluice.adapters.ledger_backtests import count_processors, prepare_backtest, run_backtest
 from sluice.bootstrap.parts import build_decision_settings
@@ -34,6 +33,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
+from sluice.cli.tables import align_right, build_table, fold
 from sluice.core.backtest.backtest_report import BOUNDS, read_bound
 from sluice.core.backtest.partition_backtest import BacktestPeriod
 from sluice.core.backtest.report_building import BacktestScope, build_backtest_report
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from sluice.adapters.ledger_backtests import Backtest
     from sluice.core.backtest.backtest_report import BacktestReport, BoundName, ChangeBound, OutcomeChange
@@ -207,14 +208,16 @@ def _list_counts(counts: Mapping[str, int]) -> str:
 
 
 def _build_changes(title: str, name: str | None, changes: Sequence[OutcomeChange]) -> Table:
-    table = Table(title=title, box=None, pad_edge=False)
-    for heading in (*([name] if name else []), "kind", "before", "after"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("decisions", justify="right")
-    for change in changes[:SHOWN]:
-        words = (*([change.name] if name else []), change.kind.replace("_", " "), change.before, change.after)
-        table.add_row(*map(clean, words), f"{change.decisions:,}")
-    return table
+    begin = 0 if name else 1
+    rows = (
+        (
+            *map(clean, (change.name, change.kind.replace("_", " "), change.before, change.after)[begin:]),
+            f"{change.decisions:,}",
+        )
+        for change in changes[:SHOWN]
+    )
+    headings = (name or "", "kind", "before", "after")[begin:]
+    return build_table(*fold(*headings), *align_right("decisions"), rows=rows, title=title)
 
 
 def _require_bounds(texts: Mapping[BoundName, str | None]) -> dict[BoundName, ChangeBound]:

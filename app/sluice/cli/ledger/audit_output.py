@@ -7,9 +7,9 @@ import heapq
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.table import Table
 
 from sluice.cli.output import clean, errors, make_visible, print_json, print_parts, stop
+from sluice.cli.tables import LINES, build_table, fold
 from sluice.core.reports.audit_questions import SCHEMA
 from sluice.core.reports.audit_rows import guard_cell
 from sluice.text.plurals import count_noun
@@ -48,12 +48,11 @@ def _build_parts(question: AuditQuestion, rows: Sequence[AuditRow], count: int) 
         if name not in _HIDDEN and any(row[name] is not None for row in rows)
     ]
     if rows:
-        table = Table(title=question.title)
-        for name in shown:
-            table.add_column(name.replace("_", " "), overflow="fold")
-        for row in rows:
-            table.add_row(*("-" if row[name] is None else make_visible(str(row[name])) for name in shown))
-        yield table
+        cells = (
+            ["-" if row[name] is None else make_visible(str(row[name])) for name in shown] for row in rows
+        )
+        columns = fold(*(name.replace("_", " ") for name in shown))
+        yield build_table(*columns, rows=cells, title=question.title, box=LINES)
     rest = f"; the newest {SHOWN} are shown, --json, --csv and --report have all" if count > SHOWN else ""
     yield f"{count_noun(count, 'row')}{rest}"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
-from rich.table import Table
 
 from sluice.adapters.archive.archive_evidence import verify_archived_ledger
 from sluice.adapters.archive.archive_store import BUCKET_SCHEME, StoreError
@@ -44,6 +43,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
+from sluice.cli.tables import LINES, build_table, fold
 from sluice.text.plurals import count_noun
 from sluice.verifier.export import NotAnExport, read_lines, write_line
 from sluice.verifier.head_check import read_heads
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.settings.reader import Settings
@@ -88,22 +89,21 @@ def build_report_parts(report: Report) -> Iterator[RenderableType]:
 
 
 def _build_partitions(report: Report) -> Table:
-    table = Table("partition", "records", "first", "last", title="Ledger")
-    table.add_column("head", overflow="fold")
-    for number, summary in report.partitions.items():
-        cells = (number, summary.records, summary.first or "-", summary.last or "-", summary.head or "-")
-        table.add_row(*(clean(cell) for cell in cells))
-    return table
+    rows = (
+        map(clean, (number, summary.records, summary.first or "-", summary.last or "-", summary.head or "-"))
+        for number, summary in report.partitions.items()
+    )
+    names = "partition", "records", "first", "last"
+    return build_table(*names, *fold("head"), rows=rows, title="Ledger", box=LINES)
 
 
 def _build_findings(findings: tuple[LedgerFinding, ...]) -> Table:
-    table = Table(title="Findings")
-    for heading in ("finding", "partition", "sequence", "topic", "offset", "what is wrong"):
-        table.add_column(heading, overflow="fold")
-    for each in findings:
-        cells = (each.code, each.partition, each.sequence, each.topic, each.offset, each.message)
-        table.add_row(*("-" if cell in (None, "") else clean(cell) for cell in cells))
-    return table
+    cells = (
+        (each.code, each.partition, each.sequence, each.topic, each.offset, each.message) for each in findings
+    )
+    rows = (["-" if cell in (None, "") else clean(cell) for cell in row] for row in cells)
+    columns = fold("finding", "partition", "sequence", "topic", "offset", "what is wrong")
+    return build_table(*columns, rows=rows, title="Findings", box=LINES)
 
 
 def _write_sentence(report: Report) -> str:

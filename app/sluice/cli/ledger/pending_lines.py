@@ -7,23 +7,16 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from rich.text import Text
 
+from sluice.cli.ledger.record_words import describe_escalation_event, describe_memory_event
 from sluice.cli.output import clean, console, make_visible, print_line, quote, read_clock_ms
 from sluice.core.foundation.clock import read_milliseconds, span
-from sluice.core.reports.pending_subject import (
-    COUNTED,
-    EXPIRED,
-    OPENS,
-    REMINDED,
-    REROUTED,
-    is_blocked,
-    read_status,
-)
-from sluice.core.reports.value_words import describe_values, write_known_until
+from sluice.core.reports.pending_subject import is_blocked
+from sluice.core.reports.value_words import describe_values
 from sluice.text.plurals import count_noun
 from sluice_topics.record_reading import find_call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -82,7 +75,7 @@ def print_escalation(whole: WholeEscalation, to: Console, most: int) -> None:
                     print_line(f"  {verdict['decided_at']} {clean(gate['gate'])}: {clean(reason)}", to)
     _print_values(whole, to, most)
     for event in subject.records:
-        print_line(f"  {event['decided_at']} {_describe_event(event)}", to)
+        print_line(f"  {event['decided_at']} {clean(describe_escalation_event(event))}", to)
     if state == "waiting" and subject.fields.get("approvals"):
         _print_approved(whole, to, most)
     if whole.action is None:
@@ -105,7 +98,7 @@ def print_memory(whole: WholeMemory, now_ms: int, *, to: Console = console, most
     if whole.decision is not None:
         _print_decision(whole.decision, to)
     for event in () if subject is None else subject.records:
-        print_line(_describe_memory_event(event), to)
+        print_line(f"  {event['decided_at']} {clean(describe_memory_event(event))}", to)
     _print_content(whole, to, most)
 
 
@@ -131,21 +124,6 @@ def _describe_finding(finding: MemoryFinding) -> str:
     where = f"{field}{clean(finding.form)} {finding.start}-{finding.end}{framed}"
     what = f"{finding.weight} [bold]{clean(finding.id)}[/] ({clean(finding.kind)}, {where})"
     return f"  {what}: {clean(finding.reason)}"
-
-
-def _describe_memory_event(event: Mapping[str, Any]) -> str:
-    word = "entered" if event["schema"] in OPENS else read_status(event)
-    if "approver_id" in event:
-        why = f"by {event['approver_id']}{_describe_channel(event)}: {event['justification']}"
-    else:
-        why = f"{event['reason']}, {event['by']}" if "by" in event else event["reason"]
-    return f"  {event['decided_at']} {word}: {clean(why)}"
-
-
-def _describe_channel(event: Mapping[str, Any]) -> str:
-    """Describe how a person without a key there answered: by which channel, and which delegate signed."""
-    delegate = event.get("delegate")
-    return "" if delegate is None else f" ({delegate['channel']}, through {delegate['id']})"
 
 
 def _describe_owner(subject: PendingSubject) -> str:
@@ -196,33 +174,6 @@ def _print_approved(whole: WholeEscalation, to: Console, most: int) -> None:
 
 def _indent(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-
-
-def _describe_event(event: Mapping[str, Any]) -> str:
-    schema = event["schema"]
-    if schema in OPENS or schema in EXPIRED:
-        return f"{'opened' if schema in OPENS else 'expired'}: {clean(event['reason'])}"
-    if schema == REMINDED:
-        return f"reminded: {clean(event['group'])}"
-    if schema == REROUTED:
-        return f"went on from {clean(event['from_group'])} to {clean(event['group'])}"
-    by = clean(event["approver_id"]) + clean(_describe_channel(event))
-    who = f"by {by}: {clean(event['justification'])}"
-    if schema in COUNTED:
-        dropped, because = event.get("dropped"), event.get("dropped_because")
-        gone = "" if dropped is None else f"; no longer counted: {clean(', '.join(dropped))}"
-        why = f" ({because})" if because else ""
-        return f"approval {event['approvals']} of {event['quorum']} {who}{gone}{why}"
-    return f"{read_status(event)} {who}{_describe_consequence(event)}"
-
-
-def _describe_consequence(end: Mapping[str, Any]) -> str:
-    if end.get("usable_until"):
-        return f", to be asked for again until {end['usable_until']}"
-    if end.get("known_until"):
-        return f"; {write_known_until(end['known_until'])}"
-    reason = end.get("blockReason")
-    return f", came to {end['outcome']}: {clean(reason)}" if reason else ""
 
 
 def _describe_wait(subject: PendingSubject, now_ms: int) -> str:

@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from rich.table import Table
 
 from sluice.cli.ledger.pending_subjects import connect, run_question
 from sluice.cli.output import WELL, WRONG, clean, print_json, print_parts
+from sluice.cli.tables import align_right, build_table, fold
 from sluice.core.reports.memory_recount import compare_statistics, find_behind, sum_by_group
 from sluice.core.state.statistics import NOTHING, Statistics
 from sluice.stream.engine.outbox import live_statistics
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
     from sluice.core.reports.memory_recount import Behind, Counts, LiveCounts, StatisticsDifference
@@ -126,15 +127,11 @@ def _spell_out(name: str) -> str:
 
 def _build_table(counts: Counts, by: By, title: str) -> Table:
     names = ["tenant", "agent"] if by is By.agent else ["tenant"]
-    table = Table(title=title, box=None, pad_edge=False)
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for name in HEADINGS:
-        table.add_column(_spell_out(name), justify="right")
-    for whose, statistics in _group_rows(counts, by).items():
-        table.add_row(*(clean(part) for part in whose), *map(str, statistics))
-    table.add_row("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _sum_overall(counts)))
-    return table
+    rows = [
+        (*map(clean, whose), *map(str, statistics)) for whose, statistics in _group_rows(counts, by).items()
+    ]
+    rows.append(("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _sum_overall(counts))))
+    return build_table(*fold(*names), *align_right(*map(_spell_out, HEADINGS)), rows=rows, title=title)
 
 
 def stats(

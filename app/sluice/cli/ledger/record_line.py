@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
-from sluice.cli.ledger import retrieval_line
+from sluice.cli.ledger.record_words import COLOURS, describe_record, read_first
 from sluice.cli.output import clean, make_visible
 from sluice.core.decide.kinds import KINDS
 from sluice.text.plurals import count_noun
@@ -16,40 +16,9 @@ from sluice.text.plurals import count_noun
 if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
-COLOURS = retrieval_line.COLOURS | {
-    "allowed": "green",
-    "denied": "bold red",
-    "needs_human": "yellow",
-    "allow": "green",
-    "reject": "bold red",
-    "quarantine": "yellow",
-    "quarantine_entered": "yellow",
-    "quarantine_approved": "green",
-    "quarantine_rejected": "red",
-    "quarantine_expired": "red",
-    "quarantine_evicted": "red",
-}
 _SUBJECTS = ("item_id", *dict.fromkeys(kind.subject for kind in reversed(KINDS)), "subject", "dead_letter_id")
 """The first of these fields that a record has names what it is about: of an item's decision, which names its
 request too, the item; of a decision on a memory, which names the write too, the memory."""
-_REASONS = (
-    "blockReason",
-    "reason",
-    "message",
-    "toolName",
-    "tool_name",
-    "rows_affected",
-    "decision",
-    "justification",
-    "content",
-)
-_DECISION = "sluice/memory_decision/v1"
-POLICY = "sluice/policy_in_force/v1"
-_SHORT_DIGEST = 19
-MOST_NAMED = 3
-"""Entries of one kind of change that a line about the policy names."""
-LONGEST = 80
-"""Characters of a memory's content in its line."""
 
 
 LONGEST_LINE = 16_384
@@ -162,13 +131,8 @@ def read_line(record: StoredRecord, topic: str) -> RecordLine:
         key = _decode_text(record.key) or "-"
         return RecordLine(time, location, short, key, "", "", "", f"not a JSON object, {size}")
     session = str(fields.get("session_id") or "-")
-    subject = str(_read_first(fields, _SUBJECTS) or "-")
-    word, reason = retrieval_line.describe_record(fields) or (
-        _describe_kind(fields),
-        _describe_reason(fields),
-    )
-    if fields.get("schema") == POLICY:
-        reason = describe_policy(fields)
+    subject = str(read_first(fields, _SUBJECTS) or "-")
+    word, reason = describe_record(fields)
     again = " (again)" if fields.get("duplicate_of") else ""
     return RecordLine(time, location, short, session, subject, word, again, reason)
 
@@ -176,70 +140,6 @@ def read_line(record: StoredRecord, topic: str) -> RecordLine:
 def _colour(word: str) -> str:
     colour = COLOURS.get(word)
     return clean(word) if colour is None else f"[{colour}]{clean(word)}[/]"
-
-
-def _describe_kind(fields: dict[str, Any]) -> str:
-    """Describe the decision, or the kind of the record."""
-    verdict, schema = fields.get("verdict"), fields.get("schema")
-    if isinstance(verdict, str):
-        return verdict
-    if schema == _DECISION:
-        return str(fields.get("action"))
-    return schema.split("/")[1] if isinstance(schema, str) and "/" in schema else ""
-
-
-def _describe_reason(fields: dict[str, Any]) -> str:
-    reason = _read_first(fields, _REASONS)
-    before = [gate.get("gate") for gate in _read_gates(fields) if gate.get("passed") is False][-1:]
-    before += [fields[name] for name in ("approver_id", "how") if fields.get(name) is not None]
-    sentence = "" if reason is None else str(reason)
-    if reason is fields.get("content") and len(sentence) > LONGEST:
-        sentence = sentence[:LONGEST] + "…"
-    return _describe_trust(fields) + ": ".join(str(part) for part in [*before, sentence] if part)
-
-
-def describe_policy(fields: dict[str, Any]) -> str:
-    """The policy in force in numbers, with the first entries of what is lost or new; `fields`: its
-    record's."""
-    words = {"gone": "gone", "lowered": "older", "replaced": "replaced", "added": "new"}
-    changed = [_describe_changed(fields.get(name), word) for name, word in words.items()]
-    changed += [_describe_accepted(fields.get("accepted"))]
-    digest = str(fields.get("digest"))[:_SHORT_DIGEST]
-    sentence = "; ".join(filter(None, changed)) or "unchanged"
-    entries = count_noun(fields.get("entries"), "entry", "entries")
-    return f"{fields.get('trigger')}: {entries}, {digest}: {sentence}"
-
-
-def _describe_accepted(accepted: Any) -> str:
-    losses = [loss for loss in accepted if isinstance(loss, dict)] if isinstance(accepted, list) else []
-    who = sorted({str(name) for loss in losses for name in loss.get("approvers") or ()})
-    return f"the loss accepted by {' and '.join(who)}" if who else ""
-
-
-def _describe_changed(changes: Any, word: str) -> str:
-    if not isinstance(changes, dict) or not changes.get("total"):
-        return ""
-    named = changes.get("named")
-    first = (
-        [entry for entry in named if isinstance(entry, dict)][:MOST_NAMED] if isinstance(named, list) else []
-    )
-    texts = [f"{entry.get('entry')} {entry.get('before') or ''}→{entry.get('now') or ''}" for entry in first]
-    return f"{changes['total']} {word} ({', '.join(texts)}{', …' if changes['total'] != len(texts) else ''})"
-
-
-def _describe_trust(fields: dict[str, Any]) -> str:
-    score = fields.get("trustScore")
-    total = score.get("total") if isinstance(score, dict) else None
-    return f"trust {total}, " if isinstance(total, int | float) else ""
-
-
-def _read_gates(fields: dict[str, Any]) -> list[dict[str, Any]]:
-    gates = fields.get("gateResults")
-    return [gate for gate in gates if isinstance(gate, dict)] if isinstance(gates, list) else []
-
-
-def _read_first(fields: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
 def read_fields(record: StoredRecord) -> dict[str, Any]:

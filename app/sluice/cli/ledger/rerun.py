@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
-from rich.table import Table
 
 from sluice.adapters.archive.archive_store import StoreError
 from sluice.adapters.archive.segment import ArchiveDamaged
@@ -25,6 +24,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
+from sluice.cli.tables import LINES, build_table, fold
 from sluice.core.decide.kinds import DECISIONS
 from sluice.core.rerun.rerun_result import EVENT, RerunTally
 from sluice.core.trust.in_force import PolicyError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from sluice.adapters.named_decisions import Meaning
     from sluice.core.rerun.policy_then import DecisionSettings
@@ -86,14 +87,16 @@ def _collect_versions(reruns: list[Rerun]) -> set[tuple[str, str]]:
 
 def _build_table(reruns: Iterable[Rerun]) -> Table:
     """A row for each difference and each missing thing."""
-    table = Table()
-    for heading in ("decision", "rerun", "field", "recorded", "now"):
-        table.add_column(heading, overflow="fold")
-    for rerun in reruns:
-        status = f"[{_COLOURS[rerun.status]}]{rerun.status.replace('_', ' ')}[/]"
-        for cells in _build_rows(rerun):
-            table.add_row(clean(rerun.id), status, *(clean(cell) for cell in cells))
-    return table
+    rows = (
+        (
+            clean(rerun.id),
+            f"[{_COLOURS[rerun.status]}]{rerun.status.replace('_', ' ')}[/]",
+            *map(clean, cells),
+        )
+        for rerun in reruns
+        for cells in _build_rows(rerun)
+    )
+    return build_table(*fold("decision", "rerun", "field", "recorded", "now"), rows=rows, box=LINES)
 
 
 def _build_rows(rerun: Rerun) -> list[tuple[object, object, object]]:

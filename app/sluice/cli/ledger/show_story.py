@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sluice.cli.ledger.record_line import POLICY, describe_policy
+from sluice.cli.ledger.record_words import POLICY, describe_policy, read_first, read_objects
 from sluice.cli.output import console, make_visible
 from sluice.core.decide.kinds import DECISIONS
 from sluice.core.foundation.chain import hash_holds
@@ -35,6 +35,7 @@ _STYLES = {
 _MARKS = {"passed": "green", "failed": "red", "observed": "yellow", "idle": "dim"}
 _WHO = ("agent", "tenant", "session")
 _NAMES = ("id", "reason")
+_BUNDLES = (("policy_bundle_id", "bundle_hash"), ("quality_bundle_id", "quality_bundle_hash"))
 _TOTALS = (("rows", "aggregateRowsAffected"), ("actions", "aggregateActionCount"))
 _FIRST_NAMES = (
     *("reason", "message", "justification", "approver_id", "reported_by", "reserved", "actual"),
@@ -48,12 +49,11 @@ def print_story(story: Story, input_fields: Any, now_ms: int) -> None:
     """Print the story. `input_fields`: the input as it was published, None where it is no longer there."""
     fields = story.decision.fields
     console.print(_write_headline(story.decision, now_ms), soft_wrap=True)
-    console.print(
-        _build_facts(_explain(fields), _describe_agent(fields), _describe_input(fields, input_fields))
-    )
+    facts = _explain(fields), _describe_agent(fields), _describe_input(fields, input_fields)
+    console.print(_build_facts(*facts))
     for title, rows in (
         ("gates", _describe_gates(fields)),
-        ("rules", _describe_rules(fields)),
+        ("rules", (make_visible(_write_text(rule)) for rule in read_objects(fields, "rule_results"))),
         ("dimensions", _describe_dimensions(fields)),
         ("findings", _describe_findings(fields)),
         ("what followed", _describe_followed(story)),
@@ -62,22 +62,16 @@ def print_story(story: Story, input_fields: Any, now_ms: int) -> None:
         if lines:
             console.print(Text(title, style="bold"))
             console.print(Padding(Group(*lines), (0, 0, 0, 2)))
-    console.print(
-        _build_facts(_describe_remarks(fields), _describe_basis(fields), _describe_place(story.decision))
-    )
+    basis = _describe_remarks(fields), _describe_basis(fields), _describe_place(story.decision)
+    console.print(_build_facts(*basis))
 
 
 def _read_word(decision: StoryEvent) -> str:
-    fields = decision.fields
     if decision.schema.startswith("sluice/dead_letter"):
         return "unreadable"
-    named = (fields.get(name) for name in ("verdict", "action", "outcome"))
-    return str(
-        next(
-            (item for item in named if isinstance(item, str)),
-            decision.schema.removeprefix("sluice/").partition("/")[0],
-        )
-    )
+    words = (decision.fields.get(name) for name in ("verdict", "action", "outcome"))
+    kind = decision.schema.removeprefix("sluice/").partition("/")[0]
+    return next((word for word in words if isinstance(word, str)), kind)
 
 
 def _write_headline(decision: StoryEvent, now_ms: int) -> Text:
@@ -90,8 +84,7 @@ def _write_headline(decision: StoryEvent, now_ms: int) -> Text:
 
 
 def _read_own_id(fields: dict[str, Any]) -> str:
-    names = (*OWN_IDS, "escalation_id")
-    return str(next((fields[name] for name in names if fields.get(name)), "-"))
+    return str(read_first(fields, (*OWN_IDS, "escalation_id")) or "-")
 
 
 def _describe_age(at: str, now_ms: int) -> str:
@@ -106,7 +99,7 @@ Fact = tuple[str, Text]
 
 
 def _explain(fields: dict[str, Any]) -> Iterator[Fact]:
-    failed = [gate for gate in _read_list(fields, "gateResults") if gate.get("passed") is False]
+    failed = [gate for gate in read_objects(fields, "gateResults") if gate.get("passed") is False]
     reason = fields.get("blockReason") or fields.get("reason") or fields.get("message")
     if failed:
         last = failed[-1]
@@ -118,7 +111,7 @@ def _explain(fields: dict[str, Any]) -> Iterator[Fact]:
     elif fields.get("schema") == POLICY:
         yield "what", make_visible(describe_policy(fields))
     elif fields.get("verdict") == "allowed":
-        yield "why", Text(_load_gate_marks().describe_passing(_read_list(fields, "gateResults")))
+        yield "why", Text(_load_gate_marks().describe_passing(read_objects(fields, "gateResults")))
     if hidden := fields.get("shadowOutcome") or fields.get("shadowAction") or fields.get("would_have_been"):
         yield "hidden", make_visible(f"{hidden}: what enforcing would have said")
     if first := fields.get("duplicate_of"):
@@ -140,57 +133,44 @@ def _describe_agent(fields: dict[str, Any]) -> Iterator[Fact]:
 def _describe_input(fields: dict[str, Any], input_fields: Any) -> Iterator[Fact]:
     if isinstance(input_fields, dict):
         if (tool := input_fields.get("toolName")) is not None:
-            yield (
-                "action",
-                make_visible(_write_text(tool))
-                + " "
-                + make_visible(_write_text(input_fields.get("parameters"))),
-            )
+            yield "action", make_visible(f"{_write_text(tool)} {_write_text(input_fields.get('parameters'))}")
         elif (content := input_fields.get("content")) is not None:
             yield "content", make_visible(_write_text(content))
     elif input_fields is None and fields.get("input") is not None:
         yield "input", Text("not read here, or no longer kept", style="dim")
-    if fields.get("item_id") is not None:
-        yield (
-            "item",
-            make_visible(
-                f"{fields['item_id']} ({fields.get('content_class')}), of {fields.get('request_id')}"
-            ),
-        )
-    session = fields.get("session")
-    if isinstance(session, dict):
-        before, after = session.get("before", {}), session.get("after", {})
-        totals = (f"{word} {before.get(name)} -> {after.get(name)}" for word, name in _TOTALS)
-        yield (
-            "totals",
-            make_visible(f"{', '.join(totals)}; {count_noun(fields.get('rows_reserved'), 'row')} reserved"),
-        )
-        if isinstance(read := session.get("read"), dict):
-            lines = (
-                f"{kind} {tally.get('times')} (last {tally.get('last')})" for kind, tally in read.items()
-            )
-            yield "had read", make_visible(f"untrusted content: {', '.join(lines)}")
-        remembered = session.get("remembered")
-        for gate, value in remembered.items() if isinstance(remembered, dict) else ():
-            yield "seen by", make_visible(f"{gate} before: {_write_text(value)}")
+    if (item := fields.get("item_id")) is not None:
+        yield "item", make_visible(f"{item} ({fields.get('content_class')}), of {fields.get('request_id')}")
+    if isinstance(session := fields.get("session"), dict):
+        yield from _describe_session(session, fields.get("rows_reserved"))
     if isinstance(score := fields.get("trustScore"), dict):
         parts = ", ".join(f"{name} {value}" for name, value in (score.get("dimensions") or {}).items())
         caps = ", ".join(f"at most {cap.get('value')} by {cap.get('by')}" for cap in score.get("caps") or ())
         yield "trust", make_visible(f"{score.get('total')} ({parts})" + (f"; {caps}" if caps else ""))
 
 
+def _describe_session(session: dict[str, Any], reserved: Any) -> Iterator[Fact]:
+    before, after = session.get("before", {}), session.get("after", {})
+    totals = ", ".join(f"{word} {before.get(name)} -> {after.get(name)}" for word, name in _TOTALS)
+    yield "totals", make_visible(f"{totals}; {count_noun(reserved, 'row')} reserved")
+    if isinstance(read := session.get("read"), dict):
+        kinds = (f"{kind} {tally.get('times')} (last {tally.get('last')})" for kind, tally in read.items())
+        yield "had read", make_visible(f"untrusted content: {', '.join(kinds)}")
+    for gate, value in _read_dict(session, "remembered").items():
+        yield "seen by", make_visible(f"{gate} before: {_write_text(value)}")
+
+
 def _describe_gates(fields: dict[str, Any]) -> Iterator[Text]:
-    for gate in _read_list(fields, "gateResults"):
+    for gate in read_objects(fields, "gateResults"):
         yield _write_gate_line(gate)
         if gate.get("passed") is not True:
-            yield from _describe_evidence(gate.get("detail"), list_titles(str(gate.get("gate"))))
-    for stage in _read_list(fields, "stages"):
+            titles = _load_gate_marks().list_titles(str(gate.get("gate")))
+            yield from _describe_evidence(_read_dict(gate, "detail"), titles)
+    for stage in read_objects(fields, "stages"):
         if stage.get("stage"):
             reason = f"  {_write_text(stage['reason'])}" if stage.get("reason") else ""
-            yield _choose_mark(stage.get("outcome") == "pass") + make_visible(
-                f"{stage['stage']}: {stage['outcome']}{reason}"
-            )
-    reached = {gate.get("gate") for gate in _read_list(fields, "gateResults")}
+            text = f"{stage['stage']}: {stage['outcome']}{reason}"
+            yield _choose_mark(stage.get("outcome") == "pass") + make_visible(text)
+    reached = {gate.get("gate") for gate in read_objects(fields, "gateResults")}
     order = fields.get("stages") if isinstance(fields.get("stages"), list) else []
     if rest := [name for name in order or () if isinstance(name, str) and name not in reached]:
         yield Text(f"not reached: {', '.join(rest)}", style="dim")
@@ -212,19 +192,9 @@ def _load_gate_marks() -> ModuleType:
     return gate_marks
 
 
-def list_titles(gate: str) -> dict[str, str]:
-    """List the titles of the fields of a gate's detail for people, by field; a gate that does not ship, or a
-    field that has no title, goes by its own name."""
-    from sluice.core.actions.stages import GATES  # noqa: PLC0415 - the gates; most stories are read without them
-
-    fields = [pair for model in GATES if model.name == gate for pair in model.detail.model_fields.items()]
-    return {field.alias or name: field.title for name, field in fields if field.title}
-
-
-def _describe_evidence(detail: Any, titles: Mapping[str, str]) -> Iterator[Text]:
+def _describe_evidence(detail: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[Text]:
     """A line for each thing that a gate which did not pass found."""
-    shown = detail.items() if isinstance(detail, dict) else ()
-    for name, value in ((titles.get(name, name), value) for name, value in shown):
+    for name, value in ((titles.get(name, name), value) for name, value in detail.items()):
         values = value if isinstance(value, list) and value else [value]
         for member in values:
             if isinstance(member, dict):
@@ -237,36 +207,28 @@ def _describe_evidence(detail: Any, titles: Mapping[str, str]) -> Iterator[Text]
                 yield make_visible(f"    {name}: {_write_text(member)}")
 
 
-def _describe_rules(fields: dict[str, Any]) -> Iterator[Text]:
-    for rule in _read_list(fields, "rule_results"):
-        yield make_visible(_write_text(rule))
-
-
 def _describe_dimensions(fields: dict[str, Any]) -> Iterator[Text]:
-    for dimension in _read_list(fields, "dimensions"):
-        yield _choose_mark(dimension.get("passed")) + make_visible(
-            f"{dimension.get('dimension')}: {dimension.get('outcome')}, {dimension.get('detail')}"
-        )
+    for dimension in read_objects(fields, "dimensions"):
+        text = f"{dimension.get('dimension')}: {dimension.get('outcome')}, {dimension.get('detail')}"
+        yield _choose_mark(dimension.get("passed")) + make_visible(text)
 
 
 def _describe_findings(fields: dict[str, Any]) -> Iterator[Text]:
-    for finding in _read_list(fields, "findings"):
-        yield make_visible(
-            f"{finding.get('weight')} {finding.get('id')} ({finding.get('form')}): {finding.get('reason')}"
-        )
+    for finding in read_objects(fields, "findings"):
+        what = f"{finding.get('weight')} {finding.get('id')} ({finding.get('form')})"
+        yield make_visible(f"{what}: {finding.get('reason')}")
 
 
 def _describe_followed(story: Story) -> Iterator[Text]:
     begun = str(story.decision.fields.get("decided_at"))
     for event in story.followed:
         kind = event.schema.split("/")[1].replace("_", " ") if "/" in event.schema else event.topic
-        named_values = (
-            f"{name} {_write_text(event.fields[name])}"
-            for name in _FIRST_NAMES
-            if event.fields.get(name) is not None
+        fields = event.fields
+        values = (
+            f"{name} {_write_text(fields[name])}" for name in _FIRST_NAMES if fields.get(name) is not None
         )
         later = _describe_later(begun, str(event.fields.get("decided_at")))
-        yield Text.assemble((f"{later}: ", "dim"), (kind, "bold"), " ", make_visible(", ".join(named_values)))
+        yield Text.assemble((f"{later}: ", "dim"), (kind, "bold"), " ", make_visible(", ".join(values)))
 
 
 def _describe_later(begun: str, at: str) -> str:
@@ -278,25 +240,22 @@ def _describe_later(begun: str, at: str) -> str:
 
 
 def _describe_remarks(fields: dict[str, Any]) -> Iterator[Fact]:
-    for advisory in _read_list(fields, "advisories"):
+    for advisory in read_objects(fields, "advisories"):
         yield "remark", make_visible(f"{advisory.get('source')}: {advisory.get('text')}")
-    if fields.get("obligations"):
-        yield "obliges", make_visible(", ".join(map(str, fields["obligations"])))
-    if fields.get("flags_set"):
-        yield "flags", make_visible(", ".join(map(str, fields["flags_set"])))
+    yield from _list_texts(fields, ("obliges", "obligations"), ("flags", "flags_set"))
 
 
 def _describe_basis(fields: dict[str, Any]) -> Iterator[Fact]:
-    for id_name, hash_name in (
-        ("policy_bundle_id", "bundle_hash"),
-        ("quality_bundle_id", "quality_bundle_hash"),
-    ):
+    for id_name, hash_name in _BUNDLES:
         if fields.get(hash_name):
             yield "bundle", make_visible(f"{fields.get(id_name)} {fields[hash_name]}")
-    if fields.get("registry_hashes"):
-        yield "registry", make_visible(", ".join(fields["registry_hashes"]))
-    if fields.get("evidence_refs"):
-        yield "evidence", make_visible(", ".join(map(str, fields["evidence_refs"])))
+    yield from _list_texts(fields, ("registry", "registry_hashes"), ("evidence", "evidence_refs"))
+
+
+def _list_texts(fields: dict[str, Any], *shown: tuple[str, str]) -> Iterator[Fact]:
+    for word, name in shown:
+        if fields.get(name):
+            yield word, make_visible(", ".join(map(str, fields[name])))
 
 
 def _describe_place(decision: StoryEvent) -> Iterator[Fact]:
@@ -330,11 +289,6 @@ def _shorten(value: Text) -> Text:
 
 def _choose_mark(passed: object) -> Text:
     return Text("✓ ", style="green") if passed is True else Text("✗ ", style="red")
-
-
-def _read_list(fields: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    listed = fields.get(name)
-    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
 
 
 def _read_dict(fields: dict[str, Any], name: str) -> dict[str, Any]:

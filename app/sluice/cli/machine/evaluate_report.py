@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rich.table import Table
-
 from sluice.cli.output import clean, console
+from sluice.cli.tables import LINES, align_right, build_table
 from sluice.offline.action_evaluation import JudgedAction
 from sluice.offline.quality_evaluation import JudgedRetrieval
 from sluice.offline.scores import (
@@ -25,6 +24,8 @@ from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from rich.table import Table
 
 COLOURS = {"harmful": "red", "benign": "green", "ambiguous": "yellow"}
 J = TypeVar("J")
@@ -104,10 +105,11 @@ class ScoreReport(KindReport[Scored]):
         for score in counts:
             for cause, count in score.by.items():
                 caught[cause] = caught.get(cause, Counter()) + count
-        table = Table("rows", *LABELS)
-        for cause, count in sorted(caught.items()):
-            table.add_row(f"{self.caught} {clean(cause)}", *(str(count[label]) for label in LABELS))
-        return table
+        rows = [
+            [f"{self.caught} {clean(cause)}"] + [str(count[label]) for label in LABELS]
+            for cause, count in sorted(caught.items())
+        ]
+        return build_table("rows", *LABELS, rows=rows, box=LINES)
 
     def print_more(self, mean: Mapping[str, float | None]) -> None:
         """Print what only this kind has."""
@@ -149,18 +151,19 @@ def _select_compared(judged: Sequence[JudgedAction]) -> dict[str, ActionScore]:
 
 
 def _build_choices(compared: Mapping[str, ActionScore]) -> Table:
-    table = Table("sent on by similarity")
-    for heading in ("of harmful", "of benign", "rows", "harmful among them"):
-        table.add_column(heading, justify="right")
-    for source, score in compared.items():
-        harmful, benign, among = map(format_percent, score.compute_choice().values())
-        table.add_row(clean(source), harmful, benign, str(score.sent_on.total()), among)
-    table.add_section()
-    harmful, benign, among = map(
-        format_percent,
-        compute_means([action_score.compute_choice() for action_score in compared.values()]).values(),
+    def build_row(name: str, shares: Mapping[str, float | None], count: str) -> tuple[str, ...]:
+        harmful, benign, among = map(format_percent, shares.values())
+        return name, harmful, benign, count, among
+
+    choices = {source: score.compute_choice() for source, score in compared.items()}
+    rows = (
+        build_row(clean(source), choice, str(compared[source].sent_on.total()))
+        for source, choice in choices.items()
     )
-    table.add_row("macro average", harmful, benign, "", among)
+    numbers = align_right("of harmful", "of benign", "rows", "harmful among them")
+    table = build_table("sent on by similarity", *numbers, rows=rows, box=LINES)
+    table.add_section()
+    table.add_row(*build_row("macro average", compute_means([*choices.values()]), ""))
     return table
 
 
@@ -219,14 +222,12 @@ class ItemReport(KindReport[JudgedRetrieval]):
 
 
 def _build_sources(by_source: Mapping[str, SourceCounts], mean: Mapping[str, float | None]) -> Table:
-    table = Table("source")
-    for heading in ("harmful", "recall", "benign", "false pos.", "precision"):
-        table.add_column(heading, justify="right")
-    for source, score in by_source.items():
-        table.add_row(
-            clean(source),
-            *_build_cells(score.compute_shares(), *(str(score.rows[name]) for name in LABELS)),
-        )
+    rows = (
+        (clean(source), *_build_cells(score.compute_shares(), *(str(score.rows[name]) for name in LABELS)))
+        for source, score in by_source.items()
+    )
+    numbers = align_right("harmful", "recall", "benign", "false pos.", "precision")
+    table = build_table("source", *numbers, rows=rows, box=LINES)
     table.add_section()
     table.add_row("macro average", *_build_cells(mean, "", ""))
     return table
@@ -250,10 +251,8 @@ def _build_labels(items: Iterable[JudgedRetrieval]) -> Table:
     for retrieval in items:
         rows[retrieval.row.label] += 1
         agree[retrieval.row.label] += retrieval.agrees
-    table = Table("retrievals labelled", "rows", "as labelled")
-    for label, count in sorted(rows.items()):
-        table.add_row(clean(label), str(count), str(agree[label]))
-    return table
+    cells = ((clean(label), str(count), str(agree[label])) for label, count in sorted(rows.items()))
+    return build_table("retrievals labelled", "rows", "as labelled", rows=cells, box=LINES)
 
 
 def _write_line(retrieval: JudgedRetrieval) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from sluice.adapters.mcp.pins import Pins, PinsError, compute_digest, list_servers
 from sluice.cli.output import WRONG, clean, console, make_visible, print_json, stop
+from sluice.cli.tables import build_table
 from sluice.core.registry.keys import PublicKey, UnusableKeyError
 
 if TYPE_CHECKING:
@@ -49,10 +49,9 @@ def listpins_or_stop(folder: Folder = PINS, as_json: AsJson = False) -> None:
     if as_json:
         print_json([dict(zip(("server", "name", "state", "digest"), row, strict=True)) for row in rows])
     else:
-        table = Table("server", "what", "state", "digest", box=None, pad_edge=False)
-        for row in rows:
-            table.add_row(*map(clean, row))
-        console.print(table)
+        console.print(
+            build_table("server", "what", "state", "digest", rows=(map(clean, row) for row in rows))
+        )
     raise typer.Exit(WRONG if any(row[2] != "accepted" for row in rows) else 0)
 
 

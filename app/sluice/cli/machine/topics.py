@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 from rich.box import SIMPLE
-from rich.table import Column, Table
 
 from sluice.adapters.kafka import kafka_topics
 from sluice.adapters.kafka.kafka_acls import AclRefused, remove_access, set_access
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable
 from sluice.cli.machine import topics_acl
 from sluice.cli.output import REFUSED, WRONG, clean, console, print_json, require_settings, stop
+from sluice.cli.tables import build_table, fix, fold
 from sluice.text.plurals import count_noun
 from sluice_topics.access import Role, list_access
 from sluice_topics.asyncapi import make_documents
@@ -26,6 +26,8 @@ from sluice_topics.layout import TopicLayout, compare_topics, list_risks
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
+
+    from rich.table import Table
 
     from sluice.settings.reader import Settings
     from sluice_topics.catalog import Topic
@@ -178,7 +180,7 @@ def acl(
     elif form == "json":
         topics_acl.print_fields(wanted, principal)
     else:
-        console.print(topics_acl.build_table(wanted))
+        console.print(topics_acl.build_access_table(wanted))
 
 
 def build_layout(settings: Settings) -> TopicLayout:
@@ -227,16 +229,16 @@ def _build_row(name: str, topic: Topic, existing: FoundTopic | None) -> dict[str
 
 
 def _build_table(rows: list[dict[str, Any]], prefix: str) -> Table:
-    columns = (Column(name, no_wrap=True) for name in ("role", "parts", "kept"))
-    table = Table(Column("topic and records", overflow="fold"), *columns, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(
+    cells = (
+        (
             "\n".join([row["topic"].removeprefix(prefix), *(f"  [dim]{name}[/]" for name in row["records"])]),
             "ledger" if row["ledger"] else row["direction"],
             "[red]missing[/]" if row["partitions"] is None else str(row["partitions"]),
             _describe_retention(row["cleanup"], timedelta(milliseconds=row["retention_ms"])),
         )
-    return table
+        for row in rows
+    )
+    return build_table(*fold("topic and records"), *fix("role", "parts", "kept"), rows=cells)
 
 
 def _describe_retention(cleanup: str, retention: timedelta) -> str:
@@ -275,10 +277,8 @@ def _say_differences(differing: list[TopicDifference]) -> None:
     if not differing:
         console.print("[green]Every topic is as the catalog says.[/]")
         return
-    table = Table(Column("topic", overflow="fold"), "what", "expected", "actual", box=SIMPLE, pad_edge=False)
-    for difference in differing:
-        table.add_row(difference.topic, difference.what, difference.expected, difference.actual)
-    console.print(table)
+    rows = ((each.topic, each.what, each.expected, each.actual) for each in differing)
+    console.print(build_table(*fold("topic"), "what", "expected", "actual", rows=rows, box=SIMPLE))
     for difference, topics in _group_by_cost(
         [topic_difference for topic_difference in differing if topic_difference.why]
     ):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.table import Column, Table
-
 from sluice.cli.output import clean, console, errors, print_json
+from sluice.cli.tables import build_table, fix, fold
 from sluice.text.plurals import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from rich.table import Table
 
     from sluice.adapters.kafka.kafka_acls import AclChange
     from sluice_topics.access import AllowedOperation, Operation
@@ -64,16 +64,14 @@ def write_commands(
     ]
 
 
-def build_table(wanted: Sequence[AllowedOperation]) -> Table:
+def build_access_table(wanted: Sequence[AllowedOperation]) -> Table:
     """For people: each resource once, with what the role may do there."""
-    columns = (Column(name, no_wrap=True) for name in ("what", "may"))
-    table = Table(*columns, Column("name", overflow="fold"), box=None, pad_edge=False)
-    for _, lines in groupby(group_access(wanted), key=lambda line: line.resource):
-        for line in lines:
-            for name in _shorten(line.names):
-                ending = "*" if line.pattern == "prefixed" else ""
-                table.add_row(line.resource, ", ".join(line.operations), f"{clean(name)}{ending}")
-    return table
+    rows = (
+        (line.resource, ", ".join(line.operations), clean(name) + ("*" if line.pattern == "prefixed" else ""))
+        for line in group_access(wanted)
+        for name in _shorten(line.names)
+    )
+    return build_table(*fix("what", "may"), *fold("name"), rows=rows)
 
 
 def print_change(change: AclChange, principal: str, *, remove: bool, as_json: bool) -> None:

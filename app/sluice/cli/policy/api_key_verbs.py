@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
+from sluice.cli.tables import build_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,20 +74,14 @@ def list_keys(file: File = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json([key.model_dump(exclude={"hash"}) for key in keys])
         return
-    table = Table("id", "tenant", "agents", "role", "made", "revoked", "note", box=None, pad_edge=False)
-    for api_key in keys:
-        agents = "all" if api_key.agents is None else ", ".join(api_key.agents)
-        row = (
-            api_key.id,
-            api_key.tenant_id,
-            agents,
-            api_key.role or "agent",
-            api_key.created_at,
-            api_key.revoked_at or "",
-            api_key.note,
+    rows = (
+        (
+            *map(clean, (key.id, key.tenant_id, "all" if key.agents is None else ", ".join(key.agents))),
+            *map(clean, (key.role or "agent", key.created_at, key.revoked_at or "", key.note)),
         )
-        table.add_row(*map(clean, row))
-    console.print(table)
+        for key in keys
+    )
+    console.print(build_table("id", "tenant", "agents", "role", "made", "revoked", "note", rows=rows))
 
 
 @cli.command()

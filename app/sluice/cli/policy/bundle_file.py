@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
-from rich.table import Table
 
 from sluice.cli.output import IMPOSSIBLE, WELL, WRONG, clean, console, print_json, stop
+from sluice.cli.tables import LINES, build_table
 from sluice.core.cases.case_failure import count_cases
 from sluice.core.cases.cases import count_own_cases, load_any_bundle, run_own_cases
 from sluice.core.foundation.errors import BundleError, CoreError
@@ -126,11 +126,11 @@ def _show(bundle: Bundle | QualityBundle, failures: Sequence[CaseFailure]) -> No
         console.print(f"[yellow]{name} has no cases[/]: nothing was tried.")
         return
     if failures:
-        table = Table("case", "field", "expected", "got", "decided")
-        for failure in failures:
-            cells = (failure.case, failure.field, failure.expected, failure.actual, failure.decided)
-            table.add_row(*(clean(cell) for cell in cells))
-        console.print(table)
+        rows = (
+            map(clean, (failure.case, failure.field, failure.expected, failure.actual, failure.decided))
+            for failure in failures
+        )
+        console.print(build_table("case", "field", "expected", "got", "decided", rows=rows, box=LINES))
     failed = count_cases(failures)
     colour = "bold red" if failed else "green"
     console.print(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
-from rich.table import Table
 
 from sluice.adapters.models.prompted_port import PromptedPort
 from sluice.bootstrap.model_ports import PROMPTS, build_hosted_model
 from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
 from sluice.cli.policy.control_topics import AsJson  # noqa: TC001 - Typer reads the annotations
+from sluice.cli.tables import LINES, build_table
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.model_proofs import ProofPolicy
 from sluice.offline.golden_set import (
@@ -120,11 +120,10 @@ def _print(golden: GoldenSet, run: GoldenRun, spec: dict[str, object]) -> None:
     wrong = [golden_case for golden_case in golden.cases if not run.is_agreeing(golden_case)]
     if not wrong:
         return
-    table = Table("case", "expected", "found", "turned round")
-    for missed in wrong[:SHOWN_CASES]:
-        table.add_row(
-            missed.id, missed.expect, run.outcomes[missed.id], "yes" if missed.id in flipped else ""
-        )
-    console.print(table)
+    rows = (
+        (missed.id, missed.expect, run.outcomes[missed.id], "yes" if missed.id in flipped else "")
+        for missed in wrong[:SHOWN_CASES]
+    )
+    console.print(build_table("case", "expected", "found", "turned round", rows=rows, box=LINES))
     if len(wrong) > SHOWN_CASES:
         console.print(f"and {len(wrong) - SHOWN_CASES} more")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from pydantic import ValidationError
-from rich.table import Table
 
 from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
 from sluice.cli.policy.api_key_verbs import open_for_writing, read_clock
+from sluice.cli.tables import build_table
 from sluice.core.foundation.strict import first_error
 
 if TYPE_CHECKING:
@@ -83,11 +83,14 @@ def list_people(file: File = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json([person.model_dump(exclude={"hash"}) for person in people])
         return
-    table = Table("name", "tenant", "approver", "roles", "added", "revoked", box=None, pad_edge=False)
-    for account in people:
-        who = (account.name, account.tenant_id, account.approver_id, ", ".join(account.roles))
-        table.add_row(*map(clean, (*who, account.created_at, account.revoked_at or "")))
-    console.print(table)
+    rows = (
+        (
+            *map(clean, (person.name, person.tenant_id, person.approver_id, ", ".join(person.roles))),
+            *map(clean, (person.created_at, person.revoked_at or "")),
+        )
+        for person in people
+    )
+    console.print(build_table("name", "tenant", "approver", "roles", "added", "revoked", rows=rows))
 
 
 @cli.command()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from rich.table import Column, Table
 
 from sluice.cli.output import WRONG, clean, console, print_json, stop
 from sluice.cli.policy.bundle_history import describe_signers, print_log
@@ -16,6 +15,7 @@ from sluice.cli.policy.control_topics import (
     require_policy,
 )
 from sluice.cli.quality_read import read_broker
+from sluice.cli.tables import build_table, fix, fold
 from sluice.core.actions.causal import EXTRACT, EXTRACTION_PORT
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.trust.change_log import build_change_log, list_entries_in_force
@@ -24,6 +24,8 @@ from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rich.table import Table
 
     from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.revisions import Accepted
@@ -210,17 +212,15 @@ def _print_constraints(constraints: dict[str, Any] | None) -> None:
 
 def _build_table(entries: list[Accepted]) -> Table:
     """Names fold, nothing else does."""
-    columns = (Column(name, no_wrap=True) for name in ("since", "by"))
-    table = Table(Column("entry", overflow="fold"), *columns, box=None, pad_edge=False)
-    for entry in entries:
-        state = f" [yellow]{LIFTED}[/]" if _is_lifted(entry) else ""
-        since = rfc3339(entry.at_ms).partition(".")[0].replace("T", " ")
-        table.add_row(
-            f"{clean(entry.key)}{state}",
-            since,
+    rows = (
+        (
+            clean(entry.key) + (f" [yellow]{LIFTED}[/]" if _is_lifted(entry) else ""),
+            rfc3339(entry.at_ms).partition(".")[0].replace("T", " "),
             clean(describe_signers(entry.kind, sorted(entry.approvers))),
         )
-    return table
+        for entry in entries
+    )
+    return build_table(*fold("entry"), *fix("since", "by"), rows=rows)
 
 
 def _show(entry: Accepted, reduced: ReducedPolicy) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
-from rich.table import Column, Table
 
 from sluice.adapters.mcp.pins import Pins, PinsError, list_servers, read_tool
 from sluice.adapters.mcp.proxy_file import ProxyFileError, read_proxy_file
 from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
 from sluice.cli.policy.control_topics import AsJson, require_policy
 from sluice.cli.quality_read import From, read_or_stop
+from sluice.cli.tables import build_table, fix, fold
 from sluice.core.trust.signing import check_entries
 from sluice.offline.registry_drafts import ObservedTools, load_tool_words, make_drafts
 from sluice.shipped import SHIPPED_FILES
@@ -22,6 +22,8 @@ from sluice_topics.catalog import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
 
     from sluice.offline.registry_drafts import ToolDraft
 
@@ -114,16 +116,7 @@ def _write(out: Path, entries: Sequence[dict[str, Any]]) -> None:
 
 
 def _build_table(drafts: Sequence[ToolDraft]) -> Table:
-    tool, why = Column("tool", overflow="fold"), Column("because", overflow="fold")
-    table = Table(
-        tool, Column("tier", no_wrap=True), Column("type", no_wrap=True), why, box=None, pad_edge=False
-    )
-    for draft in drafts:
-        spec = draft.entry["spec"]
-        table.add_row(
-            *(
-                clean(cell or "-")
-                for cell in (draft.entry["id"], spec["tier"], spec["action_type"], draft.why)
-            )
-        )
-    return table
+    specs = ((draft, draft.entry["spec"]) for draft in drafts)
+    cells = ((draft.entry["id"], spec["tier"], spec["action_type"], draft.why) for draft, spec in specs)
+    rows = ([clean(cell or "-") for cell in row] for row in cells)
+    return build_table(*fold("tool"), *fix("tier", "type"), *fold("because"), rows=rows)

@@ -7,7 +7,6 @@ from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Column, Table
 
 from sluice.adapters.kafka.kafka_ledger import read_values
 from sluice.cli.output import (
@@ -23,6 +22,7 @@ from sluice.cli.output import (
 from sluice.cli.policy.control_topics import AsJson, require_policy
 from sluice.cli.policy.registry_new import write_entry_or_stop
 from sluice.cli.quality_read import From, read_or_stop
+from sluice.cli.tables import align_right, build_table, fix, fold
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.reports.destination_questions import RESOLVED, VERDICT, DestinationQuestions, QuestionCount
 from sluice.core.trust.change_log import list_entries_in_force
@@ -32,6 +32,8 @@ from sluice_topics.json_text import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.table import Table
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")]
 cli = typer.Typer(
@@ -111,10 +113,7 @@ def backtest(
     if as_json:
         print_json(rows)
         return
-    table = Table(*(Column(name, overflow="fold") for name in rows[0]), box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(clean(str(cell)) for cell in row.values()))
-    console.print(table)
+    console.print(build_table(*fold(*rows[0]), rows=(map(clean, row.values()) for row in rows)))
 
 
 def _describe_questions(
@@ -158,19 +157,12 @@ def _find_newest(count: dict[str, Any]) -> int:
 
 
 def _build_table(counts: Sequence[dict[str, Any]]) -> Table:
-    table = Table(
-        Column("tool", overflow="fold"),
-        Column("role", no_wrap=True),
-        Column("fingerprint", no_wrap=True),
-        Column("times", justify="right"),
-        Column("days", justify="right"),
-        Column("last used", no_wrap=True),
-        Column("known by an answer until", no_wrap=True),
-        box=None,
-        pad_edge=False,
+    rows = (
+        (
+            *(clean(count[name]) for name in ("tool", "role", "fingerprint", "times", "days")),
+            *(rfc3339(at) if at else "" for at in (count["last_at"], count.get("known_until"))),
+        )
+        for count in counts
     )
-    for count in counts:
-        cells = (count["tool"], count["role"], count["fingerprint"], count["times"], count["days"])
-        moments = (count["last_at"], count.get("known_until"))
-        table.add_row(*map(clean, map(str, cells)), *(rfc3339(at) if at else "" for at in moments))
-    return table
+    columns = *fold("tool"), *fix("role", "fingerprint"), *align_right("times", "days")
+    return build_table(*columns, *fix("last used", "known by an answer until"), rows=rows)

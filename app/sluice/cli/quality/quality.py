@@ -7,7 +7,6 @@ from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from sluice.cli.output import (
     NOTHING,
@@ -23,6 +22,7 @@ from sluice.cli.output import (
 from sluice.cli.quality.page import write_page
 from sluice.cli.quality.quality_changes import override, promote
 from sluice.cli.quality_read import From, read_or_stop, require_day
+from sluice.cli.tables import build_table, fold
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED
 from sluice.core.reports.report import FIGURES, OUTCOMES, build_quality_report
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from sluice.core.reports.report import Coverage, Figures, QualityReport
 
@@ -82,36 +83,43 @@ def _describe_period(report: QualityReport) -> str:
 
 
 def _build_outcomes(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
-    table = _make_headed(title, (heading, "decisions", *OUTCOMES))
-    for name, figures in [*rows.items(), (_EVERYTHING, overall)]:
-        counts = (str(figures.outcomes[outcome]) for outcome in OUTCOMES)
-        table.add_row(clean(name), str(figures.decisions), *counts)
-    return table
+    cells = (
+        (clean(name), str(figures.decisions), *(str(figures.outcomes[outcome]) for outcome in OUTCOMES))
+        for name, figures in [*rows.items(), (_EVERYTHING, overall)]
+    )
+    return _build_headed(title, (heading, "decisions", *OUTCOMES), cells)
 
 
 def _build_rates(title: str, heading: str, rows: Mapping[str, Figures], overall: Figures) -> Table:
-    table = _make_headed(title, (heading, *(figure.title.lower() for figure in FIGURES)))
-    for name, figures in [*rows.items(), (_EVERYTHING, overall)]:
-        table.add_row(clean(name), *(format_percent(figures.rates[figure.name]) for figure in FIGURES))
-    return table
+    cells = (
+        (clean(name), *(format_percent(figures.rates[figure.name]) for figure in FIGURES))
+        for name, figures in [*rows.items(), (_EVERYTHING, overall)]
+    )
+    return _build_headed(title, (heading, *(figure.title.lower() for figure in FIGURES)), cells)
 
 
-def _make_headed(title: str, headings: Sequence[str]) -> Table:
+def _build_headed(title: str, headings: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
     """The first column is words, the others are numbers."""
-    table = Table(title=title, box=None, pad_edge=False)
-    for number, name in enumerate(headings):
-        words = name.replace(" ", "\n")  # one under the other, or the numbers do not fit on a terminal
-        table.add_column(words, overflow="fold", justify="right" if number else "left")
-    return table
+    words = (name.replace(" ", "\n") for name in headings)  # one line each, or the numbers do not fit
+    first, *numbers = fold(*words)
+    for column in numbers:
+        column.justify = "right"
+    return build_table(first, *numbers, rows=rows, title=title)
 
 
 def _build_coverage(tiers: Iterable[Coverage]) -> Table:
     headings = ("tier", "reported", "covered", "coverage", "target")
-    table = _make_headed("Coverage: reported items with a decision", headings)
-    for tier in tiers:
-        target = NOTHING if tier.target is None else f"{tier.target:.0%}"
-        table.add_row(tier.tier, str(tier.rate.whole), str(tier.rate.part), format_percent(tier.rate), target)
-    return table
+    rows = (
+        (
+            tier.tier,
+            str(tier.rate.whole),
+            str(tier.rate.part),
+            format_percent(tier.rate),
+            NOTHING if tier.target is None else f"{tier.target:.0%}",
+        )
+        for tier in tiers
+    )
+    return _build_headed("Coverage: reported items with a decision", headings, rows)
 
 
 cli = typer.Typer(

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import orjson
 import typer
-from rich.table import Table
 
 from sluice.cli.output import (
     WRONG,
@@ -28,6 +27,7 @@ from sluice.cli.policy.bundle_file import require_document
 from sluice.cli.policy.control_topics import AsJson, publish_values, require_policy
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.cli.quality_read import From, read_or_stop
+from sluice.cli.tables import build_table, fold
 from sluice.core.cases.quality_cases import run_quality_cases
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import BundleError, RegistryError
@@ -215,13 +215,10 @@ def _build_fields(criteria: tuple[Criterion, ...]) -> list[dict[str, object]]:
 
 
 def _print(quality: QualityBundle, content_class: str, criteria: tuple[Criterion, ...]) -> None:
-    table = Table(title=clean(f"{content_class}, {quality.key}"), box=None, pad_edge=False)
-    for name in ("criterion", "found", "needed", ""):
-        table.add_column(name, overflow="fold")
-    for criterion in criteria:
-        met = "[green]met[/]" if criterion.met else "[bold red]not met[/]"
-        table.add_row(criterion.name, clean(criterion.found), criterion.needed, met)
-    console.print(table)
+    met = {True: "[green]met[/]", False: "[bold red]not met[/]"}
+    rows = ((each.name, clean(each.found), each.needed, met[each.met]) for each in criteria)
+    title = clean(f"{content_class}, {quality.key}")
+    console.print(build_table(*fold("criterion", "found", "needed", ""), rows=rows, title=title))
 
 
 def _write(out: Path, document: bytes) -> None:

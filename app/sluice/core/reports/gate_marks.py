@@ -65,6 +65,13 @@ def describe_passing(results: Iterable[Mapping[str, Any]]) -> str:
     return "every gate passed" if passed else "no gate held it up"
 
 
+def list_titles(gate: str) -> dict[str, str]:
+    """List the titles of the fields of a gate's detail for people, by field; a gate that does not ship, or a
+    field that has no title, goes by its own name."""
+    fields = [pair for model in GATES if model.name == gate for pair in model.detail.model_fields.items()]
+    return {field.alias or name: field.title for name, field in fields if field.title}
+
+
 def _mark_idle(why: str) -> GateMark:
     return GateMark("idle", f"did not judge: {why}")
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from sluice.cli.ledger.ledger import build_report_parts
 from sluice.cli.ledger.quarantine_counts import By, build_counted_parts
-from sluice.cli.ledger.record_line import COLOURS
+from sluice.cli.ledger.record_words import COLOURS
 from sluice.cli.ledger.rerun import build_rerun_parts
 from sluice.cli.output import clean, print_parts
 from sluice.cli.quality.quality import build_report_parts as quality_parts

@@ -9,13 +9,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import Field
 
-from sluice.cli.ledger.show_story import list_titles
 from sluice.core.actions.outbound import MOST_CHARACTERS
 from sluice.core.actions.stage import PASSED, Detail, Gate, RememberingGate, StageResult
 from sluice.core.actions.stages import BUNDLE_FORM, GATES, load_bundle
 from sluice.core.foundation.errors import BundleError
 from sluice.core.foundation.strict import StrictModel
 from sluice.core.policy.bundles import BundleForm, BundlePart
+from sluice.core.reports.gate_marks import list_titles
 from sluice.offline.reference import list_gate_shapes, write_documents
 from sluice_topics.asyncapi import make_schemas
 from sluice_topics.relaxations import Relaxation, StricterWhen
