@@ -65,7 +65,7 @@ from sluice_topics.catalog import (
 )
 from sluice_topics.layout import TopicLayout
 from sluice_topics.records import NotifiedSubject
-from tests.kafka.installation import delete_topics, run_worker
+from tests.kafka.installation import delete_topics, run_worker, wait_until
 from tests.kafka.memories import write
 from tests.unit.client.test_kafka_connection import make_jwt
 
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
 
     from typer.testing import Result
 
+    from load.installations.worker_process import WorkerProcess
     from sluice.broker.local import LocalBroker
 
 pytestmark = pytest.mark.kafka
@@ -423,6 +424,48 @@ def test_processes_work_with_no_more_than_the_rights_of_their_roles(
     for one in (("ledger", "verify"), ("topics", "check"), ("show", answer.verdict_id)):
         done = run_sluice(*one, settings=settings)
         assert done.exit_code == 0, done.output
+
+
+def test_a_worker_that_may_not_read_the_policy_any_more_decides_nothing_until_it_may(
+    secured_kafka: LocalBroker, tmp_path: Path
+) -> None:
+    """A freeze that came into force meanwhile counts for what waited."""
+    security, name = require_security(secured_kafka), "t.late"
+    layout = TopicLayout(f"{name}.", name, PARTITIONS)
+    rights = {role: list_access(role, layout) for role in ("worker", "agent")}
+    control = [one for one in rights["worker"] if one.name in (f"{name}.{REGISTRY}", f"{name}.{BUNDLES}")]
+    spec = {"subject": "agent", "subject_id": neutral_policy.AGENT, "reason": "under investigation"}
+
+    async def allow() -> None:
+        for role, operations in rights.items():
+            await set_access(secured_kafka.cluster, f"User:{role}", operations)
+
+    async def propose_late(worker: WorkerProcess) -> list[str | None]:
+        options = ClientOptions(topic_prefix=installation.prefix)
+        connection = security.connect(secured_kafka.port, "agent")
+        async with AsyncGateClient(connection, neutral_policy.AGENT, options) as gate:
+            before = await gate.propose(neutral_policy.READ_TOOL, {}, session_id="s-1")
+            await remove_access(secured_kafka.cluster, "User:worker", control)
+            await asyncio.to_thread(
+                wait_until, lambda: "inputs wait until it is" in worker.last_words(), worker
+            )
+            freeze = {"kind": "freeze", "id": "late", "revision": 1, "spec": spec}
+            records = installation.trust.sign_entries([freeze])
+            await publish_policy(secured_kafka.cluster, installation.prefix, records)
+            waiting = asyncio.create_task(gate.propose(neutral_policy.READ_TOOL, {}, session_id="s-1"))
+            await asyncio.wait([waiting], timeout=3)
+            assert not waiting.done(), worker.last_words()
+            await allow()
+            return [before.reason, (await waiting).reason]
+
+    asyncio.run(allow())
+    installation = asyncio.run(prepare(secured_kafka.cluster, tmp_path, name))
+    installation.settings.update(security.write_settings(secured_kafka.port, "worker"))
+    installation.settings.update({"SLUICE_POLICY__REFRESH_S": "0.05", "SLUICE_POLICY__MAX_LAG_S": "2"})
+    for worker in run_worker(installation):
+        before, late = asyncio.run(propose_late(worker))
+        assert (before, str(late)[:12]) == (None, "frozen_agent")
+        assert "policy: read again" in worker.last_words()
 
 
 OF_THE_CLIENT = ("agent_id", "session_id", "write_id")

@@ -91,14 +91,24 @@ def build_worker(
     settings: Settings, records: Sequence[InputRecord], additions: Additions | None = None
 ) -> SluiceApp:
     """The worker's Faust app, not started; `records` are the control topics' so far. Raises PolicyError."""
-    added = additions or Additions()
+    added, policy_settings = additions or Additions(), settings.policy
+    if policy_settings.max_lag_s <= policy_settings.refresh_s:
+        raise PolicyError(
+            "policy.max_lag_s must be above policy.refresh_s: inputs would wait after each reading"
+        )
     transactions = _build_transaction_settings(settings)
     policy = build_policy_reducer(settings, added.stages)
     first = policy.first(records)
     provenance = _build_provenance(settings)
     engine = Engine(
         Feeds(
-            PolicyFeed(first, build_control_reader(settings), policy, settings.policy.refresh_s),
+            PolicyFeed(
+                first,
+                build_control_reader(settings),
+                policy,
+                policy_settings.refresh_s,
+                policy_settings.max_lag_s,
+            ),
             SourceFeed(_build_compacted(settings, SOURCE_HISTORIES), settings.policy.refresh_s),
             provenance,
             UseFeed(_build_compacted(settings, USUAL_DESTINATIONS), settings.policy.refresh_s),

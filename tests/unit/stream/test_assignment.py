@@ -150,7 +150,7 @@ async def test_a_stop_during_a_revocation_waits_for_what_that_closes() -> None:
 
 
 def _engine(broker: Broker, model: Model | None = None) -> Engine:
-    policy = PolicyFeed(cast("DecisionPoint", None), broker, lambda _: InForce(None, ()), 0.0)
+    policy = PolicyFeed(cast("DecisionPoint", None), broker, lambda _: InForce(None, ()), 0.0, 60.0)
     return Engine(
         Feeds(
             policy,

@@ -142,3 +142,25 @@ async def test_an_answer_that_is_at_hand_is_decided_upon_as_the_input_is_deliver
     lanes.enter([replace(asked, session_key=b"s:other")])
     assert (decided.get_nowait(), lanes.waiting) == (asked.input_record.value, {})
     assert port.answers == [{}]
+
+
+async def test_what_waited_in_a_lane_begins_only_under_a_current_policy() -> None:
+    port, decided, current = Remembering(), asyncio.Queue[bytes](), asyncio.Event()
+
+    async def wait_for_policy() -> None:
+        await current.wait()
+
+    lanes = Lanes(
+        Ports({"anything": port}),
+        lambda inbound: InputInProgress(point(), inbound, SessionState(b"s:s"), Shared(), at_home=True),
+        lambda evaluation, _: decided.put_nowait(evaluation.input_record.value or b""),
+        lambda fault: decided.put_nowait(repr(fault).encode()),
+        wait_for_policy,
+    )
+    asked = receive(evaluation("high_stakes", ask=True).input_record)
+    lanes.enter([asked, asked])
+    assert await decided.get() == asked.input_record.value
+    await asyncio.sleep(0.05)
+    assert (decided.qsize(), len(lanes.waiting[b"s:s"])) == (0, 1)
+    current.set()
+    assert await decided.get() == asked.input_record.value

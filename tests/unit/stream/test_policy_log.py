@@ -57,7 +57,7 @@ class Told:
 
     def __init__(self, topics: Topics, caplog: pytest.LogCaptureFixture) -> None:
         reduce = PolicyReducer(ROOTS, "small", lambda policy: cast("Any", policy))
-        self._feed = PolicyFeed(cast("DecisionPoint", None), Reader(topics), reduce, 0.0)
+        self._feed = PolicyFeed(cast("DecisionPoint", None), Reader(topics), reduce, 0.0, 60.0)
         self._caplog = caplog
         caplog.set_level(logging.INFO)
 

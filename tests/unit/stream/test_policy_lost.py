@@ -102,12 +102,14 @@ def make_engine(
     settings: EngineSettings,
     fail: Callable[[BaseException], None],
     first: DecisionPoint | None = None,
+    times: tuple[float, float] = (3600.0, 3600.0),
 ) -> Engine:
-    """An engine whose other feeds are empty. `first`: the point to start with."""
+    """An engine whose other feeds are empty. `first`: the point to start with; `times`: between two readings
+    of the policy, and its largest lag, s."""
     broker = Broker()
     return Engine(
         Feeds(
-            PolicyFeed(first or point(), readings, readings.fold, 3600.0),
+            PolicyFeed(first or point(), readings, readings.fold, *times),
             SourceFeed(Topic(broker, "histories"), 3600.0),
             ProvenanceFeed(Topic(broker, "references"), 3600.0, Kept(1, 1), lambda: 0),
             UseFeed(Topic(broker, "uses"), 3600.0),
@@ -123,11 +125,14 @@ def make_engine(
 class Worker:
     """An engine over these readings of the control topics, with what became of it."""
 
-    def __init__(self, *contents: PolicyContents) -> None:
+    def __init__(self, *contents: PolicyContents, **more: Any) -> None:
+        """`more`: see make_engine."""
         self.readings = Readings(*contents)
         self.writes = Writes()
         self.faults: list[BaseException] = []
-        self.engine = make_engine(self.readings, self.writes, engine_settings(ACTIONS), self.faults.append)
+        self.engine = make_engine(
+            self.readings, self.writes, engine_settings(ACTIONS), self.faults.append, **more
+        )
 
     async def start(self) -> None:
         await self.engine.assign([NUMBER])
@@ -231,3 +236,37 @@ def test_the_last_line_says_what_is_missing_what_to_do_and_that_a_new_start_does
     lost.tell()
     assert len(caplog.messages) == MOST_LINES + 1
     assert caplog.messages[-1] == "policy lost: and 10 more entries"
+
+
+async def _deliver_to_late(worker: Worker) -> tuple[FetchedBatch, asyncio.Task[None]]:
+    """An input to a worker whose control topics do not answer, and which has waited for them too long."""
+    await worker.start()
+    worker.readings.answers.clear()
+    await asyncio.sleep(0.15)
+    batch = FetchedBatch(1, [InputRecord(ACTIONS, NUMBER, 0, 0, None, b"")])
+    delivering = asyncio.create_task(worker.engine.deliver(batch))
+    await asyncio.sleep(0.2)
+    assert not delivering.done()
+    return batch, delivering
+
+
+def _count_decided(worker: Worker) -> int:
+    return sum('"dead_letter_id"' in record for record in worker.list_recorded())
+
+
+async def test_inputs_wait_while_the_policy_cannot_be_read_and_go_on_afterwards() -> None:
+    worker = Worker(NEW, times=(0.01, 0.1))
+    batch, delivering = await _deliver_to_late(worker)
+    worker.readings.answers.set()
+    await asyncio.wait_for(delivering, 10)
+    assert batch.delivered.is_set()
+    await worker.engine.drain()
+    assert _count_decided(worker) == 1
+
+
+async def test_a_revocation_drops_inputs_that_wait_for_the_policy() -> None:
+    worker = Worker(NEW, times=(0.01, 0.1))
+    _, delivering = await _deliver_to_late(worker)
+    await worker.engine.drain()
+    await asyncio.wait_for(delivering, 10)
+    assert _count_decided(worker) == 0

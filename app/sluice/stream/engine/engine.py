@@ -96,6 +96,7 @@ class Engine:
             feeds.provenance.recorded,
             feeds.uses.uses,
             clock.wall_ms,
+            feeds.policy.wait_until_current,
         )
         self._feeds = feeds
         self._refused: Sequence[Refused] = ()
@@ -237,10 +238,12 @@ class Engine:
     async def deliver(self, batch: FetchedBatch) -> None:
         """Feed a fetched batch; ignore what is left of it once its generation is past.
 
-        It yields to the loop every few milliseconds, so that commits go on. Raises OffsetGap.
+        It waits while the policy in force is not current, and yields to the loop every few milliseconds, so
+        that commits go on. Raises OffsetGap.
         """
         pause_at = self._clock.monotonic_s() + self.settings.slice_s
         for start in range(0, len(batch.input_records), self.settings.chunk):
+            await self._feeds.policy.wait_until_current(lambda: batch.generation == self._generation)
             if batch.generation != self._generation:
                 break
             chunk = batch.input_records[start : start + self.settings.chunk]
@@ -303,8 +306,8 @@ class Engine:
 
     def _note_state(self) -> None:
         """Tell the observer what there is now."""
-        read_s, now_s = self._feeds.policy.read_s, asyncio.get_running_loop().time()
-        read_ms = None if read_s is None else self._clock.wall_ms() - int((now_s - read_s) * 1000)
+        lag_s = self._feeds.policy.measure_lag()
+        read_ms = None if lag_s is None else self._clock.wall_ms() - int(lag_s * 1000)
         state = EngineState(control_read_ms=read_ms)
         for owned in self._owned.values():
             state = owned.add_to(state, self._find_end)

@@ -33,7 +33,7 @@ from sluice_topics.record_reading import Unreadable
 from sluice_topics.records import TaskMandate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 
     from sluice.core.decide.decision_point import DecisionPoint
     from sluice.core.decide.kinds import Message
@@ -194,13 +194,18 @@ async def _start(name: str, port: Port, patience_s: float) -> None:
         log.error("the port %s is not ready: %s", name, reason)  # noqa: TRY400 - what it says is enough
 
 
+async def _is_always_current() -> None:
+    """Of a context whose policy never changes."""
+
+
 @dataclass(slots=True)
 class WorkerContext:
     """The parts that all partitions of a worker share. `point` is the decision point in force, replaced when
     the policy changes: a decision takes it once and keeps it to its end. `histories` are those of all memory
     sources, `provenance` the resolutions of references and `uses` how often destinations were used, all
     updated from outside. `wall_ms`: this
-    machine's clock, ms since 1970; only the waiting time of an action with a deadline uses it."""
+    machine's clock, ms since 1970; only the waiting time of an action with a deadline uses it.
+    `wait_for_policy` returns when `point` is current."""
 
     point: DecisionPoint
     ports: Ports
@@ -209,6 +214,7 @@ class WorkerContext:
     provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
     uses: Mapping[UsualName, UseCount] = field(default_factory=dict)
     wall_ms: Callable[[], int] = lambda: 0
+    wait_for_policy: Callable[[], Awaitable[None]] = _is_always_current
 
 
 WRONG_PARTITION = Unreadable(
@@ -347,11 +353,13 @@ class Lanes:
         begin: Callable[[ReadInput], InputInProgress],
         finish: Callable[[InputInProgress, Decision], None],
         fail: Callable[[BaseException], None],
+        wait_for_policy: Callable[[], Awaitable[None]] = _is_always_current,
     ) -> None:
         self._ports = ports
         self._begin = begin
         self._finish = finish
         self._fail = fail
+        self._wait_for_policy = wait_for_policy
         self.waiting: dict[bytes, deque[QueuedInput]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._awaited: dict[bytes, AwaitedMandate] = {}
@@ -449,6 +457,7 @@ class Lanes:
             while asked is not None:
                 if asked is MANDATE_WAIT:
                     await self._await_mandate(key, evaluation.mandate_digest, since_s)
+                    await self._wait_for_policy()
                     evaluation, step = self._start(evaluation.read)
                     if step is MANDATE_WAIT:
                         step = evaluation.advance(READY)
@@ -457,6 +466,7 @@ class Lanes:
                 asked = self._settle(evaluation, step)
             if not lane:
                 break
+            await self._wait_for_policy()
             read, since_s = lane.popleft()
             evaluation, step = self._start(read)
             asked = self._settle(evaluation, step)

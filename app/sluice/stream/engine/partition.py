@@ -81,7 +81,7 @@ class Partition:
         self._shared = Shared(self.book, context.histories, context.provenance, context.uses)
         self._reviews = Backlog()
         begin = partial(begin_input, context, self.sessions, self._shared, number)
-        self.lanes = Lanes(context.ports, begin, self._finish, fail)
+        self.lanes = Lanes(context.ports, begin, self._finish, fail, context.wait_for_policy)
         observer = settings.observer
         watch = None if isinstance(observer, Unobserved) else (observer, context.wall_ms)
         self._outbox = Outbox(self.chain, settings.source, settings.partitions, settings.signer, watch)

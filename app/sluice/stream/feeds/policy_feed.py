@@ -2,7 +2,9 @@
 change.
 
 A decision takes the point in force when its lane starts it and keeps it to its end, so no decision uses half
-of a change. The reduction of all control records is a pure function. It runs in a thread, because it compiles
+of a change. None begins under what was read longer ago than `policy.max_lag_s`: inputs wait until the topics
+are read again, so that a revocation counts from that time on, whatever keeps a worker from reading it. The
+reduction of all control records is a pure function. It runs in a thread, because it compiles
 bundles and runs their cases.
 """
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from sluice.core.trust.revisions import Accepted
 
 
+_LOOK_S = 0.05
+"""Between two looks whether the policy has become current."""
 MOST_LINES = 20
 """The most lines of one kind for one reading of the control topics; the rest is counted."""
 _KINDS = {QUALITY_BUNDLE: "quality bundle"}
@@ -132,7 +136,8 @@ Use = Callable[["DecisionPoint", "Sequence[Refused]", "PolicyContents"], None]
 
 class PolicyFeed:
     """The feed. It may be made outside a loop; the reader connects with the first `catch_up`. `first`: the
-    point at the start. `read_s`: when the topics were last read to their end, by the loop's clock."""
+    point at the start. `read_s`: of what time the policy in force is, by the loop's clock: everything that
+    the topics held then is in it."""
 
     def __init__(
         self,
@@ -140,11 +145,17 @@ class PolicyFeed:
         reader: ControlReader,
         reduce: Callable[[Sequence[InputRecord]], ReductionResult],
         interval_s: float,
+        max_lag_s: float,
     ) -> None:
+        """`interval_s`: between two readings; `max_lag_s`: after so long without one the policy is not
+        current."""
         self.first = first
         self._reader = reader
         self._reduce = reduce
         self._interval_s = interval_s
+        self._max_lag_s = max_lag_s
+        self._is_late = False
+        self._away = ""
         self._records: list[InputRecord] = []
         self._reduceed = 0
         self._reported: set[str] = set()
@@ -156,10 +167,29 @@ class PolicyFeed:
     async def catch_up(self, use: Use) -> None:
         """Read to the topics' present end and put new entries in force. Raises KafkaError."""
         async with self._turn:
+            began_s = asyncio.get_running_loop().time()
             self._records += await self._reader.to_end()
-            self.read_s = asyncio.get_running_loop().time()
             if len(self._records) > self._reduceed:
                 await self._reduce_again(use)
+            self.read_s = began_s
+            if self._away or self._is_late:
+                log.info("policy: read again")
+            self._away, self._is_late = "", False
+
+    def is_current(self) -> bool:
+        """Whether a decision may begin under the policy in force."""
+        lag_s = self.measure_lag()
+        return lag_s is not None and lag_s <= self._max_lag_s
+
+    def measure_lag(self) -> float | None:
+        """Seconds since the time of which the policy in force is; None before the first reading."""
+        return None if self.read_s is None else asyncio.get_running_loop().time() - self.read_s
+
+    async def wait_until_current(self, is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Return when a decision may begin, or none `is_wanted` any more."""
+        while is_wanted() and not self.is_current():
+            self._tell_late()
+            await asyncio.sleep(_LOOK_S)
 
     async def follow(self, use: Use) -> None:
         """Catch up again and again, until cancelled. A broker that is away is asked again."""
@@ -168,7 +198,7 @@ class PolicyFeed:
             try:
                 await self.catch_up(use)
             except KafkaError as away:
-                log.warning("the control topics cannot be read now: %s", away)
+                self._tell_away(str(away))
 
     async def close(self) -> None:
         """Give up the connection."""
@@ -188,6 +218,19 @@ class PolicyFeed:
             self._tell_in_force(result.entries, result.contents)
             self._tell_unproved(result.entries)
             use(result.point, result.refused, result.contents)
+
+    def _tell_away(self, reason: str) -> None:
+        """Log why the topics cannot be read, once for as long as the reason stays."""
+        if reason != self._away:
+            log.warning("the control topics cannot be read now: %s", reason)
+        self._away = reason
+        if not self.is_current():
+            self._tell_late()
+
+    def _tell_late(self) -> None:
+        if not self._is_late:
+            log.warning("policy: not read for more than %g s; inputs wait until it is", self._max_lag_s)
+        self._is_late = True
 
     def _tell_refused(self, refused: Sequence[Refused]) -> None:
         """Log each refusal once, and again whenever it changes (a change that is not complete yet)."""
