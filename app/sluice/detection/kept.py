@@ -8,7 +8,7 @@ docs/decisions/0019-what-readers-earn.md.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -29,11 +29,13 @@ class Store(Protocol):
 class Compilation(NamedTuple):
     """`expressions`: what RE2 takes and what a text must hold, by the expression as it is written.
 
-    All of them compile. `looked_for`: the words that the patterns need.
+    All of them compile. `looked_for`: the words that the patterns need. `clauses`: what a text must hold for
+    each pattern, as `required_words.write_clauses` writes it.
     """
 
     expressions: dict[str, tuple[str, str]]
     looked_for: list[str]
+    clauses: list[Any]
 
 
 class _Process:
@@ -60,9 +62,11 @@ def find_compilation(library: bytes) -> Compilation | None:
     stored = None if store is None else store.get(library)
     if stored is None:
         return None
-    expressions, looked_for = orjson.loads(stored)
+    expressions, looked_for, clauses = orjson.loads(stored)
     return Compilation(
-        {expression: (searched, requirement) for expression, searched, requirement in expressions}, looked_for
+        {expression: (searched, requirement) for expression, searched, requirement in expressions},
+        looked_for,
+        clauses,
     )
 
 
@@ -71,7 +75,7 @@ def keep_compilation(library: bytes, compilation: Compilation) -> None:
     store = _Process.get()
     if store is not None:
         rows = [[expression, *of_one] for expression, of_one in compilation.expressions.items()]
-        store.put(library, orjson.dumps([rows, compilation.looked_for]))
+        store.put(library, orjson.dumps([rows, *compilation[1:]]))
 
 
 ANSWERS = 4096

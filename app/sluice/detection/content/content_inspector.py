@@ -14,6 +14,7 @@ from sluice.detection.content.findings import ContentInspection, Finding
 from sluice.detection.content.frames import FrameReader
 from sluice.detection.content.pattern_search import Patterns
 from sluice.detection.content.released_names import Names
+from sluice.detection.content.required_words import read_clauses, write_clauses
 from sluice.detection.content.text import Text
 from sluice.detection.disguises.forms import Forms
 from sluice.detection.disguises.letters import plain
@@ -92,7 +93,9 @@ class Detector:
     def __init__(self, sets: ContentSets, compilation: Compilation | None = None) -> None:
         """`compilation`: of the library. Raises LibraryError with the path of what does not compile."""
         expressions = Expressions(sets.lexicon, compilation and compilation.expressions)
-        self._patterns = Patterns(sets.findings, expressions)
+        self._patterns = Patterns(
+            sets.findings, expressions, compilation and read_clauses(compilation.clauses)
+        )
         self._frames = FrameReader(sets.frames, expressions)
         ranked = [
             word.casefold()
@@ -105,7 +108,11 @@ class Detector:
             if compilation
             else sought(ranked, expressions.requirements(self._patterns.places))
         )
-        self.compilation = Compilation(expressions.written, looked_for)
+        self.compilation = Compilation(
+            expressions.written,
+            looked_for,
+            compilation.clauses if compilation else write_clauses(self._patterns.clauses),
+        )
         self.vocabulary = Vocabulary(ranked, looked_for)
 
     def findings(self, form: UnfoldedText, searched: set[bytes]) -> Iterator[Finding]:

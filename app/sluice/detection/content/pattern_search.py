@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.detection.content.required_words import RequiredWords
+from sluice.detection.content.required_words import RequiredWords, list_clauses
 from sluice.detection.content.text import Prefilter, words_and_signs
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from sluice.detection.content.compiled_expressions import Expressions
+    from sluice.detection.content.required_words import Clauses
     from sluice.detection.content.sets import ContentPattern
     from sluice.detection.content.text import Text
 
@@ -55,10 +56,13 @@ _Begins = list[tuple[_Places, int]]
 class Patterns:
     """Patterns by the expressions that begin them, those of sentences apart from those of texts."""
 
-    __slots__ = ("_expressions", "_in_any", "_of_sentences", "_of_texts", "_words", "places")
+    __slots__ = ("_expressions", "_in_any", "_of_sentences", "_of_texts", "_words", "clauses", "places")
 
-    def __init__(self, patterns: list[ContentPattern], expressions: Expressions) -> None:
-        """Adds its expressions to those given. Raises LibraryError."""
+    def __init__(
+        self, patterns: list[ContentPattern], expressions: Expressions, clauses: Clauses | None = None
+    ) -> None:
+        """Adds its expressions to those given. `clauses`: as an earlier one of the same patterns had them.
+        Raises LibraryError."""
         every = [
             _Places(
                 pattern,
@@ -76,7 +80,10 @@ class Patterns:
             [pattern for pattern in every if pattern.pattern.scope == "text"], expressions
         )
         self._in_any = bool(self._of_sentences.always or self._of_texts.always)
-        self._words = RequiredWords([*self._of_sentences.requirements, *self._of_texts.requirements])
+        self.clauses = clauses or list_clauses(
+            [*self._of_sentences.requirements, *self._of_texts.requirements]
+        )
+        self._words = RequiredWords(self.clauses)
         self.places = {index for pattern in every for index in (*pattern.any, *pattern.all)}
         """Of the expressions without which there is no pattern."""
 

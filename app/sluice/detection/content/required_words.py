@@ -12,7 +12,7 @@ from collections import defaultdict
 from functools import lru_cache, reduce
 from itertools import chain, product
 from operator import or_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.detection.content.requirement import BREAK, MARK, SIGN_MARK
 from sluice.detection.content.text import BLANKS, ORDINARY
@@ -60,9 +60,35 @@ _Row = tuple["str | _Choice | None", ...]
 """Strings, choices and breaks (None), one after the other."""
 
 
-def clauses(requirement: str) -> list[Clause] | None:
-    """The rarest clauses of a requirement, all of which a text of ASCII must meet; None: it meets none."""
-    return _clauses(_RequirementReading(requirement).row(), left=False, right=False)
+Clauses = list["list[Clause] | None"]
+"""Of each requirement the rarest clauses, all of which a text of ASCII must meet; None: it meets none."""
+
+
+def list_clauses(requirements: Iterable[str]) -> Clauses:
+    """The clauses of each requirement."""
+    return [
+        _clauses(_RequirementReading(requirement).row(), left=False, right=False)
+        for requirement in requirements
+    ]
+
+
+def write_clauses(every: Clauses) -> list[Any]:
+    """Clauses in JSON's types, each clause and each part once, as many requirements share them."""
+    parts: dict[Part, int] = {}
+    written: dict[Clause, int] = {}
+    rows = [
+        None if row is None else [written.setdefault(clause, len(written)) for clause in row] for row in every
+    ]
+    members = [[parts.setdefault(part, len(parts)) for part in sorted(clause)] for clause in written]
+    return [[[*part] for part in parts], members, rows]
+
+
+def read_clauses(written: list[Any]) -> Clauses:
+    """The clauses that `write_clauses` wrote."""
+    parts, members, rows = written
+    known_parts = [Part(*part) for part in parts]
+    clauses = [frozenset([known_parts[number] for number in member]) for member in members]
+    return [None if row is None else [clauses[number] for number in row] for row in rows]
 
 
 class _RequirementReading:
@@ -202,8 +228,8 @@ class RequiredWords:
         "_whole",
     )
 
-    def __init__(self, requirements: Iterable[str]) -> None:
-        every = [clauses(requirement) for requirement in requirements]
+    def __init__(self, every: Clauses) -> None:
+        """`every`: of each requirement (`list_clauses`)."""
         self._count = len(every)
         self._open = 0
         met: defaultdict[Part, int] = defaultdict(int)

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluice.detection.content.compiled_expressions import Expressions, Lexicon
-from sluice.detection.content.required_words import RequiredWords
+from sluice.detection.content.required_words import RequiredWords, list_clauses
 from sluice.detection.content.text import Prefilter, words_and_signs
 from tests.unit.detection.content import shipped
 
@@ -92,7 +92,9 @@ def test_no_text_that_an_expression_is_found_in_is_left_out(expression: str, som
 
 
 def is_looked_up(expression: str, text: str) -> bool:
-    return bool(RequiredWords([LEXICON.expand(expression).requirement.text]).find_met(text.encode()))
+    return bool(
+        RequiredWords(list_clauses([LEXICON.expand(expression).requirement.text])).find_met(text.encode())
+    )
 
 
 @given(expressions(), st.lists(texts.filter(str.isascii), min_size=1, max_size=8))
@@ -125,7 +127,7 @@ class _Forgetful(dict[bytes, Any]):
 
 def test_words_forgotten_by_another_thread_in_between_are_looked_up_again() -> None:
     """Mend 22.26.2: a full table is cleared while another thread reads it."""
-    words = RequiredWords([LEXICON.expand(r"act\b").requirement.text])
+    words = RequiredWords(list_clauses([LEXICON.expand(r"act\b").requirement.text]))
     words._cached = _Forgetful()  # noqa: SLF001 - stands for the other thread
     assert [words.find_met(text) for text in (b"act as", b"act as", b"as", b"as")] == [1, 1, 0, 0]
 
@@ -135,7 +137,7 @@ def test_no_expression_of_the_shipped_library_is_found_in_a_text_that_lacks_its_
     library = shipped.sets()
     searched = Expressions(library.lexicon)
     places = [place for one in library.findings for place in searched.add(one.any, one.id)]
-    words = RequiredWords(searched.requirements(places))
+    words = RequiredWords(list_clauses(searched.requirements(places)))
     found = 0
     tables = ("override_attacks.txt", "poisoned_memories.txt", "breadth_attacks.txt")
     lines = [row.text.encode() for table in tables for row in shipped.rows(table)]
