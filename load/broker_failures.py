@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from load.head_signers import settle
 from load.inputs.publisher import Pace
 from load.installations.broker_cluster import (
     NODES,
@@ -89,7 +90,7 @@ async def brokers(bed: Bed, scale: RunScale) -> list[RunFigure]:
 
 
 async def _hurt(bed: Bed, cluster: BrokerCluster, scale: RunScale) -> list[RunFigure]:
-    installation = await bed.installation(NAME)
+    installation = await bed.installation(NAME, broker_leaves=True)
     faults = _Faults(cluster, installation)
     turns = scale.outages * 2
     async with open_scene(
@@ -110,4 +111,5 @@ async def _hurt(bed: Bed, cluster: BrokerCluster, scale: RunScale) -> list[RunFi
         figures.some("partitions_led_by_them", faults.led, "partitions"),
         figures.some("leaders_moved", faults.moved, "partitions"),
         *await findings(scene.fleet.tally, await gather(installation), (), broker_away=True),
+        *await settle(bed.attended),
     ]

@@ -8,11 +8,13 @@ import asyncio
 import base64
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
 
 from load.installations.approvers import entry
 from load.installations.command_process import start_command
@@ -22,6 +24,7 @@ from load.installations.neutral_policy import LETTERS, READ_TOOL, TENANT, bundle
 from load.recomputation import figures
 from sluice.adapters.kafka.kafka_topics import open_admin
 from sluice.bootstrap.sealing import build_subject_keys
+from sluice.client.subject_keys import KeyUnavailable
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
 from sluice.settings.reader import load_settings
 from sluice_demo.throwaway_trust import OWNER, publish_policy
@@ -44,7 +47,7 @@ PERSONS, SESSIONS, ERASED = 24, 6, 4
 PAUSE_S = 0.05
 SEGMENT_MS, COMPACTION_MS = "500", "1000"
 COMMAND_S = 180.0
-NOT_YET = 1
+NOT_YET, IMPOSSIBLE = 1, 2
 _CUSTOMER, _LETTER = ("parameters", "customer"), ("parameters", "letter")
 FIELDS = (
     PersonalField("action", _CUSTOMER, _CUSTOMER),
@@ -56,7 +59,8 @@ FIELDS = (
 class Persons:
     """Made by `introduce`. `proposed`: the keys under which an action's values are sealed, by its id;
     `erased`: the keys that the command destroyed; `waits`: for the broker to compact them, each time. Workers
-    that start meanwhile refuse a topic of keys whose compaction was shortened."""
+    that start meanwhile refuse a topic of keys whose compaction was shortened. `broker_leaves`: the broker
+    may be away for a while, so what did not come through is tried again."""
 
     installation: TestInstallation
     keys: SubjectKeys
@@ -64,6 +68,7 @@ class Persons:
     proposed: dict[str, frozenset[str]] = field(default_factory=dict)
     erased: set[str] = field(default_factory=set)
     waits: bool = True
+    broker_leaves: bool = False
     _more: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     async def live(self, publisher: Publisher, rng: random.Random, times: int) -> None:
@@ -85,7 +90,11 @@ class Persons:
 
     async def _act(self, publisher: Publisher, rng: random.Random) -> None:
         while True:
-            await self._propose(publisher, rng)
+            try:
+                await self._propose(publisher, rng)
+            except (KafkaError, KeyUnavailable):
+                if not self.broker_leaves:
+                    raise
             await asyncio.sleep(PAUSE_S)
 
     async def _propose(self, publisher: Publisher, rng: random.Random) -> None:
@@ -132,8 +141,14 @@ class Persons:
         own = {key: value for key, value in os.environ.items() if not key.startswith(("SLUICE_", "KAFKA_"))}
         words = ["erase", *names, *(["--tenant", TENANT] if names else [])]
         words += ["--key", str(folder / f"{OWNER}.pem"), "--json", *([] if self.waits else ["--wait", "0"])]
-        process = start_command(words, {**own, **self.installation.settings}, log)
-        status = await asyncio.to_thread(process.wait, COMMAND_S)
+        until = time.monotonic() + COMMAND_S
+        while True:
+            log.unlink(missing_ok=True)
+            process = start_command(words, {**own, **self.installation.settings}, log)
+            status = await asyncio.to_thread(process.wait, COMMAND_S)
+            if not self.broker_leaves or status != IMPOSSIBLE or time.monotonic() > until:
+                break
+            await asyncio.sleep(PAUSE_S)
         output = log.read_text(encoding="utf-8")
         if status and (self.waits or status != NOT_YET):
             raise RunFailed(f"{words[:2]} ended with status {status}: {output[-500:]}")

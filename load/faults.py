@@ -27,6 +27,7 @@ from load.bad_inputs import malformed, poison
 from load.broker_failures import brokers
 from load.changing_policy import reload
 from load.channels import channels
+from load.head_signers import settle
 from load.installations.fleet import RunFailed
 from load.installations.installation import FULL, SHORT, RunScale
 from load.interruptions import approvals, kill_one, kill_two, outages, scaling, zombies
@@ -67,8 +68,8 @@ _ALL = (
     audit,
     soak,
 )
-ATTENDED = {run.__name__ for run in (kill_one, kill_two, zombies, scaling)}
-"""Runs of one traffic from beginning to end, whose broker stays: these take `--attended`."""
+ATTENDED = {run.__name__ for run in (kill_one, kill_two, outages, brokers, zombies, scaling)}
+"""Runs of one traffic from beginning to end: these take `--attended`."""
 LONG = {soak.__name__}
 """Runs that nobody wants beside the others: they run where they are named."""
 RUNS: dict[str, Callable[[Bed, RunScale], Awaitable[list[RunFigure]]]] = {run.__name__: run for run in _ALL}
@@ -82,10 +83,7 @@ async def carry_out(name: str, bed: Bed, scale: RunScale) -> list[RunFigure]:
     try:
         async with asyncio.timeout(deadline_s):
             run_figures = await RUNS[name](bed, scale)
-            while bed.attended:
-                attendants = bed.attended.pop()
-                await attendants.finish()
-                run_figures += await attendants.compare()
+            run_figures += await settle(bed.attended)
     finally:
         if bed.attended:
             bed.attended.clear()  # those of a run that failed are not the next one's

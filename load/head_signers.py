@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ AGE_S = 0.3
 WANDER_S = 0.8
 LOOK_S = 0.001
 STALL_S = 75.0
-SIGNER_REFUSED = 1
+SIGNER_REFUSED, BROKER_AWAY = 1, 3
 END_S = 60.0
 WITNESS_S = 3.0
 _POLL_S = 0.05
@@ -201,12 +202,14 @@ async def check_heads(signers: Signers) -> list[RunFigure]:
 @dataclass
 class Attendants:
     """A signer that runs all the time, a witness that co-signs every few seconds, and erasures, beside a run
-    that does something else. Made by `invite`."""
+    that does something else. Made by `invite`. `broker_leaves`: the broker may be away for a while; a signer
+    ends then, and is started again, as by a supervisor."""
 
     installation: TestInstallation
     signers: Signers
     persons: Persons
     rng: random.Random
+    broker_leaves: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def attend(self, publisher: Publisher) -> None:
@@ -229,10 +232,13 @@ class Attendants:
         try:
             while True:
                 await asyncio.sleep(WITNESS_S)
-                if process.poll() is not None:
-                    raise RunFailed(f"the head signer ended with status {process.poll()}")
+                if (status := process.poll()) is not None:
+                    if not self.broker_leaves or status != BROKER_AWAY:
+                        raise RunFailed(f"the head signer ended with status {status}")
+                    process = self.signers.follower.start()
                 if self.signers.count():
-                    await self.signers.witness()
+                    with suppress(*[RunFailed] if self.broker_leaves else []):
+                        await self.signers.witness()
         finally:
             await self.signers.follower.end(process, signal.SIGTERM)
 
@@ -258,8 +264,20 @@ class Attendants:
         return [*await check_heads(self.signers), *self.persons.compare(stored, reruns)]
 
 
-async def invite(installation: TestInstallation, rng: random.Random) -> Attendants:
+async def invite(
+    installation: TestInstallation, rng: random.Random, *, broker_leaves: bool = False
+) -> Attendants:
     """Before the workers start."""
     persons = await introduce(installation)
-    persons.waits = False
-    return Attendants(installation, Signers(installation), persons, rng)
+    persons.waits, persons.broker_leaves = False, broker_leaves
+    return Attendants(installation, Signers(installation), persons, rng, broker_leaves)
+
+
+async def settle(attended: list[Attendants] | None) -> list[RunFigure]:
+    """What those of the run did, once its workers have ended and while its broker is there."""
+    run_figures: list[RunFigure] = []
+    while attended:
+        attendants = attended.pop()
+        await attendants.finish()
+        run_figures += await attendants.compare()
+    return run_figures

@@ -92,7 +92,7 @@ WORKERS = 2
 async def outages(bed: Bed, scale: RunScale) -> list[RunFigure]:
     """Stops and kills in turn. The broker must be one that this run may end."""
     name = "outages"
-    installation = await bed.installation(name)
+    installation = await bed.installation(name, broker_leaves=True)
     bitten = 0
     async with open_scene(
         installation, bed.traffic(installation, name, scale), Pace(scale.rate, plenty=scale.plenty), WORKERS

@@ -61,9 +61,11 @@ class Bed:
     replication: int = 1
     attended: list[Attendants] | None = None
 
-    async def installation(self, run: str, *, with_people: bool = True) -> TestInstallation:
+    async def installation(
+        self, run: str, *, with_people: bool = True, broker_leaves: bool = False
+    ) -> TestInstallation:
         """Topics of this run's own. `with_people`: agents whose actions are escalated act there too, and
-        approvers answer."""
+        approvers answer; `broker_leaves`: the run takes its broker away for a while."""
         name = self.installation_name(run)
         folder = self.folder / run
         folder.mkdir(parents=True)
@@ -77,7 +79,8 @@ class Bed:
             installation.cluster, installation.prefix, task_policy.records(installation.trust)
         )
         if self.attended is not None:
-            self.attended.append(await invite(installation, self.rng(f"{run}:attendants")))
+            rng = self.rng(f"{run}:attendants")
+            self.attended.append(await invite(installation, rng, broker_leaves=broker_leaves))
             installation = replace(installation, attendants=self.attended[-1])
         if not with_people:
             return installation
