@@ -59,6 +59,24 @@ async def _tell(_: object) -> None:
     pass
 
 
+async def test_nothing_expires_under_a_policy_that_cannot_be_read() -> None:
+    readings, writes, ends = OneReading(), Writes(), Ends()
+    settings = engine_settings(*BY_TOPIC, partitions=PARTITIONS, timer_interval_s=0.001)
+    engine = make_engine(readings, writes, settings, fail, POINT, (0.01, 0.1))
+    store = cast("PartitionedStore", Store())
+    await engine.assign([NUMBER])
+    readings.answers.clear()
+    await asyncio.sleep(0.15)
+    await engine.open(1, Recovered(store, {}, {}, lambda *_: 0, ends.ask, _tell))
+    await asyncio.sleep(0.1)
+    assert ends.asked == []
+    readings.answers.set()
+    async with asyncio.timeout(10):
+        while not ends.asked:  # noqa: ASYNC110 - the engine tells nobody
+            await asyncio.sleep(0.001)
+    await engine.drain()
+
+
 async def test_timers_wait_for_the_broker_and_for_every_review_up_to_the_end_that_it_gives() -> None:
     writes, ends = Writes(), Ends()
     settings = engine_settings(*BY_TOPIC, partitions=PARTITIONS, timer_interval_s=0.001)

@@ -329,11 +329,12 @@ class Engine:
                 reported = offsets
 
     async def _timers(self, ask_end: AskEnd) -> None:
-        """Let time act. What a review can still end waits for every review that has arrived, as far as the
-        broker says when it is asked: the end that the last fetch brought is older, and after a change of
-        leader much older."""
+        """Let time act, under a current policy. What a review can still end waits for every review that has
+        arrived, as far as the broker says when it is asked: the end that the last fetch brought is older, and
+        after a change of leader much older."""
         while True:
             await asyncio.sleep(self.settings.timer_interval_s)
+            await self._feeds.policy.wait_until_current()
             for owned in list(self._owned.values()):
                 owned.tick(self._clock.wall_ms())
                 await asyncio.sleep(0)
