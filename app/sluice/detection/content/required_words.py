@@ -66,29 +66,24 @@ Clauses = list["list[Clause] | None"]
 
 def list_clauses(requirements: Iterable[str]) -> Clauses:
     """The clauses of each requirement."""
-    return [
-        _clauses(_RequirementReading(requirement).row(), left=False, right=False)
-        for requirement in requirements
-    ]
+    return [_clauses(_RequirementReading(text).row(), left=False, right=False) for text in requirements]
 
 
 def write_clauses(every: Clauses) -> list[Any]:
-    """Clauses in JSON's types, each clause and each part once, as many requirements share them."""
+    """Clauses in JSON's types, each clause and each part once: many requirements share them."""
     parts: dict[Part, int] = {}
-    written: dict[Clause, int] = {}
-    rows = [
-        None if row is None else [written.setdefault(clause, len(written)) for clause in row] for row in every
-    ]
-    members = [[parts.setdefault(part, len(parts)) for part in sorted(clause)] for clause in written]
+    order = dict.fromkeys(chain.from_iterable(row or () for row in every))
+    numbers = {clause: number for number, clause in enumerate(order)}
+    rows = [None if row is None else [numbers[clause] for clause in row] for row in every]
+    members = [[parts.setdefault(part, len(parts)) for part in sorted(clause)] for clause in numbers]
     return [[[*part] for part in parts], members, rows]
 
 
 def read_clauses(written: list[Any]) -> Clauses:
     """The clauses that `write_clauses` wrote."""
-    parts, members, rows = written
-    known_parts = [Part(*part) for part in parts]
-    clauses = [frozenset([known_parts[number] for number in member]) for member in members]
-    return [None if row is None else [clauses[number] for number in row] for row in rows]
+    parts = [Part(*part) for part in written[0]]
+    clauses = [frozenset([parts[number] for number in member]) for member in written[1]]
+    return [None if row is None else [clauses[number] for number in row] for row in written[2]]
 
 
 class _RequirementReading:
@@ -229,7 +224,6 @@ class RequiredWords:
     )
 
     def __init__(self, every: Clauses) -> None:
-        """`every`: of each requirement (`list_clauses`)."""
         self._count = len(every)
         self._open = 0
         met: defaultdict[Part, int] = defaultdict(int)
