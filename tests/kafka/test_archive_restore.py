@@ -14,10 +14,10 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from sluice.adapters.archive import restore
 from sluice.adapters.archive.archive_store import open_store
 from sluice.adapters.archive.archiver import Archiver
-from sluice.adapters.kafka.kafka_consumers import make_consumer
 from sluice.broker import locate
 from sluice.broker.local import Layout
 from sluice.cli.machine.archive import build_archiver
+from sluice.client.kafka_reading import open_consumer
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
 from sluice.settings.reader import load_settings
 from sluice_topics.catalog import (
@@ -169,7 +169,7 @@ def test_a_long_run_goes_without_a_transaction_and_so_does_the_last(
     monkeypatch.setattr(restore._OffsetWriter, "_send_run_in_transaction", send_counted)  # noqa: SLF001 - as above
 
     async def write() -> int:
-        async with make_consumer(kafka, "read_uncommitted") as asking:
+        async with open_consumer(kafka, "read_uncommitted") as asking:
             writer = restore._OffsetWriter(kafka, part, asking)  # noqa: SLF001 - as above
             await writer.start()
             for one in records:

@@ -20,10 +20,10 @@ from load.installations import neutral_policy
 from load.installations.approvers import approver, entry
 from sluice.adapters.archive.archive_store import open_store
 from sluice.adapters.archive.archived_records import Archive
-from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
 from sluice.adapters.kafka.kafka_key_erasure import KeyTopic
 from sluice.adapters.kafka.kafka_read import list_partitions
 from sluice.cli.main import cli
+from sluice.client.kafka_reading import open_consumer, read_to
 from sluice.client.subject_keys import SubjectKeys
 from sluice.core.actions.grading import GRADE, GRADE_IN_CONTEXT
 from sluice.core.policy.personal_fields import PersonalMark
@@ -370,15 +370,11 @@ async def _read_raw(installation: TestInstallation) -> dict[str, list[bytes]]:
         await admin.close()
     by_topic: dict[str, list[bytes]] = {name: [] for name in names}
     parts = await list_partitions(installation.cluster, names)
-    async with make_consumer(installation.cluster, "read_uncommitted") as consumer:
-        consumer.assign(parts)
-        await consumer.seek_to_beginning(*parts)
-        ends = await consumer.end_offsets(parts)
-        while await is_behind(consumer, ends):
-            for batch in (await consumer.getmany(timeout_ms=200)).values():
-                for record in batch:
-                    headers = [part for name, value in record.headers for part in (name.encode(), value)]
-                    by_topic[record.topic] += [record.key or b"", record.value or b"", *headers]
+    async with open_consumer(installation.cluster, "read_uncommitted", parts=parts) as consumer:
+        async for batch in read_to(consumer, await consumer.end_offsets(parts)):
+            for record in batch:
+                headers = [part for name, value in record.headers for part in (name.encode(), value)]
+                by_topic[record.topic] += [record.key or b"", record.value or b"", *headers]
     return by_topic
 
 

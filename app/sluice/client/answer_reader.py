@@ -14,7 +14,8 @@ from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sluice.client.past_records import LATEST, POLL_MS, PastRecords, connect, read_answer_id
+from sluice.client.kafka_reading import FOLLOW_MS, connect_consumer
+from sluice.client.past_records import LATEST, PastRecords, read_answer_id
 from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class AnswerReader(PastRecords):
         """Connect. Raises KafkaError if the broker is not there. `partitions`: the number in each topic."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
-        self._consumer = await connect(self._connection, **LATEST)
+        self._consumer = await connect_consumer(self._connection, **LATEST)
         parts = [TopicPartition(real, number) for real in self._topics for number in range(partitions)]
         self._consumer.assign(parts)
         self._consumer.pause(*parts)
@@ -151,7 +152,7 @@ class AnswerReader(PastRecords):
         consumer = self._consumer
         try:
             while consumer is not None:
-                for batch in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+                for batch in (await consumer.getmany(timeout_ms=FOLLOW_MS)).values():
                     for record in batch:
                         self._take(record)
                 self._pause_partitions(consumer)

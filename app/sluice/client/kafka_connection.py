@@ -6,6 +6,7 @@ A bare `host:port,…` stands for a plain connection. No secret is part of a `re
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -92,11 +93,15 @@ class KafkaConnection:
 
 KafkaCluster: TypeAlias = KafkaConnection | str
 """What clients take: a connection, or the addresses of a plain one."""
+ClientArguments: TypeAlias = KafkaCluster | Mapping[str, Any]
+"""As well, or the arguments of aiokafka's clients that `build_client_arguments` made."""
 
 
-def build_client_arguments(cluster: KafkaCluster) -> dict[str, Any]:
+def build_client_arguments(cluster: ClientArguments) -> dict[str, Any]:
     """The arguments of aiokafka's clients. Raises ConnectionUnusable for a file that cannot be used."""
-    return {"bootstrap_servers": cluster} if isinstance(cluster, str) else cluster.build_arguments()
+    if isinstance(cluster, str):
+        return {"bootstrap_servers": cluster}
+    return dict(cluster) if isinstance(cluster, Mapping) else cluster.build_arguments()
 
 
 def is_secured(cluster: KafkaCluster) -> bool:

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.binding import CommittedAnswer
+from sluice.client.kafka_reading import open_consumer, read_between, read_to
 from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
@@ -21,10 +22,9 @@ log = logging.getLogger(__name__)
 
 ID_HEADER, TYPE_HEADER = "ce_id", "ce_type"
 OPENINGS = (b"sluice.gate.escalation_opened.v1", b"sluice.gate.retrieval_escalation_opened.v1")
-POLL_MS = 500
 CLOCKS_APART_MS = 60_000
 """How far before an input's time the search for its answer begins: more than clocks of brokers differ."""
-LATEST = {"auto_offset_reset": "latest", "fetch_max_wait_ms": 100}
+LATEST: dict[str, Any] = {"auto_offset_reset": "latest", "fetch_max_wait_ms": 100}
 """The broker holds a fetch that finds nothing for so long: a partition that is resumed waits until it
 ends."""
 
@@ -62,16 +62,11 @@ class PastRecords:
         """
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
-        consumer = await connect(self._connection, **LATEST)
-        try:
-            parts = [
-                TopicPartition(real, location.partition)
-                for real, base in self._topics.items()
-                if base in topics
-            ]
+        parts = [
+            TopicPartition(real, location.partition) for real, base in self._topics.items() if base in topics
+        ]
+        async with open_consumer(self._connection, **LATEST) as consumer:
             return await self._look(consumer, parts, sought, location.timestamp_ms - CLOCKS_APART_MS)
-        finally:
-            await consumer.stop()
 
     async def fetch_value(self, topic: str, location: InputLocation) -> bytes | None:
         """The value of an input at its coordinates; None if it is no longer there."""
@@ -82,18 +77,13 @@ class PastRecords:
         """The input at a place of a topic (base name); None where none is there, or no longer."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - importing the client loads no Kafka
 
-        consumer = await connect(self._connection, **LATEST)
-        try:
-            part = TopicPartition(self._prefix + topic, partition)
+        part = TopicPartition(self._prefix + topic, partition)
+        async with open_consumer(self._connection, **LATEST) as consumer:
             consumer.assign([part])
-            consumer.seek(part, offset)
-            while await consumer.position(part) <= offset < (await consumer.end_offsets([part]))[part]:
-                for record in (await consumer.getmany(part, timeout_ms=POLL_MS)).get(part, ()):
-                    if record.offset == offset:
-                        return PlacedInput(bytes(record.value or b""), record.timestamp)
+            if offset < (await consumer.end_offsets([part]))[part]:
+                for record in await read_between(consumer, part, offset, offset + 1):
+                    return PlacedInput(bytes(record.value or b""), record.timestamp)
             return None
-        finally:
-            await consumer.stop()
 
     def _accept(self, record: Any, sought: AnswerQuery) -> CommittedAnswer | None:
         """The record, if it is what is sought. One that only has the id is passed over, with a warning."""
@@ -115,37 +105,16 @@ class PastRecords:
         consumer.assign(parts)
         begins = await consumer.offsets_for_times(dict.fromkeys(parts, since_ms))
         ends = await consumer.end_offsets(parts)
-        left = {part for part in parts if begins[part] is not None and begins[part].offset < ends[part]}
-        for part in parts:
-            if part in left:
-                consumer.seek(part, begins[part].offset)
-            else:
-                consumer.pause(part)
-        while left:
-            batches = await consumer.getmany(timeout_ms=POLL_MS)
-            for record in (record for batch in batches.values() for record in batch):
+        for part, begin in begins.items():
+            consumer.seek(part, ends[part] if begin is None else begin.offset)
+        async for batch in read_to(consumer, ends):
+            for record in batch:
                 if (
                     read_answer_id(record) in sought.ids
                     and (answer := self._accept(record, sought)) is not None
                 ):
                     return answer
-            left = {part for part in left if await consumer.position(part) < ends[part]}
         return None
-
-
-async def connect(connection: Mapping[str, Any], **more: Any) -> AIOKafkaConsumer:
-    """A consumer of no group, which reads what is committed and, where it is not told, from the beginning.
-    `connection`, `more`: aiokafka's arguments. Raises KafkaError, and leaves nothing open then."""
-    from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - importing the client loads no Kafka
-
-    how = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
-    consumer = AIOKafkaConsumer(**connection, **(how | more))
-    try:
-        await consumer.start()
-    except BaseException:
-        await consumer.stop()
-        raise
-    return consumer
 
 
 def read_answer_id(record: Any) -> str:

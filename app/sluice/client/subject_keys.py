@@ -13,10 +13,11 @@ import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from sluice.client.kafka_connection import build_client_arguments
+from sluice.client.kafka_reading import connect_consumer
 from sluice.client.key_records import digest_person, read_lying, read_wrapped_key, write_wrapped_key
 from sluice.secrets.key_wrapping import PersonKey, wrap_named
 from sluice_topics.records.subject_keys import KEY_ID
@@ -24,6 +25,8 @@ from sluice_topics.sealing import ERASED, SECRET_BYTES, SubjectKey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Sequence
+
+    from aiokafka import AIOKafkaConsumer
 
     from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.key_records import LyingKey
@@ -96,8 +99,8 @@ class SubjectKeys:
         """Read the topic to its end, and follow it. Raises KafkaError; then no connection is left."""
         try:
             self._consumer = await self._connect()
+            self._consumer.resume(self._part)
             self._asking = await self._connect()
-            self._asking.pause(self._part)
             await self._read_to_end()
         except BaseException:
             await self.close()
@@ -206,20 +209,9 @@ class SubjectKeys:
 
     async def _connect(self) -> AIOKafkaConsumer:
         """One reads, and one asks for ends: a broker answers no question behind a fetch that waits."""
-        consumer = AIOKafkaConsumer(
-            **self._arguments,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=POLL_MS,
+        return await connect_consumer(
+            self._arguments, "read_uncommitted", parts=[self._part], fetch_max_wait_ms=POLL_MS
         )
-        try:
-            await consumer.start()
-            consumer.assign([self._part])
-            await consumer.seek_to_beginning(self._part)
-        except BaseException:
-            await consumer.stop()
-            raise
-        return consumer
 
     async def _read_to_end(self) -> None:
         """Read what lies there now. Who comes while another one reads waits for the next reading, and shares

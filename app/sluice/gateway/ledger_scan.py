@@ -12,9 +12,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.client.past_records import connect
+from sluice.client.kafka_reading import open_consumer, read_between
 from sluice.client.record_proofs import NO_PROOFS
-from sluice.gateway.recent_records import read_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,8 +91,7 @@ class LedgerScan:
     async def scan(self, asked: ScanQuery) -> Scanned:
         """Scan. Raises KafkaError."""
         began, read, matches = time.monotonic(), 0, list[LedgerMatch]()
-        consumer = await connect(self.connection, fetch_max_wait_ms=100)
-        try:
+        async with open_consumer(self.connection, fetch_max_wait_ms=100) as consumer:
             lines = await self._open_lines(consumer, asked)
             window = max(LEAST_WINDOW, min(self.window, self.most_read // (2 * len(lines) or 1)))
             while (line := _find_newest(lines)) is not None:
@@ -103,8 +101,6 @@ class LedgerScan:
                 records = await self._read_window(consumer, line, window)
                 read += len(records)
                 matches += select_matches(line.topic, records, asked, self.proofs)
-        finally:
-            await consumer.stop()
         took_s = time.monotonic() - began
         if line is None:
             return Scanned(_sort_matches(matches), read, 0, None, took_s)
@@ -142,9 +138,7 @@ class LedgerScan:
     async def _read_window(self, consumer: AIOKafkaConsumer, line: _Line, most: int) -> list[Any]:
         """The next records of a line, in their order."""
         begin = max(line.first, line.end - most)
-        consumer.resume(line.part)
         records = await read_between(consumer, line.part, begin, line.end)
-        consumer.pause(line.part)
         line.end = begin
         line.reached_ms = min([line.reached_ms, *(record.timestamp for record in records)])
         return records

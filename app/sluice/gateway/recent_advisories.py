@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 
 from sluice.client.input_kinds import VERDICTS
-from sluice.client.past_records import POLL_MS, connect
+from sluice.client.kafka_reading import Connection, read_to
 from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
@@ -79,11 +79,10 @@ class RecentAdvisories:
 
     def __init__(self, connection: Mapping[str, Any], prefix: str, proofs: RecordProofs = NO_PROOFS) -> None:
         """`connection`: aiokafka's arguments; `proofs`: which keys must have signed the verdicts."""
-        self._connection = connection
+        self._connection = Connection(connection, "read_committed")
         self._proofs = proofs
         self._topic = prefix + VERDICTS
         self._advisories = AdvisoriesByAgent()
-        self._consumer: AIOKafkaConsumer | None = None
         self._next_at: dict[TopicPartition, int] = {}
         self._reading = asyncio.Lock()
         self._next: asyncio.Task[None] | None = None
@@ -98,53 +97,35 @@ class RecentAdvisories:
 
     async def close(self) -> None:
         """Disconnect."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await consumer.stop()
+        await self._connection.close()
 
     async def _read(self, partitions: int) -> None:
         async with self._reading:
             self._next = None  # who comes from now on needs a later reading
             try:
-                await self._read_on(await self._connect(partitions))
+                await self._read_on(await self._connection.connect(), partitions)
             except KafkaError:
                 await self.close()
                 raise
 
-    async def _read_on(self, consumer: AIOKafkaConsumer) -> None:
-        ends = await consumer.end_offsets(sorted(consumer.assignment()))
-        left = set()
+    async def _read_on(self, consumer: AIOKafkaConsumer, partitions: int) -> None:
+        from aiokafka import TopicPartition  # noqa: PLC0415 - importing the gateway loads no Kafka
+
+        parts = [TopicPartition(self._topic, number) for number in range(partitions)]
+        if not consumer.assignment():
+            consumer.assign(parts)
+            consumer.pause(*parts)
+        ends = await consumer.end_offsets(parts)
         for part, end in ends.items():
-            begin = max(self._next_at.get(part, 0), end - WINDOW, 0)
-            if begin < end:
-                consumer.seek(part, begin)
-                left.add(part)
-        read = tuple(left)
-        consumer.resume(*read)
-        while left:
-            for batch in (await consumer.getmany(*left, timeout_ms=POLL_MS)).values():
-                for record in batch:
-                    if NONE not in (record.value or NONE):
-                        self._take(record)
-            for part in tuple(left):
+            consumer.seek(part, max(self._next_at.get(part, 0), end - WINDOW, 0))
+        async for batch in read_to(consumer, ends, AT_ONCE):
+            for record in batch:
+                if NONE not in (record.value or NONE):
+                    self._take(record)
+            for part in parts:
                 self._next_at[part] = await consumer.position(part)
-                if self._next_at[part] >= ends[part]:
-                    left.discard(part)
-        consumer.pause(*read)
 
     def _take(self, record: Any) -> None:
         verdict = self._proofs.read_fields(VERDICTS, record)
         if verdict is not None:
             self._advisories.take(verdict)
-
-    async def _connect(self, partitions: int) -> AIOKafkaConsumer:
-        if self._consumer is not None:
-            return self._consumer
-        from aiokafka import TopicPartition  # noqa: PLC0415 - as in sluice/client
-
-        consumer = await connect(self._connection, max_poll_records=AT_ONCE)
-        parts = [TopicPartition(self._topic, number) for number in range(partitions)]
-        consumer.assign(parts)
-        consumer.pause(*parts)
-        self._consumer = consumer
-        return consumer

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluice.client.input_kinds import SESSION_EVENTS, VERDICTS
-from sluice.client.past_records import POLL_MS, connect
+from sluice.client.kafka_reading import open_consumer, read_between
 from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from aiokafka import AIOKafkaConsumer, TopicPartition
+    from aiokafka import AIOKafkaConsumer
 
     from sluice.client.record_proofs import RecordProofs
     from sluice.gateway.http.api_keys import Caller
@@ -37,12 +37,9 @@ class RecentRecords:
     async def fetch_totals(self, session: str, partition: int, caller: Caller) -> dict[str, Any] | None:
         """Fetch the last totals in the ledger of a session of the caller's tenant; None where the ledger has
         none so far back. Raises KafkaError."""
-        consumer = await connect(self.connection)
-        try:
+        async with open_consumer(self.connection) as consumer:
             verdict = await self._find_newest(consumer, VERDICTS, (partition, session), caller)
             event = await self._find_newest(consumer, SESSION_EVENTS, (partition, session), caller)
-        finally:
-            await consumer.stop()
         return _read_totals(verdict, event, caller.tenant)
 
     async def fetch_newest(
@@ -50,8 +47,7 @@ class RecentRecords:
     ) -> list[dict[str, Any]]:
         """The caller's among the newest `most` records of each partition of a topic (base name), the newest
         first. Raises KafkaError."""
-        consumer = await connect(self.connection)
-        try:
+        async with open_consumer(self.connection) as consumer:
             records = [
                 fields
                 for part in await self._fetch_tails(consumer, topic, partitions, most)
@@ -59,8 +55,6 @@ class RecentRecords:
                 if caller.tenant.encode() in (record.value or b"")
                 and (fields := self.proofs.read_record(topic, record)) is not None
             ]
-        finally:
-            await consumer.stop()
         ours = [record for record in records if record.get("tenant_id") == caller.tenant]
         return sorted(ours, key=lambda record: str(record.get("decided_at")), reverse=True)
 
@@ -72,9 +66,8 @@ class RecentRecords:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as below
 
         written = [json.dumps(name, ensure_ascii=False).encode() for name in names]
-        consumer = await connect(self.connection)
         following: list[dict[str, Any]] = []
-        try:
+        async with open_consumer(self.connection) as consumer:
             for topic in topics:
                 part = TopicPartition(self.prefix + topic, partition)
                 consumer.assign([part])
@@ -88,8 +81,6 @@ class RecentRecords:
                     if any(name in (record.value or b"") for name in written)
                     and (fields := self.proofs.read_record(topic, record)) is not None
                 ]
-        finally:
-            await consumer.stop()
         return sorted(following, key=lambda record: int(record.get("sequence", 0)))
 
     async def _fetch_tails(
@@ -103,12 +94,10 @@ class RecentRecords:
         consumer.pause(*parts)
         ends = await consumer.end_offsets(parts)
         begins = await consumer.beginning_offsets(parts)
-        tails = []
-        for part in parts:
-            consumer.resume(part)
-            tails.append(await read_between(consumer, part, max(begins[part], ends[part] - most), ends[part]))
-            consumer.pause(part)
-        return tails
+        return [
+            await read_between(consumer, part, max(begins[part], ends[part] - most), ends[part])
+            for part in parts
+        ]
 
     async def _find_newest(
         self, consumer: AIOKafkaConsumer, topic: str, where: tuple[int, str], caller: Caller
@@ -133,16 +122,6 @@ class RecentRecords:
                     return fields
             end = begin
         return None
-
-
-async def read_between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: int, end: int) -> list[Any]:
-    """A partition's records from one offset to before another. Raises KafkaError."""
-    records: list[Any] = []
-    consumer.seek(part, begin)
-    while await consumer.position(part) < end:
-        batches = await consumer.getmany(part, timeout_ms=POLL_MS)
-        records += [record for record in batches.get(part, ()) if record.offset < end]
-    return records
 
 
 def _has_totals(record: Mapping[str, Any], caller: Caller) -> bool:

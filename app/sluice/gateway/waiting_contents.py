@@ -16,7 +16,8 @@ from aiokafka.errors import KafkaError
 
 from sluice.client.binding import compute_digest
 from sluice.client.input_kinds import ACTIONS, VERDICTS
-from sluice.client.past_records import POLL_MS, connect, read_answer_id
+from sluice.client.kafka_reading import POLL_MS, connect_consumer
+from sluice.client.past_records import read_answer_id
 from sluice.gateway.action_summary import summarize
 from sluice_topics.json_text import Unreadable, parse
 
@@ -79,8 +80,9 @@ class WaitingContents:
     async def start(self, notify: Callable[[str], None]) -> None:
         """Connect, and read from now on what is asked for; `notify` is called with each id that was read.
         Raises KafkaError."""
-        how = {"max_partition_fetch_bytes": FETCHED_BYTES, "fetch_max_wait_ms": FETCH_WAIT_MS}
-        consumer = await connect(self._connection, **how)
+        consumer = await connect_consumer(
+            self._connection, fetch_max_wait_ms=FETCH_WAIT_MS, max_partition_fetch_bytes=FETCHED_BYTES
+        )
         self._task = asyncio.create_task(self._follow(consumer, notify))
 
     async def close(self) -> None:

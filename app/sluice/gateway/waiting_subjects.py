@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.client.input_kinds import ESCALATIONS, QUARANTINE
-from sluice.client.past_records import POLL_MS, connect
+from sluice.client.kafka_reading import FOLLOW_MS, connect_consumer
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.pending_subject import ENDS, EVENTS, LEFT, OPENS, PendingSubject, is_blocked
 from sluice.gateway.waiting_contents import WaitingContents
@@ -95,7 +95,7 @@ class WaitingSubjects:
         """Connect. Raises KafkaError."""
         from aiokafka import TopicPartition  # noqa: PLC0415 - as in sluice/client
 
-        consumer = await connect(self._connection)
+        consumer = await connect_consumer(self._connection, fetch_max_wait_ms=FOLLOW_MS)
         parts = [TopicPartition(real, number) for real in self._topics for number in range(partitions)]
         consumer.assign(parts)
         since = int(1000 * (time.time() - self._back_s))
@@ -177,7 +177,7 @@ class WaitingSubjects:
             while True:
                 left = {part for part in left if await consumer.position(part) < ends[part]}
                 self._caught_up = not left
-                for batch in (await consumer.getmany(timeout_ms=POLL_MS)).values():
+                for batch in (await consumer.getmany(timeout_ms=FOLLOW_MS)).values():
                     for record in batch:
                         self._take(self._topics[record.topic], record)
         except asyncio.CancelledError:

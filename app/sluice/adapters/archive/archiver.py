@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -39,9 +38,9 @@ from sluice.adapters.archive.manifest import (
     write_entry,
 )
 from sluice.adapters.archive.segment import SegmentBuilder
-from sluice.adapters.kafka.kafka_consumers import make_consumer
 from sluice.adapters.kafka.kafka_read import fetch_ends, list_partitions, make_unreachable, read_stored
 from sluice.client.kafka_connection import build_client_arguments
+from sluice.client.kafka_reading import open_consumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -174,16 +173,12 @@ class Archiver:
             self.observer.note_whole(manifest.at_ms, is_start=True)
         parts = await list_partitions(self._cluster, list(self.of.topics))
         try:
-            async with AsyncExitStack() as opened:
-                asking = await opened.enter_async_context(make_consumer(self._cluster, "read_uncommitted"))
-                consumer = await opened.enter_async_context(
-                    make_consumer(
-                        self._cluster,
-                        "read_committed",
-                        auto_offset_reset="none",
-                        fetch_max_bytes=_FETCH_BYTES,
-                    )
-                )
+            async with (
+                open_consumer(self._cluster, "read_uncommitted") as asking,
+                open_consumer(
+                    self._cluster, auto_offset_reset="none", fetch_max_bytes=_FETCH_BYTES
+                ) as consumer,
+            ):
                 await self._seek(consumer, asking, parts, manifest)
                 await self._follow(consumer, asking, manifest, once=once)
         except OffsetOutOfRangeError as error:

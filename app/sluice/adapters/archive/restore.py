@@ -29,17 +29,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError
 
 from sluice.adapters.archive.manifest import ArchiveRefused
 from sluice.adapters.archive.segment import ArchiveDamaged, read_head
-from sluice.adapters.kafka.kafka_consumers import make_consumer
 from sluice.adapters.kafka.kafka_read import StoredRecord, fetch_ends, make_unreachable
 from sluice.adapters.kafka.kafka_topics import KafkaTopicError, await_topics, open_admin
 from sluice.client.kafka_connection import build_client_arguments
+from sluice.client.kafka_reading import open_consumer
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.input_record import memory_id
 from sluice_topics.access import RESTORING_WRITER
@@ -55,6 +55,8 @@ from sluice_topics.catalog import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from aiokafka import AIOKafkaConsumer
 
     from sluice.adapters.archive.archived_records import Archive
     from sluice.adapters.archive.manifest import Part
@@ -348,7 +350,7 @@ class Restorer:
             await self._require_no_topics()
             await self._end_earlier_transactions(cuts)
             await self._create_topics()
-            async with make_consumer(self._cluster, "read_uncommitted") as asking:
+            async with open_consumer(self._cluster, "read_uncommitted") as asking:
                 await self._write_all(cuts, asking)
             await self._set_offsets(group, cuts)
             await self._alter_topics()
@@ -563,9 +565,7 @@ class Restorer:
         }
         if not offsets:
             return
-        async with AIOKafkaConsumer(
-            **build_client_arguments(self._cluster), group_id=group, enable_auto_commit=False
-        ) as consumer:
+        async with open_consumer(self._cluster, group_id=group) as consumer:
             consumer.assign(list(offsets))
             await consumer.commit(offsets)
 

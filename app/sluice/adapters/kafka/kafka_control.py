@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, ProducerFenced
 
-from sluice.adapters.kafka.kafka_consumers import Connection, is_behind, make_producer
+from sluice.adapters.kafka.kafka_consumers import make_producer
 from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
+from sluice.client.kafka_reading import Connection, read_to
 from sluice.core.foundation.input_record import InputRecord
 from sluice_topics.catalog import MAX_CONTROL_MESSAGE_BYTES
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_publish import Outgoing
     from sluice.client.kafka_connection import KafkaCluster
 
-_POLL_MS = 200
 _TIMEOUT_MS = 20_000
 """A publisher that dies in the middle holds readers up for this long at most."""
 
@@ -50,19 +50,11 @@ class KafkaControlReader:
         signer's entry in the registry first, so the bundles' end is taken before the registry's.
         """
         consumer, asking = await self._connection.connect(), await self._asking.connect()
-        asking.pause(*self._parts)  # as `fetch_ends` of kafka_read has it
         ends = {part: int((await asking.end_offsets([part]))[part]) for part in reversed(self._parts)}
-        while await is_behind(consumer, ends):
-            consumer.resume(*ends)
-            batch = await consumer.getmany(timeout_ms=_POLL_MS)
-            self._read += [
-                self._read_input_record(message) for messages in batch.values() for message in messages
-            ]
-        consumer.pause(*ends)  # until the next call: a fetch that waits for news costs CPU
-        bounds = {self._topics[part.topic]: end for part, end in ends.items()}
-        read = self._read
-        self._read = [record for record in read if record.offset >= bounds[record.topic]]
-        return [record for record in read if record.offset < bounds[record.topic]]
+        async for batch in read_to(consumer, ends):
+            self._read += [self._read_input_record(message) for message in batch]
+        read, self._read = self._read, []
+        return read
 
     async def close(self) -> None:
         """Give up the connection."""

@@ -15,10 +15,11 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_consumers import make_consumer, read_batches_since
+from sluice.adapters.kafka.kafka_consumers import read_batches_since
 from sluice.adapters.kafka.kafka_ledger import LEDGER, LedgerReader
 from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
 from sluice.client.kafka_connection import build_client_arguments
+from sluice.client.kafka_reading import open_consumer, read_to
 from sluice.core.decide.kinds import DECIDING, KINDS
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.rerun.walk import FIRST_OF_TOPIC, Place, WrittenRecord, read_entry
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 READ_ON = 2000
 """Up to this many records between two wanted ones it is quicker to read on than to fetch anew."""
-_POLL_MS = 200
 
 
 class KafkaEvidence:
@@ -85,8 +85,8 @@ class KafkaEvidence:
         parts = await list_partitions(self.cluster, [f"{self.prefix}{base}" for base in bases])
         try:
             async with (
-                make_consumer(self.cluster, "read_committed") as consumer,
-                make_consumer(self.cluster, "read_uncommitted") as asking,
+                open_consumer(self.cluster) as consumer,
+                open_consumer(self.cluster, "read_uncommitted") as asking,
             ):
                 yield InputFetcher(consumer, asking, self.prefix, frozenset(parts))
         except KafkaError as error:
@@ -149,8 +149,8 @@ class InputFetcher:
         for run in _group_offsets([offset for offset in offsets if first <= offset < end]):
             needed = set(run)
             self._consumer.seek(part, run[0])
-            while await self._consumer.position(part) <= run[-1]:
-                for message in (await self._consumer.getmany(part, timeout_ms=_POLL_MS)).get(part, ()):
+            async for batch in read_to(self._consumer, {part: run[-1] + 1}):
+                for message in batch:
                     if message.offset in needed:
                         yield message
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
 
-from sluice.adapters.kafka.kafka_consumers import POLL_MS, make_consumer, make_producer
+from sluice.adapters.kafka.kafka_consumers import make_producer
 from sluice.adapters.kafka.kafka_read import list_partitions
+from sluice.client.kafka_reading import open_consumer, read_to
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.tree_heads import HeadRefused, digest_head, open_head
@@ -86,12 +87,8 @@ class HeadCluster:
     async def _read(self) -> None:
         """Compare what came since the last time. Raises HeadRefused."""
         await list_partitions(self._cluster, [self._part.topic])
-        consumer = make_consumer(self._cluster, "read_uncommitted", POLL_MS, **self._bounds)
-        try:
-            await consumer.start()
+        async with open_consumer(self._cluster, "read_uncommitted", **self._bounds) as consumer:
             await self._read_on(consumer)
-        finally:
-            await consumer.stop()
 
     async def _read_on(self, consumer: AIOKafkaConsumer) -> None:
         consumer.assign([self._part])
@@ -101,11 +98,10 @@ class HeadCluster:
             log.warning("%s of %s %s", self._part.topic, self._cluster, what)
             self._offset = 0
         consumer.seek(self._part, self._offset)
-        while (position := await consumer.position(self._part)) < end:
-            fetched = await consumer.getmany(self._part, timeout_ms=POLL_MS, max_records=_READ_AT_ONCE)
-            self._compare(fetched.get(self._part, ()))
+        async for batch in read_to(consumer, {self._part: end}, _READ_AT_ONCE):
+            self._compare(batch)
             await asyncio.sleep(0)
-        self._offset = max(self._offset, position)
+        self._offset = max(self._offset, await consumer.position(self._part))
 
     def _compare(self, messages: Any) -> None:
         strange = 0

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_consumers import POLL_MS, Pool
+from sluice.adapters.kafka.kafka_consumers import Pool
+from sluice.client.kafka_reading import POLL_MS
 from sluice.ports import PortUnavailable
 
 if TYPE_CHECKING:

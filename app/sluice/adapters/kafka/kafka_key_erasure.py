@@ -14,12 +14,11 @@ import time
 from base64 import b64decode
 from typing import TYPE_CHECKING, NamedTuple
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
-from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
 from sluice.adapters.kafka.kafka_topics import open_admin
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.key_records import ROLL, LyingKey, read_lying, read_wrapped_key
@@ -29,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
     from sluice.client.kafka_connection import KafkaCluster
+    from sluice.client.kafka_reading import Isolation
 
-_POLL_MS = 200
+_LEAST_PAUSE_S = 0.2
 _LOOK_S = 2.0
 """Between two looks at the topic while the broker has not compacted it."""
 _CLEANER_S = 30.0
@@ -71,23 +71,14 @@ class KeyTopic:
         """`topic`: its real name."""
         self._cluster = cluster
         self._topic = topic
-        self._part = TopicPartition(topic, 0)
 
     async def read(self) -> AsyncIterator[tuple[str, bytes | None]]:
         """The message key and value of each record that lies there, in their order."""
-        await list_partitions(self._cluster, [self._topic])
-        try:
-            async with make_consumer(self._cluster, "read_uncommitted") as consumer:
-                consumer.assign([self._part])
-                await consumer.seek_to_beginning(self._part)
-                ends = await consumer.end_offsets([self._part])
-                while await is_behind(consumer, ends):
-                    batches = await consumer.getmany(self._part, timeout_ms=_POLL_MS)
-                    for message in batches.get(self._part, ()):
-                        value = None if message.value is None else bytes(message.value)
-                        yield (message.key or b"").decode("utf-8", "replace"), value
-        except KafkaError as error:
-            raise make_unreachable(self._cluster, error) from error
+        isolation: Isolation = "read_uncommitted"
+        async with open_reader(self._cluster, [self._topic], "beginning", isolation=isolation) as reader:
+            async for batch in reader.to_end():
+                for record in batch:
+                    yield (record.key or b"").decode("utf-8", "replace"), record.value
 
     async def find(self, names: Collection[bytes]) -> dict[str, bytes]:
         """The ids of all keys of these persons that lie there, erased ones that are not compacted yet too,
@@ -205,7 +196,7 @@ class KeyTopic:
         report: Callable[[KeyRemains], None],
     ) -> KeyRemains:
         bounds, ends_s = await self.read_bounds(), time.monotonic() + wait_s
-        pause_s = min(_LOOK_S, max(bounds.segment_s / 2, _POLL_MS / 1000))
+        pause_s = min(_LOOK_S, max(bounds.segment_s / 2, _LEAST_PAUSE_S))
         while True:
             began_s = time.monotonic()
             stored = await look()

@@ -11,7 +11,8 @@ import orjson
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from sluice.adapters.kafka.kafka_consumers import POLL_MS, is_behind, make_consumer, make_producer
+from sluice.adapters.kafka.kafka_consumers import make_producer
+from sluice.client.kafka_reading import POLL_MS, make_consumer, open_consumer, read_to
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.notify.backlog import AssignedPart, CommittedEvent, Part
 from sluice_topics.record_reading import read
@@ -173,20 +174,12 @@ class KafkaNotified:
         """The newest record of each subject of these partitions, up to the topic's end as of now."""
         parts = [TopicPartition(self._topic, number) for number in partitions]
         newest: dict[str, NotifiedSubject] = {}
-        consumer = make_consumer(self._cluster, "read_uncommitted", POLL_MS)
-        try:
-            await consumer.start()
-            consumer.assign(parts)
-            ends = await consumer.end_offsets(parts)
-            await consumer.seek_to_beginning(*parts)
-            while await is_behind(consumer, ends):
-                for messages in (await consumer.getmany(timeout_ms=POLL_MS)).values():
-                    for message in messages:
-                        record = read(NotifiedSubject, message.value or b"")
-                        if isinstance(record, NotifiedSubject):
-                            newest[record.subject_id] = record
-        finally:
-            await consumer.stop()
+        async with open_consumer(self._cluster, "read_uncommitted", parts=parts) as consumer:
+            async for batch in read_to(consumer, await consumer.end_offsets(parts)):
+                for message in batch:
+                    record = read(NotifiedSubject, message.value or b"")
+                    if isinstance(record, NotifiedSubject):
+                        newest[record.subject_id] = record
         return newest
 
     async def keep(self, partition: int, record: NotifiedSubject) -> None:

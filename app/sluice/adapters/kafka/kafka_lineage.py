@@ -13,9 +13,10 @@ import orjson
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_consumers import Connection, Pool, read_batches_since
+from sluice.adapters.kafka.kafka_consumers import Pool, read_batches_since
 from sluice.adapters.kafka.kafka_inputs import KafkaInputs
 from sluice.client.binding import compute_digest
+from sluice.client.kafka_reading import Connection
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.foundation.input_record import read_coordinates
 from sluice.core.reports.pending_subject import LEFT

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError
 
-from sluice.adapters.kafka.kafka_consumers import POLL_MS, make_consumer, make_producer
+from sluice.adapters.kafka.kafka_consumers import make_producer
+from sluice.client.kafka_reading import POLL_MS, make_consumer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

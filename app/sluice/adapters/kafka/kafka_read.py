@@ -1,9 +1,8 @@
 """Reading topics as committed: bounded (from the beginning to the end seen at the start), or following.
 
-A `read_committed` reader is done when its position reaches the end, not at the last record's offset: commit
-markers take offsets too and are never delivered. The end is the high watermark, not the last stable offset:
-a commit is answered before its markers are written, so the stable offset may lie below what was committed
-already. A transaction that is open at the start is waited for, at most its time-out.
+The end is the high watermark, not the last stable offset: a commit is answered before its markers are
+written, so the stable offset may lie below what was committed already. A transaction that is open at the
+start is waited for, at most its time-out.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from aiokafka.errors import (
     TransactionalIdAuthorizationFailed,
 )
 
-from sluice.adapters.kafka.kafka_consumers import is_behind, make_consumer
 from sluice.client.kafka_connection import build_client_arguments, is_secured
 from sluice.client.kafka_login import find_login_fault
+from sluice.client.kafka_reading import Isolation, open_consumer, read_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -114,9 +113,8 @@ class TopicReader:
 
     async def to_end(self) -> AsyncIterator[list[StoredRecord]]:
         """Batches up to the ends seen when the reader was opened, each partition in offset order."""
-        left = set(self._ends)
-        while left := {part for part in left if await self._consumer.position(part) < self._ends[part]}:
-            yield [record for record in await self._poll(_POLL_MS) if _is_before(record, self._ends)]
+        async for batch in read_to(self._consumer, self._ends):
+            yield [read_stored(message) for message in batch]
 
     async def read_part(
         self, topic: str, number: int, until: int | None = None
@@ -125,27 +123,26 @@ class TopicReader:
         are."""
         part = TopicPartition(topic, number)
         end = self._ends[part] if until is None else min(until, self._ends[part])
-        while await self._consumer.position(part) < end:
-            fetched = await self._consumer.getmany(part, timeout_ms=_POLL_MS)
-            yield [read_stored(message) for message in fetched.get(part, ()) if message.offset < end]
+        async for batch in read_to(self._consumer, {part: end}):
+            yield [read_stored(message) for message in batch]
 
     async def has_passed_ends(self) -> bool:
         """Whether all was read that lay there when the reader was opened."""
-        return not await is_behind(self._consumer, self._ends)
+        return all([await self._consumer.position(part) >= end for part, end in self._ends.items()])
 
     async def read_to_time(self, until_ms: int) -> AsyncIterator[list[StoredRecord]]:
         """Batches of what was written before this time, until every partition has passed it; one that is to
         come is waited for."""
-        ends: dict[TopicPartition, int] | None = None
-        while ends is None or await is_behind(self._consumer, ends):
-            if ends is None and time.time_ns() // 1_000_000 >= until_ms:
-                async with make_consumer(self._cluster, "read_uncommitted") as asking:
-                    ends = await _fetch_starts(asking, await fetch_ends(asking, list(self._ends)), until_ms)
-            else:
-                yield [record for record in await self._poll(_POLL_MS) if record.timestamp_ms < until_ms]
+        while time.time_ns() // 1_000_000 < until_ms:
+            yield [record for record in await self._poll(_POLL_MS) if record.timestamp_ms < until_ms]
+        async with open_consumer(self._cluster, "read_uncommitted") as asking:
+            ends = await _fetch_starts(asking, await fetch_ends(asking, list(self._ends)), until_ms)
+        async for batch in read_to(self._consumer, ends):
+            yield [read_stored(message) for message in batch if message.timestamp < until_ms]
 
     async def follow(self, idle_ms: int | None) -> AsyncIterator[list[StoredRecord]]:
-        """Batches as they come, until none came for `idle_ms` (None: for ever)."""
+        """Batches as they come, until none came for `idle_ms` (None: for ever); after `to_end` from there."""
+        self._consumer.resume(*self._ends)
         while True:
             batch = await self._poll(_POLL_MS if idle_ms is None else idle_ms)
             if not batch and idle_ms is not None:
@@ -159,7 +156,11 @@ class TopicReader:
 
 @asynccontextmanager
 async def open_reader(
-    cluster: KafkaCluster, topics: Sequence[str], start: Start | int, number: int | None = None
+    cluster: KafkaCluster,
+    topics: Sequence[str],
+    start: Start | int,
+    number: int | None = None,
+    isolation: Isolation = "read_committed",
 ) -> AsyncIterator[TopicReader]:
     """A reader whose positions are settled when it is handed over. A `start` in ms since the epoch is the
     first record of each partition that was written then or later. `number`: of one partition of each topic;
@@ -169,20 +170,23 @@ async def open_reader(
     """
     listed = await list_partitions(cluster, topics)
     partitions = [part for part in listed if number in (None, part.partition)]
-    async with open_partitions(cluster, partitions, start) as reader:
+    async with open_partitions(cluster, partitions, start, isolation) as reader:
         yield reader
 
 
 @asynccontextmanager
 async def open_partitions(
-    cluster: KafkaCluster, partitions: Sequence[TopicPartition], start: Start | int
+    cluster: KafkaCluster,
+    partitions: Sequence[TopicPartition],
+    start: Start | int,
+    isolation: Isolation = "read_committed",
 ) -> AsyncIterator[TopicReader]:
     """A reader of these partitions, one at least. Takes `start` and raises as `open_reader`."""
     try:
-        async with make_consumer(cluster, "read_uncommitted") as asking:
+        async with open_consumer(cluster, "read_uncommitted") as asking:
             ends = await fetch_ends(asking, partitions)
             starts = await _fetch_starts(asking, ends, start) if isinstance(start, int) else {}
-        async with make_consumer(cluster, "read_committed") as consumer:
+        async with open_consumer(cluster, isolation) as consumer:
             consumer.assign(partitions)
             # One whose own tasks have never run when it is closed, because nothing was to be read, fails.
             await asyncio.sleep(0)
@@ -239,10 +243,6 @@ def _collect_partitions(described: Iterable[dict[str, Any]]) -> Iterable[TopicPa
     for topic in described:
         for part in sorted(topic["partitions"], key=lambda each: int(each["partition"])):
             yield TopicPartition(topic["topic"], part["partition"])
-
-
-def _is_before(record: StoredRecord, ends: dict[TopicPartition, int]) -> bool:
-    return record.offset < ends[TopicPartition(record.topic, record.partition)]
 
 
 def read_stored(message: Any) -> StoredRecord:
