@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sluice.client.kafka_connection import build_client_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -85,7 +85,7 @@ async def open_consumer(
 
 async def read_to(
     consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int], most: int | None = None
-) -> AsyncIterator[list[Any]]:
+) -> AsyncGenerator[list[Any], None]:
     """Messages of these partitions from where each is read up to now to before its end, in batches of at most
     so many, each partition in order. Raises KafkaError.
 
