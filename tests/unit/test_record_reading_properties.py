@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluice_topics.json_text import parse, write_json_path
+from sluice_topics.json_text import measure_depth, parse, write_json_path
 from sluice_topics.record_reading import Unreadable, read
 from sluice_topics.records import ActionOutcome, ProposedAction, ReviewDecision, Verdict
 from tests.unit.records import action, value
@@ -56,6 +56,19 @@ def test_no_bytes_make_the_reader_raise(raw: bytes) -> None:
 def test_no_text_made_of_jsons_own_signs_makes_the_reader_raise(text: str) -> None:
     result = parse(text.encode())
     assert isinstance(result, Unreadable) or identical(result, json.loads(text))
+
+
+@given(st.text(alphabet='[]{}"\\a,', max_size=40))
+def test_a_text_nests_as_deep_as_its_signs_one_by_one_say(text: str) -> None:
+    depths, in_string, escaped = [0], False, False
+    for sign in text:
+        if in_string:
+            in_string = escaped or sign != '"'
+            escaped = sign == "\\" and not escaped
+        else:
+            in_string = sign == '"'
+            depths.append(depths[-1] + (sign in "[{") - (sign in "]}"))
+    assert max(measure_depth(text.encode()), 0) == max(depths)
 
 
 @given(st.data())

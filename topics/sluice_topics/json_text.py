@@ -79,12 +79,17 @@ _STRING = r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"?'
 _TOKEN = re.compile(_STRING + r"|[\[\]{},:]", re.DOTALL)
 _STRINGS = re.compile(_STRING.encode(), re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_NO_MARKS = bytes(set(range(256)) - set(b'[]{}"\\'))
 _DELTA = tuple(1 if code in b"[{" else -1 for code in range(256))
 
 
 def measure_depth(raw: bytes) -> int:
     """How deep arrays and objects nest in the text; strings do not count. Linear."""
-    brackets = _STRINGS.sub(b"", raw).translate(None, _NO_BRACKETS)
+    marks = raw.replace(rb"\\", rb"\.").replace(rb"\"", rb"\.").translate(None, _NO_MARKS)
+    # Two quotes side by side begin and end nothing that is left: what is between others stays so.
+    brackets = b"".join(marks.replace(b'""', b"").split(b'"')[::2])
+    if b"\\" in brackets:  # outside a string: whether a quote is escaped is then another question
+        brackets = _STRINGS.sub(b"", raw).translate(None, _NO_BRACKETS)
     return max(accumulate(map(_DELTA.__getitem__, brackets)), default=0)
 
 

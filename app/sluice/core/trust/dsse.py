@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MAX_SIGNATURES = 16
 """Signatures of one envelope; each may cost one check per known key."""
-_URL_SAFE = frozenset("-_")
 
 
 class SignatureVerifier(Protocol):
@@ -154,7 +153,7 @@ def _read_text(fields: dict[str, Any], name: str, above: str) -> str:
 
 
 def _decode(text: str, path: str) -> bytes:
-    altchars = b"-_" if _URL_SAFE & set(text) else None
+    altchars = b"-_" if "-" in text or "_" in text else None
     try:
         value = base64.b64decode(text, altchars=altchars, validate=True)
     except (binascii.Error, ValueError) as error:
