@@ -60,8 +60,20 @@ WIPES = {
     "source": "a test",
     "pattern": "rm -rf /",
 }
-SMALL = {"patterns": {"text": [WIPES]}}
-"""The shipped bundle with one pattern: the library takes half a second to compile."""
+OVERRIDES = {
+    "id": "overrides",
+    "kind": "instruction_override",
+    "weight": "strong",
+    "reason": "tells the reader to forget its instructions",
+    "source": "a test",
+    "any": [r"\bignore (?:all )?previous instructions\b"],
+}
+SMALL: dict[str, Any] = {
+    "patterns": {"text": [WIPES]},
+    "memory": json.loads(write_bundle())["memory"] | {"content": {"findings": [OVERRIDES]}},
+}
+"""The shipped bundle with one pattern for calls and one for content: the libraries are a megabyte, which each
+bundle would read, check and hash again."""
 
 
 def document(**changes: Any) -> bytes:
