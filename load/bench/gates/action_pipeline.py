@@ -1,12 +1,7 @@
-"""The pure pipeline on one core, against the libraries' part in it and against a peer.
+"""The pure pipeline on one core, against the libraries' part in it.
 
 Pipeline and bare parts are measured on the same actions in the same process, chunk by chunk in turn, by the
 process's CPU time. A chunk holds actions of one kind, so that each kind has its figures.
-
-The peer is agent-os-kernel's SemanticPolicyEngine. It classifies a tool's name and parameters that are
-objects already; Gate 1 alone does the same work, the pure pipeline all of a decision. Recall and false
-positives are those of the panel's rows as they are, as `sluice evaluate` computes them; the peer denies with
-its defaults.
 """
 
 from __future__ import annotations
@@ -17,19 +12,13 @@ from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent_os.semantic_policy import PolicyDenied, SemanticPolicyConfig, SemanticPolicyEngine
-
 from load.bench import measurement
 from load.bench.fixtures import bench_policy, yardsticks
-from load.bench.fixtures.action_events import AT_MS, events, make_contexts, make_events, panel
+from load.bench.fixtures.action_events import AT_MS, make_events, panel
 from load.bench.fixtures.pure import Pipeline
 from load.bench.fixtures.yardsticks import sort_by_kind, texts_of
-from load.bench.measurement import CpuClock, judge, report, require_at_least, rounds_of, run_in_fresh_process
-from sluice.core.actions.fast_reject import FastReject
-from sluice.core.actions.stages import list_shipped_stages
+from load.bench.measurement import CpuClock, judge, report, require_at_least, run_in_fresh_process
 from sluice.core.foundation.input_record import InputRecord
-from sluice.offline.action_evaluation import JudgedAction, judge_actions
-from sluice.offline.scores import ActionScore, compute_macro, compute_scores
 from sluice_topics.catalog import ACTIONS
 
 if TYPE_CHECKING:
@@ -37,7 +26,6 @@ if TYPE_CHECKING:
 
     from load.bench.fixtures.yardsticks import Kind
     from load.bench.measurement import Extent, Figures, Judge, Measurement
-    from sluice.offline.panels import ActionRow
     from sluice_topics.records import ProposedAction
 
 EVENTS = 24_000
@@ -138,59 +126,3 @@ def one_round(extent: Extent, seed: int) -> Figures:
 def figures(extent: Extent) -> list[Measurement]:
     """The pipeline's rate and its share of the bare parts' rate."""
     return judge([one_round(extent, seed) for seed in range(extent.rounds)], PIPELINE)
-
-
-COMPARED = 10_000
-PEER = "SemanticPolicyEngine"
-SHARES = {"recall": "recall", "false_positive_rate": "false positive rate"}
-RATES = {
-    "peer": f"{PEER}, classifying alone",
-    "gate1": "Gate 1 alone",
-    "pipeline": "pure pipeline, bytes to chained verdict",
-}
-COMPARISON: dict[str, Judge] = {
-    **{name: partial(report, unit="actions/s") for name in RATES.values()},
-    **{f"{name}, {who}": partial(report, unit="macro") for who in (PEER, "ours") for name in SHARES.values()},
-}
-
-
-def compare(count: int) -> Figures:
-    """One round, in a fresh process. Each source with rows counts once in the panel's shares."""
-    engine = SemanticPolicyEngine(config=SemanticPolicyConfig())
-    stage, rows = FastReject(), make_contexts(bench_policy.parts(), count)
-    pipeline, chunks = Pipeline(bench_policy.point()), list(_cut(events(count, SESSIONS, seed=5)))
-    clock = CpuClock()
-    measurement.settle()
-    clock.take(
-        "peer", lambda: [_is_denied(engine, row.action.tool_name, row.action.parameters) for row in rows]
-    )
-    clock.take("gate1", lambda: [stage.evaluate(row) for row in rows])
-    clock.take("pipeline", lambda: [pipeline.take(chunk) for chunk in chunks])
-    rates = {name: count / clock.seconds[who] for who, name in RATES.items()}
-    peer = compute_macro(compute_scores(_peer_judged(engine, panel()), ActionScore).values())
-    under = bench_policy.policy(rules=[]).default
-    ours = compute_macro(
-        compute_scores(judge_actions(panel(), under, list_shipped_stages(), AT_MS), ActionScore).values()
-    )
-    for who, shares in ((PEER, peer), ("ours", ours)):
-        rates |= {f"{shown}, {who}": shares[name] or 0.0 for name, shown in SHARES.items()}
-    return rates
-
-
-def _is_denied(engine: Any, tool: str, parameters: dict[str, Any]) -> bool:
-    try:
-        engine.check(tool, parameters)
-    except PolicyDenied:
-        return True
-    return False
-
-
-def _peer_judged(engine: Any, rows: Iterable[ActionRow]) -> Iterable[JudgedAction]:
-    for row in rows:
-        denied = _is_denied(engine, row.tool, row.parameters)
-        yield JudgedAction(row, "BLOCK" if denied else "ALLOW", PEER if denied else None)
-
-
-def peer_figures(extent: Extent) -> list[Measurement]:
-    """Rates and shares of both."""
-    return judge(rounds_of(compare, extent, COMPARED), COMPARISON)

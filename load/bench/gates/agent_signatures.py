@@ -115,22 +115,18 @@ def make_signer(round_: bench_env.Round) -> Callable[[bytes, bytes], list[tuple[
 async def measure_worker(round_: bench_env.Round, count: int, pairs: int = 3) -> Figures:
     """One round of a worker: unsigned and signed actions in turn, its CPU time for each."""
     await round_.create_topics(more=[entry()])
-    spent, written = {False: 0.0, True: 0.0}, 0
+    signer = make_signer(round_)
+    turns = [
+        turn
+        for number in range(pairs + 1)
+        for turn in (
+            bench_env.Turn("unsigned", events(count, SESSIONS, number)),
+            bench_env.Turn("signed", rename_agent(events(count, SESSIONS, number)), signer),
+        )
+    ]
     with bench_env.worker(round_) as child:
         await bench_env.wait_until_ready(round_, child)
-        for turn in range(2 * (pairs + 1)):
-            messages, is_signed = events(count, SESSIONS, turn // 2), bool(turn % 2)
-            before, written = bench_env.cpu_s(child.pid), written + count
-            if is_signed:
-                await bench_env.publish(
-                    round_.bootstrap, round_.topic(ACTIONS), rename_agent(messages), make_signer(round_)
-                )
-            else:
-                await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
-            await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), written)
-            if turn > 1:
-                spent[is_signed] += bench_env.cpu_s(child.pid) - before
+        each = await bench_env.measure_turns_us(round_, child, turns)
     last = (await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS)))[-1]
     assert "signature" in json.loads(last.value)  # noqa: S101
-    each = {name: seconds / (pairs * count) * 1e6 for name, seconds in spent.items()}
-    return dict(zip(WORKER, (each[False], each[True], each[True] / each[False]), strict=True))
+    return dict(zip(WORKER, (*each.values(), each["signed"] / each["unsigned"]), strict=True))

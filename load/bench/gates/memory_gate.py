@@ -3,7 +3,7 @@
 A write goes the whole way of the pure core: its JSON is read, it is decided and applied to its session, and
 the records are canonicalised and chained. Chunk by chunk in turn with it, by the process's CPU time: a bare
 loop that parses the same bytes with json and hashes the same records' RFC 8785 form by the `rfc8785` package,
-deciding nothing; agent-os-kernel's MemoryGuard on the same texts; and the content inspection alone.
+deciding nothing; and the content inspection alone.
 
 Fuzzed are the panel's texts, mutated along the detectors' own marks (memory_fuzz.json): encodings, quotation,
 spacing, invisible characters, look-alikes, the words of frames and of attacks. The seed is fixed; each is
@@ -14,7 +14,6 @@ of the same: a form that is read again from each of its places would show there.
 from __future__ import annotations
 
 import json
-import logging
 import random
 import sys
 import time
@@ -25,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rfc8785
-from agent_os.memory_guard import MemoryGuard
 
 from load.bench import measurement
 from load.bench.fixtures import bench_policy
@@ -59,7 +57,6 @@ for _kind in KINDS:
         f"{_kind}: content inspection alone": partial(report, unit="writes/s"),
         f"{_kind}: bare json and rfc8785": partial(report, unit="writes/s", goal="yardstick"),
         f"{_kind}: gate / bare": partial(report, unit="ratio"),
-        f"{_kind}: MemoryGuard, looking alone": partial(report, unit="writes/s"),
         f"{_kind}: allowed": partial(report, unit="share"),
     }
 
@@ -68,8 +65,7 @@ def measure(count: int, seed: int) -> Figures:
     """One round, in a fresh process: everything is cold at its start."""
     under = bench_policy.policy()
     inspect = under.default.inspector.inspect
-    logging.getLogger(MemoryGuard.__module__).setLevel(logging.CRITICAL)
-    pipeline, guard, chance = Pipeline(bench_policy.point_of(under)), MemoryGuard(), random.Random(seed)
+    pipeline, chance = Pipeline(bench_policy.point_of(under)), random.Random(seed)
     clocks: defaultdict[str, CpuClock] = defaultdict(CpuClock)
     allowed: Counter[str] = Counter()
     each = max(1, count // CHUNK)
@@ -80,7 +76,6 @@ def measure(count: int, seed: int) -> Figures:
         bodies = clock.take("gate", partial(pipeline.take, inputs))
         allowed[kind] += sum(body.get("action") == "allow" for body in bodies)
         clock.take("bare", partial(_bare, inputs, bodies))
-        clock.take("peer", partial(_each, partial(guard.validate_write, source="user"), contents))
         others = list(texts(kind, CHUNK, chance))
         clock.take("inspection", partial(_each, inspect, others))
     rates_by_name: Figures = {}
@@ -91,7 +86,6 @@ def measure(count: int, seed: int) -> Figures:
             f"{kind}: content inspection alone": rates["inspection"],
             f"{kind}: bare json and rfc8785": rates["bare"],
             f"{kind}: gate / bare": rates["gate"] / rates["bare"],
-            f"{kind}: MemoryGuard, looking alone": rates["peer"],
             f"{kind}: allowed": allowed[kind] / (each * CHUNK),
         }
     return rates_by_name

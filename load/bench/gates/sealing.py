@@ -17,7 +17,7 @@ from sluice.core.foundation.input_record import InputRecord
 from sluice.core.foundation.sealed_input import Keys, find_keys
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys
 from sluice.settings.reader import load_settings
-from sluice_topics.catalog import ACTIONS, VERDICTS
+from sluice_topics.catalog import ACTIONS
 from sluice_topics.sealing import PersonalField, Subject, SubjectKey, seal_document
 
 if TYPE_CHECKING:
@@ -117,24 +117,22 @@ async def measure_worker(round_: Round, count: int, pairs: int = WORKER_PAIRS) -
         for number in range(WORKER_PEOPLE)
     }
     await keys.close()
-    spent = {"plain": 0.0, "sealed": 0.0}
+    turns = (_make_turn(number, count, people) for number in range(2 * pairs + 2))
     with bench_env.worker(round_, **settings) as child:
         await bench_env.wait_until_ready(round_, child)
-        for number in range(2 * pairs + 2):  # the first of each warms up
-            what = ("plain", "sealed", "sealed", "plain")[number % 4]
-            name_field = UNMARKED if what == "plain" else NAMED
-            documents = name_customers(events(count, SESSIONS, number), name_field, WORKER_PEOPLE)
-            messages = [
-                (key, json.dumps(document if what == "plain" else _seal(document, people)).encode())
-                for key, document in documents
-            ]
-            before = bench_env.cpu_s(child.pid)
-            await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
-            await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), (number + 1) * count)
-            if number > 1:
-                spent[what] += bench_env.cpu_s(child.pid) - before
-    each = {what: seconds / (pairs * count) * 1e6 for what, seconds in spent.items()}
+        each = await bench_env.measure_turns_us(round_, child, turns)
     return dict(zip(WORKER, (*each.values(), each["sealed"] / each["plain"]), strict=True))
+
+
+def _make_turn(number: int, count: int, people: Mapping[str, SubjectKey]) -> bench_env.Turn:
+    what = ("plain", "sealed", "sealed", "plain")[number % 4]
+    name_field = UNMARKED if what == "plain" else NAMED
+    documents = name_customers(events(count, SESSIONS, number), name_field, WORKER_PEOPLE)
+    messages = [
+        (key, json.dumps(document if what == "plain" else _seal(document, people)).encode())
+        for key, document in documents
+    ]
+    return bench_env.Turn(what, messages)
 
 
 def figures(extent: Extent) -> list[Measurement]:

@@ -1,32 +1,21 @@
-"""Actions beside what costs more: timed from before the send to the committed verdict's arrival.
+"""Actions beside others that cost more, timed from before the send to the committed verdict's arrival.
 
-Memory writes that ask the encoder, beside the same worker without one: one input in twenty is a memory write
-in a session of its own. One session that is as large as the rules let it be, beside the same worker while a
-small session acts in its place.
+The others are of one session that is as large as the rules let it be, or are compared with known ones.
 """
 
 from __future__ import annotations
 
-import asyncio
+import json
 import random
-import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from load.bench.fixtures import action_events, bench_env, memory_writes
-from load.bench.workers.latency import ONE_IN, Beside, Latency, Message, Probe, measure_by_turns
+from load.bench.fixtures import action_events, bench_env
+from load.bench.fixtures.bench_policy import LIKENED
+from load.bench.workers.latency import ONE_IN, Beside, Message, measure_by_turns
 from sluice.core.state.session import KEY_PREFIX, PAGE_PREFIX
-from sluice_topics.catalog import (
-    ACTIONS,
-    MEMORY_DECISIONS,
-    MEMORY_WRITES,
-    OUTCOMES,
-    SESSION_EVENTS,
-    SESSIONS_CHANGELOG,
-    VERDICTS,
-)
+from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, SESSIONS_CHANGELOG, VERDICTS
 from sluice_topics.records.base import MAX_COUNT
 
 if TYPE_CHECKING:
@@ -36,36 +25,11 @@ if TYPE_CHECKING:
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
 RATE = 200
-SECONDS = 30
-WARM_UP_S = 8
-PATIENCE_S = 60
 SESSIONS = 400
 BYSTANDER_RATE, TURNS, TURN_S, TURN_WARM_UP_S = 50, 3, 14, 4
+COMPARED_SESSIONS = 200
 LARGE, SMALL, LARGE_ACTIONS, LARGE_ONE_IN = "large-session", "small-session", 1024, 5
 ENCODER = {"SLUICE_EMBEDDING__ENCODER": "all-minilm-l6-v2"}
-
-
-@dataclass(frozen=True, slots=True)
-class BystanderFigures:
-    """The actions' latency; which share of the writes was decided, and of these measured by the encoder."""
-
-    actions: Latency
-    decided: float
-    measured: float
-
-
-async def actions_with_writes(round_: Round, seed: int, *, similarity: bool) -> BystanderFigures:
-    """The worker with the encoder, or without."""
-    await round_.create_topics(similarity=similarity)
-    messages = list(mix(round_.topic(ACTIONS), round_.topic(MEMORY_WRITES), RATE * SECONDS, seed))
-    with bench_env.worker(round_, **(ENCODER if similarity else {})) as child:
-        await bench_env.wait_until_ready(round_, child)
-        probe = Probe(round_.bootstrap, round_.topic(ACTIONS), round_.topic(VERDICTS))
-        await probe.run(RATE, messages)
-        decided = await _await_decisions(round_, len(messages) // ONE_IN)
-    measured = sum(orjson.loads(record.value)["similarity"]["status"] == "measured" for record in decided)
-    share = len(decided) / (len(messages) // ONE_IN)
-    return BystanderFigures(probe.result(WARM_UP_S), share, measured / max(1, len(decided)))
 
 
 async def actions_with_large_session(round_: Round, seed: int) -> tuple[Beside, int]:
@@ -141,26 +105,49 @@ def _add_session(inputs: str, seed: int, session: str) -> Iterator[Message]:
             yield Message(inputs, session.encode(), action, outputs=0)
 
 
-async def _await_decisions(round_: Round, count: int) -> list[Any]:
-    """The decisions on all writes, or on those that came in time: the encoder may lag behind."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        committed = await bench_env.read_committed(round_.bootstrap, round_.topic(MEMORY_DECISIONS))
-        if len(committed) >= count or time.monotonic() > deadline:
-            return committed
-        await asyncio.sleep(1)
+async def actions_beside_compared(round_: Round, seed: int) -> tuple[Beside, float]:
+    """How long actions that are compared with nothing take, while one in twenty, of another agent and in a
+    session of its own, is compared, and while that one is an action of the same agent. Also the share of
+    those of the other agent that were compared."""
+    await round_.create_topics(beside=True)
+    inputs = round_.topic(ACTIONS)
+
+    def messages(turn: int, compared: bool) -> list[Message]:
+        return list(_mix_compared(inputs, seed * 100 + turn, compared=compared))
+
+    with bench_env.worker(round_, **ENCODER) as child:
+        await bench_env.wait_until_ready(round_, child)
+        beside = await measure_by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
+    verdicts = [
+        orjson.loads(record.value)
+        for record in await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
+    ]
+    others = [verdict for verdict in verdicts if verdict["agent_id"] == LIKENED]
+    return beside, sum(map(_is_compared, others)) / len(others)
 
 
-def mix(acted: str, written: str, count: int, seed: int) -> Iterator[Message]:
-    """`count` messages of which every twentieth is a write, a panel text as long as it is there."""
-    chance = random.Random(seed)
-    rows = memory_writes.rows_of("benign")
-    for number, (key, value) in enumerate(action_events.events(count, SESSIONS, seed)):
+def _mix_compared(inputs: str, seed: int, *, compared: bool) -> Iterator[Message]:
+    for number, (session, value) in enumerate(_make_fresh(RATE * TURN_S, seed)):
         if number % ONE_IN:
-            yield Message(acted, key, value)
-        else:
-            session = f"memories-{seed}-{number:06d}"
-            text = memory_writes.add_salt(chance.choice(rows), chance)
-            yield Message(
-                written, session.encode(), orjson.dumps(memory_writes.fields(text, number, session))
-            )
+            yield Message(inputs, session, value)
+            continue
+        alone = f"alone-{seed}-{number}"
+        fields = {**orjson.loads(value), "session_id": alone}
+        fields["agent_id"] = LIKENED if compared else fields["agent_id"]
+        yield Message(inputs, alone.encode(), orjson.dumps(fields), outputs=0)
+
+
+def _is_compared(verdict: dict[str, Any]) -> bool:
+    details = [result["detail"] for result in verdict["gateResults"] if result["gate"] == "similarity"]
+    return any("probability" in detail for detail in details)
+
+
+def _make_fresh(count: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
+    """Messages (key, value) of texts that nobody compared before."""
+    chance = random.Random(seed)
+    for number in range(count):
+        row, salt = chance.choice(action_events.panel()), f"q{chance.getrandbits(24):06x}"
+        session = f"session-{seed}-{number % COMPARED_SESSIONS:04d}"
+        fields: dict[str, Any] = action_events.action(row, number, session)
+        fields["parameters"] = action_events.add_salt(row.tool, row.parameters, salt)
+        yield session.encode(), json.dumps(fields).encode()

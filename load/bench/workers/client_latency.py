@@ -1,4 +1,4 @@
-"""What the client adds: milliseconds from `propose` to its verdict, and the memory of many that wait.
+"""What the client adds: milliseconds from `propose` to its verdict.
 
 The peer sends the same actions to the same topic with aiokafka alone; the bare loop answers each with one
 record in a transaction, and a plain consumer waits for it.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from load.bench.fixtures.bench_env import Round
 
 RATE, SECONDS = 100, 24
-WAITERS = 2_000
 PATIENCE_S = 240.0
 
 
@@ -80,37 +77,3 @@ async def propose(client: AsyncGateClient, value: bytes, wait_s: float) -> None:
     del fields["agent_id"]
     tool, parameters = fields.pop("toolName"), fields.pop("parameters")
     await client.propose(tool, parameters, deadline_s=wait_s, **fields)
-
-
-async def measure_waiting_kb(round_: Round, waiters: int, seed: int) -> float:
-    """KiB resident in a process in which so many calls wait for a verdict at once; all of them get theirs.
-
-    The worker is suspended until all wait.
-    """
-    await round_.create_topics()
-    arguments = (round_.bootstrap, round_.layout.prefix, action_events.AGENT, str(waiters), str(seed))
-    with bench_env.worker(round_) as worker:
-        await bench_env.wait_until_ready(round_, worker)
-        worker.send_signal(signal.SIGSTOP)
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "load.bench.workers.waiting_calls", *arguments),
-                env=round_.environment(),
-                stdout=asyncio.subprocess.PIPE,
-            )
-            resident = await asyncio.wait_for(_line(child), PATIENCE_S)
-        finally:
-            worker.send_signal(signal.SIGCONT)
-        answered = await asyncio.wait_for(_line(child), PATIENCE_S)
-        await child.wait()
-    if answered != waiters:
-        raise RuntimeError(f"{answered} of {waiters} calls got a verdict")
-    return float(resident)
-
-
-async def _line(child: asyncio.subprocess.Process) -> int:
-    """The number that a process prints next. Raises RuntimeError if it prints none."""
-    line = await child.stdout.readline() if child.stdout else b""
-    if not line:
-        raise RuntimeError("the process with the waiting calls has ended")
-    return int(line)

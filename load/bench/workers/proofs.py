@@ -95,14 +95,10 @@ def _sign(round_: Round, settings: dict[str, str]) -> float:
 async def _cost(round_: Round, count: int, seed: int, **settings: str) -> tuple[float, int]:
     """The worker's CPU time for an action, in us, and the bytes of a verdict's headers."""
     await round_.create_topics()
+    lots = (action_events.events(count, SESSIONS, 2 * seed + lot) for lot in range(2))
     with bench_env.worker(round_, **settings) as child:
         await bench_env.wait_until_ready(round_, child)
-        spent = 0.0
-        for turn in range(2):  # the first warms up
-            before = bench_env.cpu_s(child.pid)
-            messages = action_events.events(count, SESSIONS, 2 * seed + turn)
-            await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
-            await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), (turn + 1) * count)
-            spent = bench_env.cpu_s(child.pid) - before
+        turns = (bench_env.Turn("", messages) for messages in lots)
+        each = await bench_env.measure_turns_us(round_, child, turns)
     verdicts = await bench_env.read_written(round_.bootstrap, round_.topic(VERDICTS))
-    return spent / count * 1e6, bench_env.mean(verdicts.headers)
+    return each[""], bench_env.mean(verdicts.headers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import orjson
@@ -14,7 +13,6 @@ from load.bench.fixtures.hard_texts import BYTES, SHAPES, Marks, Mutation, long_
 from load.bench.fixtures.pure import Pipeline
 from load.bench.gates import memory_gate
 from load.bench.measurement import CpuClock
-from load.bench.workers import bystanders
 from sluice.core.decide.kinds import read_input_message
 from sluice_topics.records import ProposedMemoryWrite
 
@@ -100,13 +98,6 @@ def test_layers_are_no_deeper_than_asked_for() -> None:
     marks = Marks(open=["("], close=[")"], join=[" "], atoms=[""], repeated=["a"], starts=[""])
     mutation = Mutation(make_random(), marks, [4], longest=64, depth=3)
     assert {mutation.nest("x") for _ in range(50)} == {"(x)", "((x))", "(((x)))"}
-
-
-def test_one_input_in_twenty_is_a_write_in_a_session_of_its_own() -> None:
-    messages = list(islice(bystanders.mix("actions", "writes", 200, 1), 200))
-    written = [one for one in messages if one.topic == "writes"]
-    assert len(written) == 10
-    assert not {one.key for one in written} & {one.key for one in messages if one.topic == "actions"}
 
 
 def test_a_clock_adds_the_cpu_seconds_of_each_step_to_its_name() -> None:
