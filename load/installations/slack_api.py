@@ -12,10 +12,11 @@ import time
 import urllib.parse
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from slack_sdk.signature import SignatureVerifier
+
+from load.installations.loopback_http import HttpAnswer, HttpCall, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ class SlackApi:
     views: list[dict[str, Any]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     port: int = 0
-    _server: ThreadingHTTPServer | None = None
+    _server: LoopbackServer | None = None
     _lock: Any = field(default_factory=threading.Lock)
     _last_ts: int = 0
 
@@ -50,21 +51,13 @@ class SlackApi:
 
     def start(self) -> None:
         """Listen, on the same port as before."""
-
-        class SlackHandler(_Handler):
-            api = self
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), SlackHandler)
-        self.port = self._server.server_address[1]
-        threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        ).start()
+        self._server = LoopbackServer(self._serve, self.port)
+        self.port = self._server.port
 
     def stop(self) -> None:
         """Refuse connections."""
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.stop()
             self._server = None
 
     def list_messages(self, subject_id: str) -> list[dict[str, Any]]:
@@ -135,39 +128,26 @@ class SlackApi:
         self.views.append(view)
         return {"view": {"id": f"V{len(self.views)}"}}
 
-
-class _Handler(BaseHTTPRequestHandler):
-    api: SlackApi
-
-    def do_POST(self) -> None:
+    def _serve(self, call: HttpCall) -> HttpAnswer | None:
         """One call."""
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        arguments = _read(body, self.headers["Content-Type"])
-        fault = self.api.faults.pop(0) if self.api.faults else ("", 0.0)
+        arguments = _read(call.body, call.headers["Content-Type"])
+        fault = self.faults.pop(0) if self.faults else ("", 0.0)
         if fault[0] and fault[0] != "lost":
-            self._say(int(fault[0]), {"ok": False, "error": "ratelimited"}, str(int(fault[1])))
-            return
+            return _say(int(fault[0]), {"ok": False, "error": "ratelimited"}, str(int(fault[1])))
         answer = {"ok": False, "error": "invalid_auth"}
-        if self.headers["Authorization"] == f"Bearer {TOKEN}":
-            answer = self.api.answer(self.path.rpartition("/")[2], arguments)
+        if call.headers["Authorization"] == f"Bearer {TOKEN}":
+            answer = self.answer(call.path.rpartition("/")[2], arguments)
         if fault[0] == "lost":
             time.sleep(fault[1])
-            self.close_connection = True
-            return
-        self._say(200, answer)
+            return None
+        return _say(200, answer)
 
-    def _say(self, status: int, answer: dict[str, Any], retry_after: str | None = None) -> None:
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        if retry_after is not None:
-            self.send_header("Retry-After", retry_after)
-        self.end_headers()
-        self.wfile.write(body)
 
-    def log_message(self, *args: object) -> None:
-        """Nothing: the tests look at `calls`."""
+def _say(status: int, answer: dict[str, Any], retry_after: str | None = None) -> HttpAnswer:
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    if retry_after is not None:
+        headers["Retry-After"] = retry_after
+    return HttpAnswer(status, json.dumps(answer).encode(), headers)
 
 
 def _read(body: bytes, kind: str) -> dict[str, Any]:

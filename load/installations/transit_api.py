@@ -9,15 +9,15 @@ from __future__ import annotations
 import hmac
 import json
 import os
-import threading
 from base64 import b64decode, b64encode
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from load.installations.loopback_http import HttpAnswer, HttpCall, serve_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,46 +118,20 @@ class TransitApi:
         return {"plaintext": b64encode(plain).decode()}
 
 
-class _TransitRequest(BaseHTTPRequestHandler):
-    api: TransitApi
-
-    def _serve(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.api.faults:
-            self._send(self.api.faults.pop(0), {"errors": ["a fault"]})
-        elif self.headers["X-Vault-Token"] != TOKEN:
-            self._send(403, {"errors": ["permission denied"]})
-        else:
-            path = self.path.removeprefix("/v1/transit/")
-            self._send(*self.api.answer(path, json.loads(body) if body else {}))
-
-    do_GET = do_POST = _serve  # noqa: N815 - the base class's names
-
-    def _send(self, status: int, answer: dict[str, Any]) -> None:
-        body = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        """Nothing: the tests look at `asked`."""
-
-
 @contextmanager
 def serve_transit() -> Iterator[TransitApi]:
     """A running server."""
-    made = TransitApi()
+    api = TransitApi()
 
-    class TransitHandler(_TransitRequest):
-        api = made
+    def answer(call: HttpCall) -> HttpAnswer:
+        if api.faults:
+            status, fields = api.faults.pop(0), {"errors": ["a fault"]}
+        elif call.headers["X-Vault-Token"] != TOKEN:
+            status, fields = 403, {"errors": ["permission denied"]}
+        else:
+            path = call.path.removeprefix("/v1/transit/")
+            status, fields = api.answer(path, json.loads(call.body) if call.body else {})
+        return HttpAnswer(status, json.dumps(fields).encode(), {"Content-Type": "application/json"})
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), TransitHandler)
-    made.url = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
-        yield made
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serve_http(answer) as api.url:
+        yield api

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import threading
 from base64 import b64decode, b64encode
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -19,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from load.installations.loopback_http import HttpAnswer, HttpCall, serve_http
 from sluice.adapters.head_copies import HeadTimestamps
 from sluice.core.trust.tree_heads import HeadRefused, digest_head, open_head
 from sluice.verifier.head_stamp_check import check_stamps
@@ -117,40 +116,19 @@ class Service:
         self.answering: bytes | None = None
         self.types: list[str | None] = []
 
-    def answer(self, content_type: str | None, query: bytes) -> tuple[int, bytes]:
-        """Status and body."""
-        self.types.append(content_type)
+    def take(self, call: HttpCall) -> HttpAnswer:
+        """One request."""
+        self.types.append(call.headers["content-type"])
         if self.refusing:
             self.refusing -= 1
-            return 503, b"later"
-        return 200, self.authority.stamp(query) if self.answering is None else self.answering
+            return HttpAnswer(503, b"later")
+        return HttpAnswer(200, self.authority.stamp(call.body) if self.answering is None else self.answering)
 
     @contextmanager
     def serve(self) -> Iterator[str]:
         """Its address."""
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                query = self.rfile.read(int(self.headers["content-length"]))
-                status, body = service.answer(self.headers["content-type"], query)
-                self.send_response(status)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Nothing on the terminal."""
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/"
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+        with serve_http(self.take) as url:
+            yield f"{url}/"
 
 
 async def stamp(url: str, path: Path, *numbers: int, times: int = 1) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from mcp import Client, MCPError
 
+from load.installations.loopback_http import HttpAnswer, HttpCall, serve_http
 from sluice.adapters.mcp import remote
 
 if TYPE_CHECKING:
@@ -25,30 +24,14 @@ def serve(
     """A server that answers each POST with these bytes, or a redirect; its URL, and the paths it was sent."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(self.path)
-            self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(200 if location is None else 307)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(answer)))
-            if location is not None:
-                self.send_header("location", location)
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answer)
+    def take(call: HttpCall) -> HttpAnswer:
+        asked.append(call.path)
+        moved = {} if location is None else {"location": location}
+        said = {"content-type": "application/json", **moved, **(headers or {})}
+        return HttpAnswer(200 if location is None else 307, answer, said)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/mcp", asked
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serve_http(take) as url:
+        yield f"{url}/mcp", asked
 
 
 async def fail(url: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from load.installations.command_process import CommandProcess
+from load.installations.loopback_http import HttpAnswer, HttpCall, serve_http
 from tests.documents.blocks import blocks
 from tests.kafka.installation import DEADLINE_S
 
@@ -65,25 +64,13 @@ def endpoint() -> Iterator[Endpoint]:
     """One that listens."""
     found = Endpoint()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.taken.append(({name.lower(): value for name, value in self.headers.items()}, body))
-            self.send_response(found.statuses.pop(0) if found.statuses else 204)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def take(call: HttpCall) -> HttpAnswer:
+        found.taken.append(({name.lower(): value for name, value in call.headers.items()}, call.body))
+        return HttpAnswer(found.statuses.pop(0) if found.statuses else 204)
 
-        def log_message(self, *args: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_address[1]}/sluice"
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
+    with serve_http(take) as url:
+        found.url = f"{url}/sluice"
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def show_text(message: dict[str, Any]) -> str:

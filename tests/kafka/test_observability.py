@@ -8,10 +8,8 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -20,6 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client.parser import text_string_to_metric_families
 
 from load import PLAIN
+from load.installations.loopback_http import HttpAnswer, HttpCall, serve_http
 from load.installations.worker_process import WorkerProcess
 from sluice.broker.handle import find_free_ports
 from sluice.observability.metric_definitions import BY_NAME
@@ -77,26 +76,15 @@ class Collector:
 def collector() -> Iterator[Collector]:
     found = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers.get("Content-Encoding") == "gzip":
-                body = gzip.decompress(body)
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-                found.spans += [span for scope in resource.scope_spans for span in scope.spans]
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def take(call: HttpCall) -> HttpAnswer:
+        body = gzip.decompress(call.body) if call.headers.get("Content-Encoding") == "gzip" else call.body
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            found.spans += [span for scope in resource.scope_spans for span in scope.spans]
+        return HttpAnswer()
 
-        def log_message(self, *args: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield found
-    server.shutdown()
-    server.server_close()
+    with serve_http(take) as url:
+        found.url = f"{url}/v1/traces"
+        yield found
 
 
 @pytest.fixture(scope="module")

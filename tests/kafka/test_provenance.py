@@ -7,13 +7,13 @@ import hashlib
 import json
 import threading
 from contextlib import asynccontextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
+from load.installations.loopback_http import HttpAnswer, HttpCall, serve_http
 from sluice.adapters.kafka.kafka_consumers import KafkaCompacted
 from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
 from sluice.ports import Known, ProvenanceAnswer
@@ -44,30 +44,19 @@ def make_wanted(uri: str, tenant: str = "acme") -> tuple[bytes, bytes]:
     return orjson.dumps([tenant, uri]), json.dumps(body | {"decided_at": "2025-11-21T13:00:00.000Z"}).encode()
 
 
-class Pages(BaseHTTPRequestHandler):
-    """Answers at once but for /slow, which waits until the test is over."""
-
-    over = threading.Event()
-
-    def do_GET(self) -> None:
-        if self.path == "/slow":
-            self.over.wait(60)
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(BODY)))
-        self.end_headers()
-        self.wfile.write(BODY)
-
-    def log_message(self, *said: Any) -> None:
-        """Nothing."""
-
-
 @pytest.fixture
 def port() -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_address[1]
-    Pages.over.set()
-    server.shutdown()
+    """Of pages that are answered at once but for /slow, which waits until the test is over."""
+    over = threading.Event()
+
+    def answer(call: HttpCall) -> HttpAnswer:
+        if call.path == "/slow":
+            over.wait(60)
+        return HttpAnswer(200, BODY)
+
+    with serve_http(answer) as url:
+        yield int(url.rpartition(":")[2])
+        over.set()
 
 
 def test_a_worker_resolves_what_is_wanted_and_decides_beside_a_server_that_stalls(

@@ -6,22 +6,18 @@ CPU seconds for each input say how much its rate falls, also on a busy machine.
 
 from __future__ import annotations
 
-import socketserver
 import threading
 import time
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 from load.bench.fixtures import action_events, bench_env
 from load.bench.measurement import report, require_at_most
 from load.bench.workers.throughput import SESSIONS
+from load.installations.loopback_http import HttpAnswer, serve_http
 from sluice.broker.handle import find_free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from load.bench.fixtures.bench_env import Round
     from load.bench.measurement import Measurement
     from load.bench.workers.stream import Bench
@@ -52,12 +48,12 @@ async def _measure_cpu_us(round_: Round, count: int, *, on: bool) -> float:
     await round_.create_topics()
     (port,) = find_free_ports(1)
     lots = (action_events.events(count, SESSIONS, time.time_ns() % 10**9) for _ in range(2))
-    with _collector() as url:
+    with serve_http(lambda _: HttpAnswer()) as url:
         more = {
             "SLUICE_WORKER__METRICS_ADDRESS": f"127.0.0.1:{port}",
             "SLUICE_LOGGING__FORMAT": "json",
             "SLUICE_LOGGING__LEVEL": "INFO",
-            "SLUICE_TRACES__ENDPOINT": url,
+            "SLUICE_TRACES__ENDPOINT": f"{url}/v1/traces",
             "SLUICE_TRACES__SHARE": "0.01",
         }
         with bench_env.worker(round_, **(more if on else {})) as child:
@@ -76,27 +72,3 @@ def _scrape(port: int, stop: threading.Event) -> None:
     while not stop.wait(SCRAPE_S):
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             answer.read()
-
-
-@contextmanager
-def _collector() -> Iterator[str]:
-    """An endpoint that takes spans and drops them."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            """Nothing."""
-
-    socketserver.TCPServer.allow_reuse_address = True
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -9,15 +9,14 @@ import json
 import socket
 import ssl
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvloop
 
+from load.installations.loopback_http import HttpAnswer, HttpCall, serve_http
 from sluice.broker.secured import BrokerSecurity
 from sluice.client.kafka_connection import (
     ConnectionUnusable,
@@ -271,37 +270,24 @@ def test_a_command_that_cannot_be_run_is_named() -> None:
         asyncio.run(TokenProvider(TokenCommand(("/no/such/program",))).token())
 
 
-class Endpoint(BaseHTTPRequestHandler):
+class Endpoint:
     asked: list[tuple[str, str]]
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        type(self).asked.append((self.headers["Authorization"], body))
-        if self.path == "/moved":
-            self.send_response(307)
-            self.send_header("Location", "/token")
-            self.end_headers()
-            return
-        good = self.path == "/token"
-        answer = {"access_token": "granted", "expires_in": 60} if good else {"error": "invalid_client"}
-        self.send_response(200 if good else 401)
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+    @classmethod
+    def answer(cls, call: HttpCall) -> HttpAnswer:
+        cls.asked.append((call.headers["Authorization"], call.body.decode()))
+        if call.path == "/moved":
+            return HttpAnswer(307, b"", {"Location": "/token"})
+        if call.path == "/token":
+            return HttpAnswer(200, json.dumps({"access_token": "granted", "expires_in": 60}).encode())
+        return HttpAnswer(401, json.dumps({"error": "invalid_client"}).encode())
 
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
     Endpoint.asked = []
-    server = HTTPServer(("127.0.0.1", 0), Endpoint)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve_http(Endpoint.answer) as url:
+        yield url
 
 
 def test_an_endpoint_grants_a_token_for_the_client_s_credentials(endpoint: str) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import socket
-import threading
 import time
 import urllib.error
 import urllib.request
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
+from load.installations.loopback_http import HttpAnswer, LoopbackServer
 from sluice.observability.http_listener import HealthChecks, HttpListener
 from sluice.observability.merged_workers import observe_workers
 
@@ -66,25 +65,12 @@ def test_samples_of_all_that_answer_are_told_apart_by_their_worker() -> None:
             listener.stop()
 
 
-class _Garbled(BaseHTTPRequestHandler):
-    """A page that is none."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"garbled is no number\n")
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
 def test_workers_that_hang_and_pages_that_are_none_hold_up_nothing_and_are_left_out() -> None:
-    garbled = HTTPServer(("127.0.0.1", 0), _Garbled)
-    threading.Thread(target=garbled.serve_forever, daemon=True).start()
+    garbled = LoopbackServer(lambda _: HttpAnswer(200, b"garbled is no number\n"))
     hung = [socket.create_server(("127.0.0.1", 0)) for _ in range(6)]
     well = start_worker(3)
     ports = {number: one.getsockname()[1] for number, one in enumerate(hung)} | {
-        6: garbled.server_port,
+        6: garbled.port,
         7: well.port,
     }
     merged = observe_workers("127.0.0.1:0", lambda: ports, list)
@@ -97,7 +83,6 @@ def test_workers_that_hang_and_pages_that_are_none_hold_up_nothing_and_are_left_
     finally:
         for listener in (merged, well):
             listener.stop()
-        garbled.shutdown()
-        garbled.server_close()
+        garbled.stop()
         for one in hung:
             one.close()
