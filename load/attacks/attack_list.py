@@ -33,8 +33,6 @@ from load.attacks import (
     slow_requests,
     strangers,
     structured_calls,
-    understated_effects,
-    unknown_classes,
 )
 from load.attacks.attempt import Attack
 
@@ -101,7 +99,7 @@ ATTACKS: tuple[Attack, ...] = (
         24,
         "understated_effects",
         "a command that is said to do less than it does, so that nobody is asked",
-        understated_effects.run,
+        hidden_commands.understate,
     ),
     Attack.run_test_file(
         24,
@@ -181,7 +179,7 @@ ATTACKS: tuple[Attack, ...] = (
         9,
         "unknown_classes",
         "an item served laxer under a misspelt content class than under its right one",
-        unknown_classes.run,
+        caller_words.misspell_classes,
     ),
     Attack(
         22,

@@ -4,12 +4,18 @@ The labelled actions of load/corpus, each without a word of the caller's own and
 least, under tools of which the registry says nothing: the words must change no outcome for the milder, and
 lower no tier. Then a deadline that is over, another agent's bundle, and rows that are said to be none. The
 controls are calls of registered tools that pass, with words or without.
+
+And misspell an item's content class, so that the limits of the right one do not hold for it: items of every
+class of the shipped quality bundle, good and bad in each way, under the class's own name and under names that
+the bundle does not have. A wrong name must never be served laxer than a right one would be. The controls are
+sound items under their right names, which must be served.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from load import ROOT
@@ -18,8 +24,12 @@ from sluice.bootstrap.parts import build_decision_point
 from sluice.core.actions.stages import load_bundle
 from sluice.core.decide.replay import Replay
 from sluice.core.foundation.input_record import InputRecord
+from sluice.core.metadata.provenance import ProvenanceState
 from sluice.core.policy.policy import Policy
+from sluice.core.quality_bundle.quality_bundle import load_quality_bundle
+from sluice.core.quality_bundle.severity import SEVERITY, TIERS
 from sluice.core.registry.loading import load_registry
+from sluice.core.retrieval.dimensions import ItemFacts, judge_item
 from sluice.offline.bundle_source import read_whole_bundle
 from sluice.settings.reader import Settings
 from sluice.shipped import SHIPPED_FILES
@@ -29,12 +39,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from load.attacks.attempt import Extent
+    from sluice.core.metadata.provenance import ProvenanceStatus
 
 SHIPPED = SHIPPED_FILES / "bundles" / "default.json"
 CORPUS = ROOT / "load" / "corpus"
 AT_MS = 1_795_255_200_000
 AGENT = "attacker"
 SHORT_STEP = 16
+QUALITY = SHIPPED_FILES / "quality" / "default.json"
+FRESH_MS, STALE_MS = 1000, 10**15
+STATES: tuple[ProvenanceStatus, ...] = ("verified", "missing", "unverified", "unregistered_scheme")
 ORDER = ("ALLOW", "ESCALATE", "BLOCK")
 WORDS: tuple[dict[str, Any], ...] = (
     {"reversible": True},
@@ -133,3 +147,28 @@ def _few_rows(scene: CallerScene) -> Iterator[Attempt]:
         verdict = scene.verdict(tool, parameters, rows_affected=0, mode="standard")
         description = f"{tool} {json.dumps(parameters)} said to touch no row"
         yield Attempt(description, verdict["rows_reserved"] > 0, f"{verdict['rows_reserved']} rows reserved")
+
+
+def misspell_classes(extent: Extent) -> Iterator[Attempt]:
+    """Every class, tier and fault under every wrong name."""
+    bundle = load_quality_bundle(QUALITY.read_bytes())
+    classes = sorted(bundle.lookup.classes)[: 2 if extent == "short" else None]
+    for tier, name in product(TIERS, classes):
+        sound = ItemFacts(name, FRESH_MS, None, 1.0, None, ProvenanceState("verified", "it is"), None)
+        right = judge_item(bundle, tier, sound).outcome
+        yield Attempt(f"a sound item of {name} at {tier}", right == "pass", right, harmless=True)
+        for age_ms, score, state in product((FRESH_MS, STALE_MS, None), (1.0, 0.0, None), STATES):
+            facts = sound._replace(
+                age_ms=age_ms,
+                age_problem=None if age_ms else "missing",
+                confidence=score,
+                confidence_problem=None if score is not None else "missing",
+                provenance=ProvenanceState(state, state),
+            )
+            right = judge_item(bundle, tier, facts).outcome
+            for wrong in (f"{name}s", name.upper(), name.replace("_", "-"), "unheard_of", None):
+                outcome = judge_item(bundle, tier, facts._replace(content_class=wrong)).outcome
+                description = f"{name} written {wrong} at {tier}, {age_ms} ms old, {score}, {state}"
+                yield Attempt(
+                    description, SEVERITY[outcome] >= SEVERITY[right], f"{outcome} instead of {right}"
+                )
