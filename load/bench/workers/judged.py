@@ -3,9 +3,8 @@ sessions that ask no model."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -28,7 +27,6 @@ EVENTS = 2_500
 TAKES_MS = 300
 IN_FLIGHT = 32
 SESSIONS = 400
-LOOK_S = 1.0
 OF_BOUND = 0.8
 UNDISTURBED = 1.25
 """A p99 moves by as much between two runs of the same."""
@@ -61,7 +59,7 @@ async def worker_rate(round_: Round, count: int, *, asks: bool) -> JudgedRate:
     await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
     with ModelServer(TAKES_MS) as server, bench_env.worker(round_, **server.environment, **ROOM) as child:
         await bench_env.wait_until_ready(round_, child)
-        verdicts = await _verdicts(round_, count)
+        verdicts = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS), count)
     judged = sum(_was_judged(verdict.value) for verdict in verdicts)
     rate = (await bench_env.read_written(round_.bootstrap, round_.topic(VERDICTS))).rate()
     return JudgedRate(rate, judged / count)
@@ -79,19 +77,10 @@ async def actions_beside_judged(round_: Round, seed: int) -> tuple[Beside, float
     with ModelServer(TAKES_MS) as server, bench_env.worker(round_, **server.environment, **ROOM) as child:
         await bench_env.wait_until_ready(round_, child)
         beside = await measure_by_turns(round_, RATE, TURNS, TURN_WARM_UP_S, messages)
-        verdicts = await _verdicts(round_, (2 * TURNS + 1) * RATE * TURN_S)
+        count = (2 * TURNS + 1) * RATE * TURN_S
+        verdicts = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS), count)
     judged = sum(_was_judged(verdict.value) for verdict in verdicts)
     return beside, judged / ((TURNS + 1) * RATE * TURN_S // ONE_IN)
-
-
-async def _verdicts(round_: Round, count: int) -> list[Any]:
-    """All of them. Offsets do not tell: each of the many small transactions takes one for its marker."""
-    await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), count)
-    while True:
-        committed = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS))
-        if len(committed) >= count:
-            return committed
-        await asyncio.sleep(LOOK_S)
 
 
 def mix(topic: str, seed: int, *, asks: bool) -> Iterator[Message]:

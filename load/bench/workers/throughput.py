@@ -51,7 +51,8 @@ async def bare_rate(round_: Round, sizes: Sizes, count: int = EVENTS) -> float:
     arguments = bare_arguments(round_, sizes, name)
     with bench_env.process(arguments, round_.environment(), round_.work / f"{name}.log"):
         await bench_env.wait_until_written(round_.bootstrap, f"{name}-out", count)
-    return (await bench_env.read_written(round_.bootstrap, f"{name}-out")).rate()
+        written = await bench_env.read_written(round_.bootstrap, f"{name}-out", count)
+    return written.rate()
 
 
 def bare_arguments(
