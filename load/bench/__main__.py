@@ -77,6 +77,11 @@ STREAM: dict[str, Callable[[stream.Bench], Coroutine[Any, Any, list[Measurement]
     "gateway": stream.gateways,
     "polled": stream.measure_polled,
 }
+DECIDED_BY = (
+    *("pipeline", "gate1", "retrievals", "throughput", "processes", "disk", "heads", "latency", "freezing"),
+    *("memory", "restart", "backtest", "sealed", "gateway"),
+)
+"""What capacity, guarantees and decisions rest on (docs/capacity.md, docs/guarantees.md, docs/decisions)."""
 WIDE = 140
 """Columns where nobody watches."""
 console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDE)
@@ -115,17 +120,18 @@ def interpreter_build() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Options: the parts to run (default all), how many rounds, and which share of the full counts."""
+    """Options: the parts to run, how many rounds, and which share of the full counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join((*CORE, *STREAM))}")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--share", type=float, default=1.0, help="of the full counts; less shows little")
+    parser.add_argument("--all", action="store_true", help="every part, not only what something rests on")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--share", type=float, default=0.1, help="of the full counts; less shows less")
     parser.add_argument("--markdown", action="store_true", help=f"print the tables of {TARGET.name} and end")
     arguments = parser.parse_args()
     if arguments.markdown:
         print(markdown_tables(json.loads(TARGET.read_bytes())["figures"]))
         return
-    names = arguments.parts or [*CORE, *STREAM]
+    names = arguments.parts or ([*CORE, *STREAM] if arguments.all else DECIDED_BY)
     if unknown := set(names) - CORE.keys() - STREAM.keys():
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     shutil.rmtree(WORK, ignore_errors=True)
