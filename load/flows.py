@@ -36,12 +36,9 @@ from sluice.core.actions.destinations import (
     NAME,
     Answer,
     DestinationPolicy,
-    Destinations,
     Origin,
     OriginAnswers,
-    find_named_values,
 )
-from sluice.core.actions.stage import StageResult
 from sluice.core.actions.stages import list_shipped_stages, load_bundle
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay
@@ -64,7 +61,6 @@ from sluice_topics.values import collect_values, derive_tenant_key, find_values,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from sluice.core.actions.stage import ActionContext, Asking
     from sluice.core.foundation.requests import Request
     from sluice.core.registry.registry import Registry
 
@@ -91,10 +87,8 @@ MASTER = bytes(range(32))
 AGENT, POINT, STRANGER, ISSUER, APPROVER = "assistant", "point", "strangers_point", "issuer", "approver"
 DAY_MS = 86_400_000
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
-HISTORY = (0, 5, 10, 14)
-"""Tasks of an agent from which it is known where its calls usually go."""
-LONG_HISTORY, LAST_TASKS = (0, 5, 10, 20, 35, 50), 15
-"""The same where a deployment has routine tasks: for attacks after all of them, and for the last tasks."""
+LAST_TASKS = 15
+"""Of those of a deployment with routine tasks: all have the same tasks before them."""
 POISONED_SESSIONS = 20
 AIM = 0.9
 Fault = Literal["unreported", "truncated", "late", "unsigned", "other tenant", "forged before"]
@@ -197,19 +191,15 @@ _load_bundle = cache(load_bundle)
 
 
 class LookedUp(NamedTuple):
-    """A value of a call that the gate looked up. `mark`: its fingerprint."""
+    """A value of a call that the gate `destinations` listed, by its path."""
 
     path: str
-    role: str
-    kind: str
     origin: Origin
-    mark: bytes
-    text: str
 
 
 class JudgedFlowCall(NamedTuple):
     """A call with what the gates made of it: the answer of each gate that held it or advised, and the values
-    that the gate `destinations` looked up and did not simply pass."""
+    that the gate `destinations` did not simply pass."""
 
     call: FlowCall
     tier: Tier
@@ -244,7 +234,6 @@ class JudgedFlows:
     configuration: Configuration
     honest: dict[str, list[JudgedTask]] = field(default_factory=dict)
     attacks: dict[str, list[JudgedTask]] = field(default_factory=dict)
-    routine: dict[str, list[JudgedTask]] = field(default_factory=dict)
 
     def count(self) -> FlowShares:
         """Over all deployments."""
@@ -276,32 +265,6 @@ class FlowShares(NamedTuple):
 
 def _write_share(count: int, of: int) -> str:
     return f"{100 * count / of:.0f} %"
-
-
-class RecordingGate(Destinations):
-    """The gate, which keeps the values that it looked up in `looked_up`."""
-
-    def __init__(self) -> None:
-        self.looked_up: tuple[LookedUp, ...] = ()
-
-    def evaluate(self, context: ActionContext) -> StageResult | Asking:
-        """As the gate does. Where it asks a model, it keeps nothing."""
-        result = super().evaluate(context)
-        if not isinstance(result, StageResult):
-            return result
-        key = derive_tenant_key(MASTER, context.plan.tenant)
-        named = {
-            named_value.path: named_value.value
-            for named_value in find_named_values(context.plan, context.action)[0]
-        }
-        self.looked_up = tuple(
-            LookedUp(
-                item["path"], item["role"], item["kind"], item["origin"], fingerprint(key, value), value.text
-            )
-            for item in (result.detail or {}).get("values", ())
-            if (value := named.get(item["path"])) is not None
-        )
-        return result
 
 
 def _make_key(name: str) -> Ed25519PrivateKey:
@@ -371,11 +334,9 @@ class Driver:
         self._fault = configuration.fault
         bundle = _load_bundle(configuration.make_bundle())
         registry = make_registry(deployment, configuration)
-        self._gate = RecordingGate()
-        stages = [self._gate if stage.name == NAME else stage for stage in list_shipped_stages()]
         point = DecisionPoint(
             Policy({bundle.id: bundle}, registry, bundle.id),
-            stages,
+            list_shipped_stages(),
             Settings().build_limits(),
             stopwatch=lambda: 0,
             environment="flows",
@@ -417,7 +378,9 @@ class Driver:
             }
             input_record = self._make_input_record(ACTIONS, action)
             verdict = self._propose(input_record)
-            judged.append(JudgedFlowCall(call, verdict["tier"], _read_answers(verdict), self._gate.looked_up))
+            judged.append(
+                JudgedFlowCall(call, verdict["tier"], _read_answers(verdict), _read_values(verdict))
+            )
             known_after = self._configuration.approves_all or (
                 self._configuration.is_in_order and not task.harmful
             )
@@ -434,7 +397,6 @@ class Driver:
         return JudgedTask(task, tuple(judged))
 
     def _propose(self, input_record: InputRecord) -> dict[str, Any]:
-        self._gate.looked_up = ()
         (record,) = [
             out_record
             for out_record in self.replay.take(input_record).records
@@ -509,12 +471,6 @@ class Driver:
             self.replay.take(self._make_input_record(OUTCOMES, outcome))
 
 
-def find_named_in(deployment: Deployment, text: str) -> frozenset[bytes]:
-    """The fingerprints of the values in a task's text."""
-    key = derive_tenant_key(MASTER, deployment.name)
-    return frozenset(fingerprint(key, value) for value in find_values(text))
-
-
 def _sign_outcome(
     input_record: InputRecord, action_id: str, session: str, values: dict[str, Any], signer: str | None
 ) -> dict[str, Any]:
@@ -542,6 +498,13 @@ def _read_answers(verdict: Mapping[str, Any]) -> dict[str, Answer]:
         elif (result.get("detail") or {}).get("advice"):
             answers[result["gate"]] = "advise"
     return answers
+
+
+def _read_values(verdict: Mapping[str, Any]) -> tuple[LookedUp, ...]:
+    details = [result["detail"] or {} for result in verdict["gateResults"] if result["gate"] == NAME]
+    return tuple(
+        LookedUp(value["path"], value["origin"]) for detail in details for value in detail.get("values", ())
+    )
 
 
 class PoisonCount(NamedTuple):
@@ -573,23 +536,36 @@ def judge(configuration: Configuration, deployments: Sequence[Deployment]) -> Ju
         driver = Driver(deployment, configuration)
         judged.honest[deployment.name] = [driver.judge(task) for task in deployment.honest]
         judged.attacks[deployment.name] = driver.judge_attacks()
-        judged.routine[deployment.name] = [driver.judge(task) for task in deployment.routine]
     return judged
 
 
-# The gate's answers under another table, and with further origins
+def count_long(configuration: Configuration, deployment: Deployment) -> FlowShares:
+    """Attacks stopped after all honest and routine tasks, and the last LAST_TASKS of them without a
+    question."""
+    driver = Driver(deployment, configuration)
+    tasks = [driver.judge(task).is_held(NAME) for task in (*deployment.honest, *deployment.routine)]
+    stopped = [attack.is_held(NAME) for attack in driver.judge_attacks()]
+    return FlowShares(sum(stopped), len(stopped), LAST_TASKS - sum(tasks[-LAST_TASKS:]), LAST_TASKS)
+
+
+# The configurations
 
 Table = Mapping[Tier, OriginAnswers]
-SHIPPED: Table = DestinationPolicy().tiers
+
+
+def _write_answers(table: Table) -> dict[str, dict[str, Answer]]:
+    """As a bundle has them: of every origin, and nothing of a tier that asks about none."""
+    return {tier: answers.model_dump(exclude_none=True) for tier, answers in table.items()}
+
+
 _ADVISED, _PASSED = OriginAnswers(nowhere="advise"), OriginAnswers(nowhere="pass", untainted="pass")
 _UNTAINTED = OriginAnswers(untainted="advise")
 _NEW_ALONE = OriginAnswers(untrusted_read="pass")
-TABLES: dict[str, Table] = {
-    "as shipped": SHIPPED,
+_TABLES: dict[str, Table] = {
     "new values are asked about in every session": dict.fromkeys(TIERS[1:], OriginAnswers()),
     "new values are asked about after strangers' text alone": dict.fromkeys(TIERS[1:], _UNTAINTED),
     "T2 asks about nothing": {"T3": OriginAnswers(), "T4": OriginAnswers()},
-    "T3 advises about new values": {**SHIPPED, "T3": _ADVISED},
+    "T3 advises about new values": {**DestinationPolicy().tiers, "T3": _ADVISED},
     "T4 alone asks about new values, T2 and T3 let them pass": {
         **dict.fromkeys(("T2", "T3"), _PASSED),
         "T4": OriginAnswers(),
@@ -605,157 +581,22 @@ LOOKED_AT = Configuration(
     roles=("destination", "object"),
 )
 """Under which each value of a destination and an object is listed with its origin, and nothing is held."""
-LOOKED_AT_WITH_DOMAIN = replace(LOOKED_AT, registers_domain=True)
 RULE = Configuration(
     "the rule outside_after_untrusted, tools without roles", gate="rules", registers_roles=False
 )
-GATE = Configuration("destinations enforced")
+GATE = Configuration("`destinations` as shipped, enforced")
 IN_ORDER = (
-    Configuration("and what is usual after 0 to 14 tasks", is_in_order=True),
-    Configuration("and the task", gives_task=True),
-    Configuration("and the task and what is usual", gives_task=True, is_in_order=True),
+    Configuration("the same, and what is usual after 0 to 14 tasks", is_in_order=True),
+    Configuration("the same, and the task", gives_task=True),
+    Configuration("the same, and the task and what is usual", gives_task=True, is_in_order=True),
 )
 
 
-class Knowledge(NamedTuple):
-    """What counts as known beside the registry. `trusted`: trusted results; `task`: the values that the
-    task's text names; `history`: those of so many earlier tasks; `answers_teach`: also what a person agreed
-    to is history. `of_any_tool`: history counts for every tool of the agent, else for the same tool;
-    `objects`: objects are looked up too."""
-
-    trusted: bool
-    task: bool
-    history: int = 0
-    answers_teach: bool = False
-    of_any_tool: bool = False
-    objects: bool = False
-
-
-TODAY = Knowledge(trusted=True, task=False)
-
-
-@dataclass
-class Judge:
-    """Decides from the origins of values what the gate would answer. `history`: (tool, role, fingerprint) of
-    what the agent used in earlier tasks."""
-
-    deployment: Deployment
-    knowledge: Knowledge = TODAY
-    table: Table = field(default_factory=lambda: SHIPPED)
-    roles: tuple[str, ...] = ("destination",)
-    history: set[tuple[str, str, bytes]] = field(default_factory=set)
-
-    def holds_task(self, task: JudgedTask) -> bool:
-        """As JudgedTask.is_held."""
-        named = find_named_in(self.deployment, task.task.text)
-        return task.is_held_by(lambda call: ANSWERS.index(self.answer(call, named)) >= ANSWERS.index("ask"))
-
-    def answer(self, call: JudgedFlowCall, named: frozenset[bytes]) -> Answer:
-        """The strictest answer of all values. `named`: by the task's text."""
-        answers = self.table.get(call.tier)
-        values = [value for value in call.values if value.role in self.roles]
-        if answers is None or not values:
-            return "pass"
-        every = [
-            answers.answer(self._find_origin(value)) for value in values if not self.knows(call, value, named)
-        ]
-        return max(every, key=ANSWERS.index, default="pass")
-
-    def _find_origin(self, value: LookedUp) -> Origin:
-        """As the gate would say it if no result were trusted, where none is."""
-        trusts = self.knowledge.trusted or value.origin != "trusted_result"
-        return value.origin if trusts else "nowhere"
-
-    def knows(self, call: JudgedFlowCall, value: LookedUp, named: frozenset[bytes]) -> bool:
-        """Whether the value is known from the registry, trusted results, the task or history."""
-        return (
-            value.origin == "registry"
-            or (self.knowledge.trusted and value.origin == "trusted_result")
-            or (self.knowledge.task and value.mark in named)
-            or (self._name_tool(call), value.role, value.mark) in self.history
-        )
-
-    def _name_tool(self, call: JudgedFlowCall) -> str:
-        return "" if self.knowledge.of_any_tool else call.call.tool
-
-    def learn(self, task: JudgedTask) -> None:
-        """Take the values of an honest task into history, as past uses are counted: those that the registry
-        or the task names, and, where answers teach, all of the calls about which a person was asked, by this
-        gate or, as shipped, for their tier T3; of T4 no answer makes anything known. Trusted results and
-        history itself teach nothing."""
-        named = find_named_in(self.deployment, task.task.text)
-        self.history |= {
-            (self._name_tool(call), value.role, value.mark)
-            for call in task.calls
-            for value in call.values
-            if value.origin == "registry"
-            or (self.knowledge.task and value.mark in named)
-            or (self.knowledge.answers_teach and self._asks(call, named))
-        }
-
-    def _asks(self, call: JudgedFlowCall, named: frozenset[bytes]) -> bool:
-        asked = call.tier == "T3" or self.answer(call, named) in ("ask", "deny")
-        return asked and call.tier != "T4"
-
-
-def count_known(judged: JudgedFlows, deployments: Sequence[Deployment], knowledge: Knowledge) -> FlowShares:
-    """Attacks stopped after the last `history` honest tasks of their deployment, and honest tasks without a
-    question, each after as many tasks before it as there are up to `history`. Each begins with nothing."""
-    shares = FlowShares(0, 0, 0, 0)
-    for deployment in deployments:
-        honest, attacks = judged.honest[deployment.name], judged.attacks[deployment.name]
-        after_all = learn(deployment, knowledge, honest)
-        stopped = sum(after_all.holds_task(task) for task in attacks)
-        interrupted = sum(
-            learn(deployment, knowledge, honest[:index]).holds_task(task) for index, task in enumerate(honest)
-        )
-        shares = shares.add(FlowShares(stopped, len(attacks), len(honest) - interrupted, len(honest)))
-    return shares
-
-
-def count_long(judged: JudgedFlows, deployments: Sequence[Deployment], knowledge: Knowledge) -> FlowShares:
-    """Of deployments with routine tasks: attacks stopped after the last `history` honest and routine tasks,
-    and the last LAST_TASKS tasks without a question, each after as many before it as there are up to
-    `history`. The tasks are the same for every `history`."""
-    shares = FlowShares(0, 0, 0, 0)
-    for deployment in (each for each in deployments if each.routine):
-        every, attacks = (
-            judged.honest[deployment.name] + judged.routine[deployment.name],
-            judged.attacks[deployment.name],
-        )
-        after_all = learn(deployment, knowledge, every)
-        stopped = sum(after_all.holds_task(task) for task in attacks)
-        places = range(len(every) - LAST_TASKS, len(every))
-        interrupted = sum(
-            learn(deployment, knowledge, every[:index]).holds_task(every[index]) for index in places
-        )
-        shares = shares.add(FlowShares(stopped, len(attacks), LAST_TASKS - interrupted, LAST_TASKS))
-    return shares
-
-
-def learn(deployment: Deployment, knowledge: Knowledge, before: Sequence[JudgedTask]) -> Judge:
-    """A judge who knows the last `history` of the honest tasks before."""
-    roles = ("destination", "object") if knowledge.objects else ("destination",)
-    judge = Judge(deployment, knowledge, roles=roles)
-    for task in before[max(0, len(before) - knowledge.history) :]:
-        judge.learn(task)
-    return judge
-
-
-def count_table(
-    judged: JudgedFlows,
-    deployments: Sequence[Deployment],
-    table: Table,
-    roles: tuple[str, ...] = ("destination",),
-) -> FlowShares:
-    """Over all tasks and attacks, with what the gate knows."""
-    shares = FlowShares(0, 0, 0, 0)
-    for deployment in deployments:
-        judge = Judge(deployment, TODAY, table, roles)
-        honest = [judge.holds_task(task) for task in judged.honest[deployment.name]]
-        attacks = [judge.holds_task(task) for task in judged.attacks[deployment.name]]
-        shares = shares.add(FlowShares(sum(attacks), len(attacks), len(honest) - sum(honest), len(honest)))
-    return shares
+OTHERS = (
+    Configuration("the same, own addresses registered", registers_domain=True),
+    Configuration("as shipped, objects too", roles=("destination", "object")),
+)
+TABLES = tuple(Configuration(name, _write_answers(table)) for name, table in _TABLES.items())
 
 
 class LaxerError(Exception):
@@ -797,37 +638,18 @@ def _head(*names: str) -> str:
 
 def report(deployments: Sequence[Deployment], misses: int) -> Iterator[str]:
     """All tables, as lines of Markdown."""
-    looked_at, with_domain = judge(LOOKED_AT, deployments), judge(LOOKED_AT_WITH_DOMAIN, deployments)
-    rule, gate = judge(RULE, deployments), judge(GATE, deployments)
-    yield from _report_gates(deployments, rule, gate, looked_at, with_domain)
-    yield from _report_tiers(rule, gate)
-    yield from _report_history(deployments, looked_at, with_domain)
-    yield from _report_long_history(deployments, looked_at)
-    yield from _report_poison(deployments)
-    yield from _report_parts(deployments, rule, gate, looked_at)
-    yield from _report_left_out(deployments, gate, looked_at)
-    yield from _report_faults(deployments, gate)
-    yield from _report_misses(deployments, gate, looked_at, misses)
-
-
-def _report_gates(
-    deployments: Sequence[Deployment],
-    rule: JudgedFlows,
-    gate: JudgedFlows,
-    looked_at: JudgedFlows,
-    with_domain: JudgedFlows,
-) -> Iterator[str]:
+    judged = {each.name: judge(each, deployments) for each in (RULE, GATE, *IN_ORDER, *OTHERS, *TABLES)}
+    rule, gate = judged[RULE.name], judged[GATE.name]
     yield _head("what holds a call", "attacks stopped", "honest tasks without a question")
-    yield f"| {rule.configuration.name} | {rule.count()} |"
-    yield f"| `destinations` as shipped, enforced | {gate.count()} |"
-    for configuration in IN_ORDER:
-        yield f"| the same, {configuration.name} | {judge(configuration, deployments).count()} |"
-    both = ("destination", "object")
-    yield f"| the same, own addresses registered | {count_table(with_domain, deployments, SHIPPED)} |"
-    yield f"| as shipped, objects too | {count_table(looked_at, deployments, SHIPPED, both)} |"
-    for name, table in TABLES.items():
-        if table is not SHIPPED:
-            yield f"| {name} | {count_table(looked_at, deployments, table)} |"
+    yield from (f"| {name} | {flows.count()} |" for name, flows in judged.items())
+    yield from _report_tiers(rule, gate)
+    yield from _report_long(deployments)
+    yield from _report_poison(deployments)
+    yield from _report_parts(deployments, rule, gate, judged[IN_ORDER[-1].name])
+    yield from _report_left_out(deployments, {each.name: judged[each.name] for each in (GATE, *TABLES)})
+    yield from _report_faults(deployments, gate)
+    if misses:
+        yield from _report_misses(deployments, gate, judge(LOOKED_AT, deployments), misses)
 
 
 def _report_tiers(rule: JudgedFlows, gate: JudgedFlows) -> Iterator[str]:
@@ -863,43 +685,15 @@ def _count_held(tasks: Mapping[str, Sequence[JudgedTask]], gate: str) -> tuple[i
     return every.count(False), len(every)
 
 
-KNOWLEDGE = {
-    "history alone": Knowledge(trusted=False, task=False),
-    "trusted results (the gate today), history": TODAY,
-    "the task, history": Knowledge(trusted=False, task=True),
-    "the task, trusted results, history": Knowledge(trusted=True, task=True),
-    "the same, history of any of the agent's tools": Knowledge(trusted=True, task=True, of_any_tool=True),
-}
-
-
-def _report_history(
-    deployments: Sequence[Deployment], looked_at: JudgedFlows, with_domain: JudgedFlows
-) -> Iterator[str]:
-    for teach, how in ((False, "without people's answers"), (True, "with people's answers")):
-        columns = (f"{count} earlier tasks" for count in HISTORY)
-        yield "\n" + _head(f"history {how}: stopped / without a question; known from", *columns)
-        rows = [(looked_at, name, knowledge) for name, knowledge in KNOWLEDGE.items()]
-        rows.append((with_domain, "the same, and the organisation's own addresses", rows[-1][2]))
-        objects = rows[-1][2]._replace(objects=True)
-        rows.append((with_domain, "the same, objects looked up too", objects))
-        for judged, name, knowledge in rows:
-            each = (
-                count_known(judged, deployments, knowledge._replace(history=count, answers_teach=teach))
-                for count in HISTORY
-            )
-            yield f"| {name} | {' | '.join(str(shares).replace(' | ', ' / ') for shares in each)} |"
-
-
-def _report_long_history(deployments: Sequence[Deployment], looked_at: JudgedFlows) -> Iterator[str]:
-    names = ", ".join(deployment.name for deployment in deployments if deployment.routine)
-    if not names:
-        return
-    columns = (f"{count} earlier tasks" for count in LONG_HISTORY)
-    yield "\n" + _head(f"{names}: stopped / without a question, with people's answers; known from", *columns)
-    for name, knowledge in KNOWLEDGE.items():
-        taught = knowledge._replace(answers_teach=True)
-        each = (count_long(looked_at, deployments, taught._replace(history=count)) for count in LONG_HISTORY)
-        yield f"| {name} | {' | '.join(str(shares).replace(' | ', ' / ') for shares in each)} |"
+def _report_long(deployments: Sequence[Deployment]) -> Iterator[str]:
+    routine = [deployment for deployment in deployments if deployment.routine]
+    if routine:
+        names = ", ".join(deployment.name for deployment in routine)
+        last = f"of the last {LAST_TASKS} tasks of each without a question"
+        yield "\n" + _head(f"{names}, with routine tasks", "attacks stopped after all tasks", last)
+        for configuration in (GATE, *IN_ORDER):
+            counts = [count_long(configuration, deployment) for deployment in routine]
+            yield f"| {configuration.name} | {FlowShares(*map(sum, zip(*counts, strict=True)))} |"
 
 
 def _report_poison(deployments: Sequence[Deployment]) -> Iterator[str]:
@@ -913,50 +707,37 @@ def _report_poison(deployments: Sequence[Deployment]) -> Iterator[str]:
     yield f"| {attacks} | {before} | {unanswered} | {approved} |"
 
 
-MOST = Knowledge(trusted=True, task=True, history=10, answers_teach=True)
-
-
 def _report_parts(
-    deployments: Sequence[Deployment], rule: JudgedFlows, gate: JudgedFlows, looked_at: JudgedFlows
+    deployments: Sequence[Deployment], rule: JudgedFlows, gate: JudgedFlows, usual: JudgedFlows
 ) -> Iterator[str]:
     """Attacks stopped, by way and by deployment."""
-    judged_tasks: list[tuple[str, str, bool, bool, bool]] = []
-    for deployment in deployments:
-        judge_most = learn(deployment, MOST, looked_at.honest[deployment.name])
-        tasks = zip(
-            rule.attacks[deployment.name],
-            gate.attacks[deployment.name],
-            looked_at.attacks[deployment.name],
-            strict=True,
-        )
-        for by_rule, by_gate, task in tasks:
-            stopped = (by_rule.is_held("rules"), by_gate.is_held(NAME), judge_most.holds_task(task))
-            judged_tasks.append((by_gate.task.way, deployment.name, *stopped))
+    judged_tasks: list[tuple[str, str, tuple[bool, bool, bool]]] = []
+    for name in (deployment.name for deployment in deployments):
+        of_all = zip(rule.attacks[name], gate.attacks[name], usual.attacks[name], strict=True)
+        for by_rule, by_gate, by_usual in of_all:
+            stopped = (by_rule.is_held("rules"), by_gate.is_held(NAME), by_usual.is_held(NAME))
+            judged_tasks.append((by_rule.task.way, name, stopped))
     for column, title in ((0, "way of attack"), (1, "deployment")):
-        yield "\n" + _head(
-            title, "attacks", "the rule", "`destinations`", "with task and 10 tasks of history"
-        )
-        for name in dict.fromkeys(row[column] for row in judged_tasks):
-            rows = [row[2:] for row in judged_tasks if row[column] == name]
+        yield "\n" + _head(title, "attacks", "the rule", "`destinations`", "with the task and what is usual")
+        for name in dict.fromkeys(str(row[column]) for row in judged_tasks):
+            rows = [row[2] for row in judged_tasks if row[column] == name]
             counts = " | ".join(str(sum(column_values)) for column_values in zip(*rows, strict=True))
             yield f"| {name} | {len(rows)} | {counts} |"
 
 
-def _report_left_out(
-    deployments: Sequence[Deployment], gate: JudgedFlows, looked_at: JudgedFlows
-) -> Iterator[str]:
+def _report_left_out(deployments: Sequence[Deployment], by_table: Mapping[str, JudgedFlows]) -> Iterator[str]:
     yield "\n" + _head(
         "left out", "as shipped: stopped", "without a question", "table chosen on the others", "stopped",
         "without a question",
     )  # fmt: skip
     points = []
     for deployment in deployments:
-        others = [other for other in deployments if other is not deployment]
-        shares = {name: count_table(looked_at, others, table) for name, table in TABLES.items()}
+        others = [other.name for other in deployments if other is not deployment]
+        shares = {name: flows.count_of(others) for name, flows in by_table.items()}
         best = max(shares, key=lambda name: _rate(shares[name]))
-        points.append(gate.count_of([deployment.name]))
-        by_table = count_table(looked_at, [deployment], TABLES[best])
-        yield f"| {deployment.name} | {points[-1]} | {best} | {by_table} |"
+        points.append(by_table[GATE.name].count_of([deployment.name]))
+        chosen = by_table[best].count_of([deployment.name])
+        yield f"| {deployment.name} | {points[-1]} | {best} | {chosen} |"
     stopped = [point.stopped / point.attacks for point in points]
     free = [point.free / point.honest for point in points]
     yield (
@@ -1010,8 +791,8 @@ def _report_misses(
 def _describe_calls(task: JudgedTask, judged: JudgedTask) -> Iterator[str]:
     for index, (call, values) in enumerate(zip(task.calls, judged.calls, strict=True)):
         if index in task.task.harmful or call.is_held(NAME):
-            named = ", ".join(f"{value.path} {value.text!r} {value.origin}" for value in values.values)
-            yield f"    {call.call.tool} ({call.tier}) {named}"
+            named = ", ".join(f"{value.path} {value.origin}" for value in values.values)
+            yield f"    {call.call.tool} ({call.tier}) {call.call.parameters}: {named}"
 
 
 def main() -> None:

@@ -7,8 +7,7 @@ from functools import cache
 import pytest
 
 from load import flows
-from load.flows import FAULTS, GATE, LOOKED_AT, SHIPPED, Configuration, JudgedFlows, Knowledge
-from sluice.core.actions.destinations import NAME
+from load.flows import FAULTS, GATE, Configuration, JudgedFlows
 
 DEPLOYMENTS = tuple(flows.load_deployment(name) for name in ("bank", "mail"))
 
@@ -16,8 +15,7 @@ DEPLOYMENTS = tuple(flows.load_deployment(name) for name in ("bank", "mail"))
 @cache
 def judge(configuration: str) -> JudgedFlows:
     fault = next((one for one in FAULTS if one == configuration), None)
-    chosen = {"gate": GATE, "looked at": LOOKED_AT}.get(configuration, Configuration("", fault=fault))
-    return flows.judge(chosen, DEPLOYMENTS)
+    return flows.judge(GATE if fault is None else Configuration("", fault=fault), DEPLOYMENTS)
 
 
 def test_some_attacks_are_stopped_and_some_honest_tasks_pass() -> None:
@@ -27,24 +25,12 @@ def test_some_attacks_are_stopped_and_some_honest_tasks_pass() -> None:
     assert 15 <= found.free < 30
 
 
-def test_what_is_computed_from_the_origins_is_what_the_gate_answers() -> None:
-    assert flows.count_table(judge("looked at"), DEPLOYMENTS, SHIPPED) == judge("gate").count()
-    for deployment in DEPLOYMENTS:
-        by_gate, looked_at = (judge(name).honest[deployment.name] for name in ("gate", "looked at"))
-        for task, seen in zip(by_gate, looked_at, strict=True):
-            assert flows.Judge(deployment).holds_task(seen) is task.is_held(NAME)
-
-
-def test_what_is_computed_of_task_and_history_is_what_the_gates_make_of_mandates_and_past_uses() -> None:
-    known = Knowledge(trusted=True, task=True, history=14, answers_teach=True)
-    expected = [known._replace(task=False), known._replace(history=0, answers_teach=False), known]
-    for configuration, knowledge in zip(flows.IN_ORDER, expected, strict=True):
-        by_gates = flows.judge(configuration, DEPLOYMENTS)
-        assert by_gates.count() == flows.count_known(judge("looked at"), DEPLOYMENTS, knowledge)
-        for one in DEPLOYMENTS:
-            stopped = [task.is_held(NAME) for task in by_gates.attacks[one.name]]
-            learnt = flows.learn(one, knowledge, judge("looked at").honest[one.name])
-            assert stopped == [learnt.holds_task(task) for task in judge("looked at").attacks[one.name]]
+def test_a_table_that_asks_about_nothing_new_stops_less_and_asks_less() -> None:
+    name = "new values pass: strangers' values alone are asked about"
+    lenient = next(one for one in flows.TABLES if one.name == name)
+    found, shipped = flows.judge(lenient, DEPLOYMENTS).count(), judge("gate").count()
+    assert found.stopped <= shipped.stopped
+    assert found.free > shipped.free
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -63,33 +49,16 @@ def test_a_laxer_answer_is_noticed() -> None:
         flows.compare_fault(judge("unreported"), judge("gate"))
 
 
-def test_more_that_is_known_asks_less_and_what_is_taught_by_answers_is_more() -> None:
-    known = Knowledge(trusted=True, task=True)
-    shares = [
-        flows.count_known(judge("looked at"), DEPLOYMENTS, one)
-        for one in (
-            known._replace(task=False),
-            known,
-            known._replace(history=10),
-            known._replace(history=10, answers_teach=True),
-        )
-    ]
-    assert shares[0] == judge("gate").count()
+def test_more_that_is_known_asks_less_and_stops_less() -> None:
+    shares = [flows.judge(one, DEPLOYMENTS).count() for one in (GATE, *flows.IN_ORDER[1:])]
     assert [one.free for one in shares] == sorted(one.free for one in shares)
     assert [one.stopped for one in shares] == sorted((one.stopped for one in shares), reverse=True)
 
 
-def test_longer_history_counts_the_same_tasks_for_each_length() -> None:
-    known = Knowledge(trusted=True, task=True, answers_teach=True)
-    counts = [
-        flows.count_long(judge("looked at"), DEPLOYMENTS, known._replace(history=length))
-        for length in flows.LONG_HISTORY
-    ]
-    assert {(one.attacks, one.honest) for one in counts} == {(20, 2 * flows.LAST_TASKS)}
-    stopped, free = ([getattr(one, name) for one in counts] for name in ("stopped", "free"))
-    assert stopped == sorted(stopped, reverse=True)
-    assert free == sorted(free)
-    assert free[-1] > free[0]
+def test_after_routine_tasks_the_last_ones_count() -> None:
+    found = [flows.count_long(flows.IN_ORDER[-1], one) for one in DEPLOYMENTS]
+    assert [(one.attacks, one.honest) for one in found] == [(10, flows.LAST_TASKS)] * 2
+    assert all(one.stopped and one.free for one in found)
 
 
 def test_only_a_persons_answer_lets_repeated_calls_teach() -> None:
