@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
-from html import escape
-from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.cli.output import make_visible
-from sluice.cli.quality.page import write_document
+from sluice.cli.pages import render_document
 from sluice.core.foundation.canonical import canonical
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.trust.dsse import sign
@@ -18,43 +15,13 @@ from sluice.text.plurals import count_noun
 from sluice.verifier.report_check import PAYLOAD_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sluice.adapters.ledger_questions import ProvenAnswer, SignedHead
-    from sluice.core.reports.audit_rows import AuditQuestion, Cell
+    from sluice.core.reports.audit_rows import AuditQuestion
     from sluice.core.trust.dsse import Signer
 
 SCHEMA = "sluice/audit_report/v1"
 SIGNATURE = ".dsse.json"
 """Behind the name of a report's file: its signature."""
-_OWN_STYLE = """
-main { overflow-x: auto; }
-td { max-width: 42ch; overflow-wrap: anywhere; vertical-align: top; }
-table { font-size: 13px; }
-"""
-_BODY = Template(
-    """<header>
-<p class="kicker">Sluice · questions of an auditor</p>
-<h1>$title</h1>
-<p class="period">$scope</p>
-</header>
-<main>
-<p>$basis</p>
-<div class="scroll" role="region" aria-label="$title" tabindex="0">
-<table>
-<caption>$caption</caption>
-<thead><tr>$headings</tr></thead>
-<tbody>
-$rows
-</tbody>
-</table>
-</div>
-<p>The evidence in this page holds each record, its tree head and the hashes that lead from one to the other.
-<code>sluice audit check</code> checks all of it, the signature too.</p>
-</main>
-<script type="application/json" id="evidence">$evidence</script>
-"""
-)
 
 
 class ReportBasis(NamedTuple):
@@ -75,17 +42,14 @@ def write_report(question: AuditQuestion, answer: ProvenAnswer, basis: ReportBas
         f"The ledger up to tree head {head.number}, signed at {head.signed_at}: "
         f"{count_noun(head.size, 'record')}, root {head.root}.{newer}"
     )
-    title = escape(question.title)
-    body = _BODY.substitute(
-        title=title,
-        scope=_show(describe_scope(question)),
-        basis=_show(text),
-        caption=count_noun(len(answer.rows), "row"),
-        headings="".join(f'<th scope="col">{name.replace("_", " ")}</th>' for name in question.columns),
-        rows="\n".join(_write_rows(question, answer)),
+    return render_document(
+        "audit_report.html",
+        question=question,
+        scope=describe_scope(question),
+        basis=text,
+        rows=[[row[name] for name in question.columns] for row, _ in answer.rows],
         evidence=_write_evidence(question, answer, basis),
-    )
-    return write_document(title, body, _OWN_STYLE).encode()
+    ).encode()
 
 
 def sign_report(question: AuditQuestion, page: bytes, basis: ReportBasis, key: Signer) -> bytes:
@@ -108,16 +72,6 @@ def describe_scope(question: AuditQuestion) -> str:
     parts = [f"{word} {value}" for word, value in zip(("tenant", "agent"), scope[:2], strict=True) if value]
     times = [f"{word} {at}" for word, at in (("from", scope.since), ("until before", scope.until)) if at]
     return ", ".join([*(parts or ["all tenants and agents"]), *(times or ["all times"])])
-
-
-def _write_rows(question: AuditQuestion, answer: ProvenAnswer) -> Iterator[str]:
-    for row, _ in answer.rows:
-        yield f"<tr>{''.join(f'<td>{_show(row[name])}</td>' for name in question.columns)}</tr>"
-
-
-def _show(cell: Cell) -> str:
-    """A cell, escaped; what cannot be seen stands by its number."""
-    return "" if cell is None else escape(make_visible(str(cell)).plain)
 
 
 def _write_evidence(question: AuditQuestion, answer: ProvenAnswer, basis: ReportBasis) -> str:

@@ -1,45 +1,68 @@
-"""The page's charts: which there are and of what, and coverage of each tier as a bar with its target."""
+"""What the page's charts show, and how it is said in words; templates/charts.html draws it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluice.cli.output import format_percent
-from sluice.cli.quality.outcome_charts import (
-    WIDTH,
-    OutcomeChart,
-    draw_by_class,
-    draw_by_day,
-    escape_text,
-    list_days,
-    shorten,
-    write_card,
-    write_element,
-    write_legend,
-)
-from sluice.cli.quality.trend import MOST_LINES, TrendLine, draw_bars, draw_trend, write_trend_legend
-from sluice.core.reports.report import PROVENANCE, STALE
-from sluice.text.plurals import pluralize
+from sluice.core.reports.report import OUTCOMES, PROVENANCE, STALE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from sluice.core.reports.report import Coverage, Figure, Figures, QualityReport
+    from sluice.core.reports.report import Coverage, Figure, Figures, QualityReport, Rate
 
-_ROW, _BAR, _WIDE = 58.0, 20.0, 372.0
-"""Bars end short of the width, so that the mark of the target has room."""
+MAX_LABEL = 30
+MOST_DAYS = 92
+"""A quarter; the tables have every day."""
+MOST_CLASSES = 12
+MOST_MULTIPLES = 6
+MOST_LINES = 5
+"""Beside everything together: the template has a marker for each."""
+LEAST_SHARE = 0.02
+"""A smaller class has too few decisions a day for a rate that means anything."""
+_ENDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0)
+"""Where an axis may end."""
 
 
-def draw_coverage(tiers: Sequence[Coverage]) -> str:
-    """A bar for each tier; one that no store reported for is empty and says so."""
-    description = "; ".join(
-        f"{tier.tier}: {format_percent(tier.rate)}, {describe_standing(tier)}" for tier in tiers
-    )
-    height = _ROW * len(tiers) + 16
-    chart = OutcomeChart("coverage", "Coverage by tier", description, WIDTH, height)
-    return chart.draw(
-        *(_draw_row(tier, number * _ROW) for number, tier in enumerate(tiers)), _draw_scale(height)
-    )
+class TrendLine(NamedTuple):
+    """A name, and the rate of each day that has one."""
+
+    name: str
+    rates: Mapping[str, Rate]
+
+
+class Trend(NamedTuple):
+    """A rate by day: everything together, and then the largest classes. `name` is unique on the page."""
+
+    name: str
+    title: str
+    note: str
+    lines: list[TrendLine]
+
+
+class OutcomeShare(NamedTuple):
+    """An outcome's share of all, and the share of what is stacked before it: 0 to 1."""
+
+    outcome: str
+    begin: float
+    share: float
+
+
+def build_charts(report: QualityReport) -> dict[str, Any]:
+    """What the charts show, by the names of templates/quality.html."""
+    days = [] if report.days is None else list_days(*report.days, MOST_DAYS)
+    classes = dict(_find_largest(report, MOST_CLASSES))
+    hidden = {name: figures.would_have_been for name, figures in classes.items()}
+    return {
+        "days": days,
+        "classes": {name: figures.outcomes for name, figures in classes.items()},
+        "classes_left_out": _describe_left_out(report, MOST_CLASSES),
+        "hidden": {name: counts for name, counts in hidden.items() if sum(counts.values())},
+        "trends": [_make_trend(report, figure) for figure in (STALE, PROVENANCE)],
+        "multiples": list(_make_multiples(report, days)),
+    }
 
 
 def describe_standing(coverage: Coverage) -> str:
@@ -51,85 +74,24 @@ def describe_standing(coverage: Coverage) -> str:
     return f"▲ below {coverage.target:.0%}" if coverage.short else "✓ on target"
 
 
-def _draw_row(coverage: Coverage, top: float) -> str:
-    share = coverage.rate.rate or 0.0
-    kind = "c-short" if coverage.short else "c-none" if coverage.target is None else "c-met"
-    hint = write_element("title", f"{coverage.rate.part:,} of {coverage.rate.whole:,}")
-    label = write_element("text", escape_text(coverage.tier), x=0, y=top + 13, class_="label")
-    description = (
-        f"{format_percent(coverage.rate)} · {describe_standing(coverage)}"
-        if coverage.rate.rate is not None
-        else describe_standing(coverage)
-    )
-    value = write_element("text", description, x=WIDTH, y=top + 13, class_="value", text_anchor="end")
-    track = write_element("rect", x=0, y=top + 24, width=_WIDE, height=_BAR, class_="track")
-    bar = write_element("rect", hint, x=0, y=top + 24, width=share * _WIDE, height=_BAR, class_=kind)
-    return write_element("g", label, value, track, bar, _draw_target(coverage, top))
+def _describe_coverage(tiers: Iterable[Coverage]) -> str:
+    return "; ".join(f"{tier.tier}: {format_percent(tier.rate)}, {describe_standing(tier)}" for tier in tiers)
 
 
-def _draw_target(coverage: Coverage, top: float) -> str:
-    if coverage.target is None:
-        return ""
-    x = coverage.target * _WIDE
-    line = write_element("line", x1=x, x2=x, y1=top + 19, y2=top + 24 + _BAR + 4, class_="target")
-    flag = write_element("path", d=f"M{x:g} {top + 19:g}l7 3.5l-7 3.5z", class_="target-flag")
-    return line + flag
+def list_days(first: str, last: str, most: int) -> list[str]:
+    """Every day from the first to the last, of more than `most` the last ones."""
+    end = date.fromisoformat(last)
+    count = min(most, (end - date.fromisoformat(first)).days + 1)
+    return [(end - timedelta(days=back)).isoformat() for back in reversed(range(count))]
 
 
-def _draw_scale(height: float) -> str:
-    ends = ((0.0, "0%", "start"), (0.5, "50%", "middle"), (1.0, "100%", "middle"))
-    return "".join(
-        write_element("text", word, x=at * _WIDE, y=height - 4, class_="tick", text_anchor=anchor)
-        for at, word, anchor in ends
-    )
+def _shorten_day(day: str) -> str:
+    return f"{date.fromisoformat(day):%-d %b}"
 
 
-MOST_DAYS = 92
-"""A quarter; the tables have every day."""
-MOST_CLASSES = 12
-MOST_MULTIPLES = 6
-LEAST_SHARE = 0.02
-"""A smaller class has too few decisions a day for a rate that means anything."""
-
-
-def draw_charts(report: QualityReport) -> str:
-    """Every section of charts; none where there is nothing to draw."""
-    covered = write_card(
-        "Coverage by tier",
-        "Items that stores reported as returned that have a decision. The mark is the target.",
-        draw_coverage(report.coverage),
-    )
-    if report.days is None:
-        return write_element("section", _write_heading("Coverage"), _arrange(covered))
-    days = list_days(*report.days, MOST_DAYS)
-    return "".join(
-        [
-            write_element(
-                "section",
-                _write_heading("Outcomes"),
-                _arrange(_draw_classes(report), covered, _draw_hidden(report)),
-            ),
-            write_element(
-                "section",
-                _write_heading("Drift"),
-                _arrange(_draw_trend(report, STALE, days), _draw_trend(report, PROVENANCE, days)),
-            ),
-            write_element(
-                "section",
-                _write_heading("Outcomes by day"),
-                write_legend(),
-                _arrange(*_draw_multiples(report, days)),
-            ),
-        ]
-    )
-
-
-def _write_heading(title: str) -> str:
-    return write_element("h2", title)
-
-
-def _arrange(*cards: str) -> str:
-    return write_element("div", *cards, class_="grid")
+def _shorten(name: str) -> str:
+    """A name that fits a chart; the tables have it whole."""
+    return name if len(name) <= MAX_LABEL else f"{name[: MAX_LABEL - 1]}…"
 
 
 def _find_largest(report: QualityReport, most: int) -> list[tuple[str, Figures]]:
@@ -137,72 +99,29 @@ def _find_largest(report: QualityReport, most: int) -> list[tuple[str, Figures]]
     return sorted(report.by_class.items(), key=lambda row: (-row[1].decisions, row[0]))[:most]
 
 
-def _draw_classes(report: QualityReport) -> str:
-    counts = {name: figures.outcomes for name, figures in _find_largest(report, MOST_CLASSES)}
-    note = "Share of each outcome; on the right the number of decisions."
-    title = "Outcomes by content class"
-    return write_card(
-        title,
-        note + _describe_left_out(report, MOST_CLASSES),
-        write_legend(),
-        draw_by_class("classes", title, counts),
-    )
-
-
-def _draw_hidden(report: QualityReport) -> str:
-    counted = {
-        name: figures.would_have_been
-        for name, figures in _find_largest(report, MOST_CLASSES)
-        if sum(figures.would_have_been.values())
-    }
-    if not counted:
-        return ""
-    title = "What enforcing would have said"
-    note = "Decisions under flag-only or shadow mode, by the outcome that was held back."
-    return write_card(title, note, write_legend(), draw_by_class("hidden", title, counted))
-
-
-def _draw_trend(report: QualityReport, figure: Figure, days: list[str]) -> str:
-    everything = TrendLine(
-        "everything", {day: figures.rates[figure.name] for day, figures in report.by_day.items()}
-    )
+def _make_trend(report: QualityReport, figure: Figure) -> Trend:
     least = report.overall.decisions * LEAST_SHARE
-    drawn_classes = [
-        name for name, figures in _find_largest(report, MOST_LINES) if figures.decisions >= least
-    ]
-    lines = [everything, *(_make_line(report, figure, name) for name in drawn_classes)]
-    title = f"{figure.title} by day"
-    note = f"{figure.meaning[0].upper()}{figure.meaning[1:]}."
-    note += _describe_left_out(report, len(drawn_classes))
-    if len(days) == 1:
-        drawn = draw_bars(f"trend-{figure.name}", title, days[0], lines)
-        return write_card(title, note, drawn, class_="card wide")
-    drawn = draw_trend(f"trend-{figure.name}", title, days, lines)
-    return write_card(title, note, write_trend_legend(lines), drawn, class_="card wide")
+    drawn = [name for name, figures in _find_largest(report, MOST_LINES) if figures.decisions >= least]
+    lines = [_make_line("everything", figure, report.by_day)]
+    for name in drawn:
+        days = {day: figures for (day, of), figures in report.by_day_and_class.items() if of == name}
+        lines.append(_make_line(name, figure, days))
+    note = f"{figure.meaning[0].upper()}{figure.meaning[1:]}.{_describe_left_out(report, len(drawn))}"
+    return Trend(f"trend-{figure.name}", f"{figure.title} by day", note, lines)
 
 
-def _make_line(report: QualityReport, figure: Figure, name: str) -> TrendLine:
-    items = report.by_day_and_class.items()
-    return TrendLine(name, {day: figures.rates[figure.name] for (day, of), figures in items if of == name})
+def _make_line(name: str, figure: Figure, days: Mapping[str, Figures]) -> TrendLine:
+    rates = {day: figures.rates[figure.name] for day, figures in days.items()}
+    return TrendLine(name, {day: rate for day, rate in rates.items() if rate.rate is not None})
 
 
-def _draw_multiples(report: QualityReport, days: list[str]) -> list[str]:
-    drawn = []
-    for number, (name, series) in enumerate(_find_largest(report, MOST_MULTIPLES)):
-        figures = {
-            day: figures_of_day for (day, of), figures_of_day in report.by_day_and_class.items() if of == name
-        }
-        drawing, title = f"days-{number}", f"Outcomes by day: {name}"
-        if len(days) == 1:
-            chart = draw_by_class(drawing, title, {day: of_day.outcomes for day, of_day in figures.items()})
-        else:
-            chart = draw_by_day(drawing, title, days, figures)
-        drawn.append(
-            write_card(
-                shorten(name), f"{series.decisions:,} {pluralize(series.decisions, 'decision')}", chart
-            )
-        )
-    return drawn
+def _make_multiples(
+    report: QualityReport, days: Sequence[str]
+) -> Iterator[tuple[str, int, dict[str, dict[str, int]]]]:
+    """A class, its decisions, and the outcomes of each day that has any."""
+    for name, figures in _find_largest(report, MOST_MULTIPLES):
+        of_days = ((day, report.by_day_and_class.get((day, name))) for day in days)
+        yield name, figures.decisions, {day: each.outcomes for day, each in of_days if each is not None}
 
 
 def _describe_left_out(report: QualityReport, most: int) -> str:
@@ -210,3 +129,54 @@ def _describe_left_out(report: QualityReport, most: int) -> str:
     if left <= 0:
         return ""
     return f" {left} smaller {'class is' if left == 1 else 'classes are'} in the tables alone."
+
+
+def _stack_shares(counts: Mapping[str, int]) -> Iterator[OutcomeShare]:
+    """The outcomes that there are, in the order in which they are stacked."""
+    total, begin = sum(counts.values()), 0
+    for outcome in OUTCOMES:
+        if count := counts[outcome]:
+            yield OutcomeShare(outcome, begin / total, count / total)
+        begin += count
+
+
+def _describe_shares(rows: Mapping[str, Mapping[str, int]]) -> str:
+    """Of each name how often each outcome was, in words."""
+    totals = {name: sum(counts.values()) or 1 for name, counts in rows.items()}
+    shares = {
+        name: ", ".join(f"{outcome} {counts[outcome] / totals[name]:.1%}" for outcome in OUTCOMES)
+        for name, counts in rows.items()
+    }
+    return "; ".join(f"{name}: {words}" for name, words in shares.items())
+
+
+def _find_end(lines: Iterable[TrendLine]) -> float:
+    highest = max((rate.rate or 0.0 for line in lines for rate in line.rates.values()), default=0.0)
+    return next(end for end in _ENDS if highest <= end)
+
+
+def _describe_lines(lines: Iterable[TrendLine], days: Sequence[str]) -> str:
+    return "; ".join(f"{line.name}: {_describe_line(line, days)}" for line in lines)
+
+
+def _describe_line(line: TrendLine, days: Sequence[str]) -> str:
+    dated = [(day, line.rates[day]) for day in days if day in line.rates]
+    if not dated:
+        return "no value"
+    values = [rate.rate or 0.0 for _, rate in dated]
+    first, last = (f"{format_percent(rate)} on {day}" for day, rate in (dated[0], dated[-1]))
+    return f"{first}, {last}, between {min(values):.2%} and {max(values):.2%}"
+
+
+WORDS = {
+    "describe_coverage": _describe_coverage,
+    "describe_lines": _describe_lines,
+    "describe_shares": _describe_shares,
+    "describe_standing": describe_standing,
+    "find_end": _find_end,
+    "outcomes": OUTCOMES,
+    "shorten": _shorten,
+    "shorten_day": _shorten_day,
+    "stack_shares": _stack_shares,
+}
+"""What templates/charts.html calls."""

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from sluice.cli.quality.outcome_charts import list_days
+from sluice.cli.quality.charts import list_days
 from sluice.cli.quality.page import write_page
 from sluice.core.reports.ledger_values import DECISION, LedgerValues
 from sluice.core.reports.report import QualityReport, build_quality_report
