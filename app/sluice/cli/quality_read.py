@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.adapters.kafka.kafka_ledger import read_values
+from sluice.bootstrap.ledger_reading import read_topics
 from sluice.cli.output import require_broker, require_record_proofs, require_settings, stop
 from sluice.core.reports.ledger_values import LedgerValues
 from sluice.core.reports.report_tally import NotADecisionError
 from sluice.offline.record_files import read_export
-from sluice.settings.reader import list_real_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,10 +54,7 @@ def read_broker(
     Returns where they are from.
     """
     settings = require_settings()
-    names, proofs = list_real_names(settings), require_record_proofs(settings)
-    registered = {names[base]: base for base in topics}
-    reading = read_values(settings.kafka.connection, registered, take, start, proofs)
-    require_broker(reading)
+    require_broker(read_topics(settings, topics, take, start, require_record_proofs(settings)))
     return f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.connection}"
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
+from sluice.bootstrap.ledger_reading import GateCounts
 from sluice.broker.process_identity import ProcessIdentity
-from sluice.cli.ledger.quarantine_counts import GateCounts
 from sluice.cli.output import print_parts
 from sluice.core.reports.report import build_quality_report
 from sluice.core.reports.report_tally import QualityTally

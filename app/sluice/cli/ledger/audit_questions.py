@@ -21,7 +21,7 @@ from sluice.cli.ledger.archive_source import ArchiveKeys, EvidenceSource, Noted,
 from sluice.cli.ledger.audit_check import check_command
 from sluice.cli.ledger.audit_output import print_json_rows, print_rows, write_csv
 from sluice.cli.ledger.audit_report import SIGNATURE, ReportBasis, sign_report, write_report
-from sluice.cli.ledger.tree_heads import require_head_keys
+from sluice.cli.ledger.tree_heads import require_head_series
 from sluice.cli.output import (
     WRONG,
     Since,
@@ -41,7 +41,7 @@ from sluice.core.reports.audit_questions import QUESTIONS
 from sluice.core.reports.audit_rows import AuditScope
 from sluice.core.trust.compile_cache import CompileCache
 from sluice.core.trust.reduction import reduce_policy
-from sluice.core.trust.tree_heads import HeadRefused, HeadSeries, LedgerBroken
+from sluice.core.trust.tree_heads import HeadRefused, LedgerBroken
 from sluice.text.plurals import count_noun
 from sluice_topics.catalog import TREE_HEADS
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from sluice.adapters.ledger_questions import ProvenAnswer
     from sluice.core.reports.audit_rows import AuditQuestion, PolicyChange
     from sluice.core.rerun.walk import LedgerSource
+    from sluice.core.trust.tree_heads import HeadSeries
     from sluice.settings.reader import Settings
 
 _EXAMPLES = {
@@ -192,7 +193,7 @@ def _write_report(
     settings: Settings, source: LedgerSource, question: AuditQuestion, output: _Signing
 ) -> None:
     file, (signer,) = output.file, require_private_keys([output.key])
-    series = HeadSeries(require_head_keys(settings, output.head_keys), settings.build_audience())
+    series = require_head_series(settings, output.head_keys)
     try:
         signed, answer = _require(_prove(settings, source, question, series))
     except (HeadRefused, LedgerBroken) as error:

@@ -12,7 +12,7 @@ from sluice.adapters.archive.archive_evidence import ArchiveEvidence
 from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.kafka.kafka_control import read_control
 from sluice.adapters.kafka.kafka_read import UnknownTopics
-from sluice.cli.policy.control_topics import list_control_topics
+from sluice.bootstrap.publishing import list_control_topics
 from sluice.cli.policy.policy_loss import read_recorded
 from sluice.core.trust.dsse import Envelope
 from sluice.core.trust.policy_contents import make_edition

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluice.bootstrap.ledger_reading import count_gate, sum_overall
 from sluice.cli.ledger.pending_subjects import connect, run_question
 from sluice.cli.output import WELL, WRONG, clean, print_json, print_parts
 from sluice.cli.tables import align_right, build_table, fold
-from sluice.core.reports.memory_recount import compare_statistics, find_behind, sum_by_group
+from sluice.core.reports.memory_recount import sum_by_group
 from sluice.core.state.statistics import NOTHING, Statistics
-from sluice.stream.engine.outbox import live_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
-    from sluice.core.reports.memory_recount import Behind, Counts, LiveCounts, StatisticsDifference
+    from sluice.bootstrap.ledger_reading import GateCounts
+    from sluice.core.reports.memory_recount import Counts, StatisticsDifference
     from sluice.core.state.statistics import Whose
 
 
@@ -35,46 +35,12 @@ class By(StrEnum):
     agent = "agent"
 
 
-class LedgerCounts(NamedTuple):
-    """The ledger's own numbers, and where the workers' are others."""
-
-    counts: Counts
-    differences: list[StatisticsDifference]
-    behind: list[Behind]
-
-    @property
-    def equal(self) -> bool:
-        """Whether the workers keep what the ledger says."""
-        return not (self.differences or self.behind)
-
-
-class GateCounts(NamedTuple):
-    """`recounted` None: no recount was asked for."""
-
-    live: Counts
-    recounted: LedgerCounts | None = None
-
-    @property
-    def overall(self) -> Statistics:
-        """Over all partitions, tenants and agents, as the workers keep them."""
-        return _sum_overall(self.live)
-
-    @property
-    def equal(self) -> bool:
-        """Whether no recount differs from what the workers keep."""
-        return self.recounted is None or self.recounted.equal
-
-
 def _name_row(by: By, whose: Whose) -> tuple[str, ...]:
     return (whose.tenant,) if by is By.tenant else (whose.tenant, whose.agent)
 
 
 def _group_rows(counts: Counts, by: By) -> dict[tuple[str, ...], Statistics]:
     return dict(sorted(sum_by_group(counts, lambda whose: _name_row(by, whose)).items()))
-
-
-def _sum_overall(counts: Counts) -> Statistics:
-    return sum_by_group(counts, lambda _: None).get(None, NOTHING)
 
 
 def build_counted_fields(counted: GateCounts, by: By) -> dict[str, Any]:
@@ -100,7 +66,7 @@ def _build_counts(counts: Counts, by: By) -> dict[str, Any]:
         {**dict(zip(names, name, strict=False)), **statistics.fields()}
         for name, statistics in _group_rows(counts, by).items()
     ]
-    return {"rows": rows, "overall": _sum_overall(counts).fields()}
+    return {"rows": rows, "overall": sum_overall(counts).fields()}
 
 
 def build_counted_parts(counted: GateCounts, by: By) -> Iterator[RenderableType]:
@@ -130,7 +96,7 @@ def _build_table(counts: Counts, by: By, title: str) -> Table:
     rows = [
         (*map(clean, whose), *map(str, statistics)) for whose, statistics in _group_rows(counts, by).items()
     ]
-    rows.append(("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, _sum_overall(counts))))
+    rows.append(("[bold]overall[/]", *[""] * (len(names) - 1), *map(str, sum_overall(counts))))
     return build_table(*fold(*names), *align_right(*map(_spell_out, HEADINGS)), rows=rows, title=title)
 
 
@@ -158,20 +124,3 @@ def stats(
     else:
         print_parts(build_counted_parts(counted, by))
     raise typer.Exit(WELL if counted.equal else WRONG)
-
-
-async def count_gate(kafka: KafkaQuarantine, *, recount: bool) -> GateCounts:
-    """Read from the broker, with `recount` the ledger too. Raises KafkaUnreachable and UnknownTopics."""
-    live = await live_statistics(kafka.read_changelog())
-    return GateCounts(live.counts, await _recompute(kafka, live) if recount else None)
-
-
-async def _recompute(kafka: KafkaQuarantine, live: LiveCounts) -> LedgerCounts:
-    """What the ledger has beyond the state was written since: if so, the state has it by now too."""
-    anew = await kafka.recompute(live.sequences)
-    lost = (
-        find_behind((await live_statistics(kafka.read_changelog())).sequences, anew.beyond)
-        if anew.beyond
-        else []
-    )
-    return LedgerCounts(anew.counts, compare_statistics(live.counts, anew.counts), lost)

@@ -16,6 +16,7 @@ from sluice.adapters.kafka.kafka_head_copies import HeadCluster
 from sluice.adapters.kafka.kafka_head_proofs import NotProvable, prove_growth, prove_record
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics
 from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner
+from sluice.bootstrap.ledger_reading import build_head_series
 from sluice.cli.output import (
     EXIT_FAULT,
     IMPOSSIBLE,
@@ -31,8 +32,8 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.core.registry.keys import PublicKey, SigningKey, UnusableKeyError
-from sluice.core.trust.tree_heads import HeadKeys, HeadRefused, HeadSeries, LedgerBroken
+from sluice.core.registry.keys import SigningKey, UnusableKeyError
+from sluice.core.trust.tree_heads import HeadRefused, HeadSeries, LedgerBroken
 from sluice.settings.reader import SettingsError, load_settings
 from sluice.text.plurals import count_noun
 from sluice.verifier.head_check import HeadSigners
@@ -79,15 +80,15 @@ def sign_heads_command(
     log_to_stderr(settings)
     observed = observe_signer(settings)
     signing = _require_signing_key(settings)
-    keys = require_head_keys(settings, (), [signing])
+    series = require_head_series(settings, (), [signing])
     heads = settings.heads
     try:
         signer = HeadSigner(
             settings.kafka.connection,
-            HeadSeries(keys, settings.build_audience()),
+            series,
             [signing],
             HeadLimits(heads.interval_s, heads.max_events),
-            list(_build_copies(settings, keys)),
+            list(_build_copies(settings, series)),
             None if observed is None else observed.metrics,
         )
         if observed is not None:
@@ -118,11 +119,11 @@ def require_second_cluster(settings: Settings) -> tuple[KafkaCluster, str] | Non
     return kafka.connection, kafka.topic_prefix
 
 
-def _build_copies(settings: Settings, keys: HeadKeys) -> Iterator[HeadCopies]:
+def _build_copies(settings: Settings, series: HeadSeries) -> Iterator[HeadCopies]:
     """Raises OSError and HeadRefused."""
     heads, second = settings.heads, require_second_cluster(settings)
     if second is not None:
-        yield HeadCluster(*second, (keys, settings.build_audience()), heads.second_timeout_s)
+        yield HeadCluster(*second, (series.keys, series.audience), heads.second_timeout_s)
     if heads.copy_file is not None:
         yield HeadFile(heads.copy_file.expanduser())
     if heads.webhook_url is not None and heads.webhook_secret is not None:
@@ -183,7 +184,7 @@ def prove_command(
     Example: sluice ledger prove verdict:gate.actions.proposed:3:42 --out proof.json
     """
     settings = require_settings()
-    series = HeadSeries(require_head_keys(settings, head_key or ()), settings.build_audience())
+    series = require_head_series(settings, head_key or ())
     _write_proof(prove_record(settings.kafka.connection, series, decision, head), out)
 
 
@@ -205,7 +206,7 @@ def consistency_command(
     Example: sluice ledger consistency 12 480 --out growth.json
     """
     settings = require_settings()
-    series = HeadSeries(require_head_keys(settings, head_key or ()), settings.build_audience())
+    series = require_head_series(settings, head_key or ())
     _write_proof(prove_growth(settings.kafka.connection, series, first, second), out)
 
 
@@ -275,19 +276,14 @@ def _write_proof(making: Coroutine[None, None, dict[str, Any]], out: Path | None
         stop(f"cannot write {out}: {error.strerror}")
 
 
-def require_head_keys(
+def require_head_series(
     settings: Settings, more: Iterable[str], signing: Iterable[SigningKey] = ()
-) -> HeadKeys:
-    """The keys whose heads count: the settings', and more in base64. What is no key ends the command."""
-    heads = settings.heads
+) -> HeadSeries:
+    """As `build_head_series`; what is no key ends the command."""
     try:
-        named = [PublicKey.from_text(text) for text in (*heads.public_keys, *more)]
-        retired = {
-            PublicKey.from_text(text): round(at.timestamp() * 1000) for text, at in heads.retired_keys.items()
-        }
+        return build_head_series(settings, more, signing)
     except UnusableKeyError as error:
         stop(f"a head key: {error}")
-    return HeadKeys([*named, *(key.public for key in signing)], retired)
 
 
 def _require_signing_key(settings: Settings) -> SigningKey:

@@ -12,10 +12,10 @@ from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaCont
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.bootstrap.followed_sealing import build_sealing
 from sluice.bootstrap.observing import FLUSH_S, TracesUnavailable, trace_gateway
+from sluice.bootstrap.publishing import FreezeOrder, publish_freeze
 from sluice.cli.machine.gateway_ledger import build_ledger_work
 from sluice.cli.machine.notify import MISSING
 from sluice.cli.output import require_record_proofs, stop
-from sluice.cli.policy.freeze import FreezeOrder, carry_out
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.client.exchange import Exchange
 from sluice.client.input_kinds import ANSWERS, QUARANTINE
@@ -160,7 +160,7 @@ def _build_freezer(settings: Settings) -> Freezer:
         order = FreezeOrder(subject, reason, person=person)
         try:
             # In a thread: every signature of the registry is verified meanwhile.
-            return (await asyncio.to_thread(asyncio.run, carry_out(settings, order, [key]))).refused
+            return (await asyncio.to_thread(asyncio.run, publish_freeze(settings, order, [key]))).refused
         except (KafkaUnreachable, UnknownTopics, AnotherPublisherError) as error:
             raise HttpError(503, "unavailable", f"the freeze is not published: {error}") from None
 

@@ -29,7 +29,7 @@ from sluice.cli.machine.init_settings import (
 )
 from sluice.cli.machine.topics import create_topics_or_stop, require_differences
 from sluice.cli.output import WRONG, clean, console, print_json, stop
-from sluice.cli.policy.control_topics import Publishing, print_refused
+from sluice.cli.policy.control_topics import print_refused, run_publishing
 from sluice.cli.policy.key_files import (
     FOLDER_OF_OWNER,
     find_work_tree,
@@ -53,6 +53,7 @@ from sluice.shipped import SHIPPED_FILES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sluice.bootstrap.publishing import Publishing
     from sluice.cli.machine.init_settings import OwnSettings
     from sluice.core.registry.keys import SigningKey
 
@@ -325,9 +326,7 @@ def _publish_policy(folder: Path, first_policy: FirstPolicy) -> Publishing:
         settings = load_settings(folder / SETTINGS_NAME)
     except SettingsError as error:
         stop(str(error))
-    publishing = Publishing(settings, first_policy.sign_missing)
-    publishing.run()
-    return publishing
+    return run_publishing(settings, first_policy.sign_missing)
 
 
 def _count_done(new: int, of: int, done: str) -> str:

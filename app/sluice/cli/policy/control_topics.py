@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from sluice.adapters.kafka.kafka_control import publish_control, read_control
-from sluice.adapters.kafka.kafka_publish import Outgoing
+from sluice.adapters.kafka.kafka_control import read_control
+from sluice.bootstrap.publishing import Publishing, list_control_topics
 from sluice.cli.output import (
     CANNOT_PUBLISH,
     WELL,
@@ -24,15 +23,11 @@ from sluice.cli.output import (
     stop,
 )
 from sluice.core.cases.cases import run_cases
-from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import CoreError
 from sluice.core.trust.compile_cache import CompileCache
-from sluice.core.trust.in_force import Rehearsal, make_input_records, rehearse, select_refused
 from sluice.core.trust.reduction import reduce_policy
 from sluice.settings.reader import describe_missing_trust
-from sluice_topics.access import CONTROL_WRITER
-from sluice_topics.catalog import BUNDLES, BY_NAME, REGISTRY
-from sluice_topics.headers import make_input_headers
+from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,9 +37,6 @@ if TYPE_CHECKING:
     from sluice.core.trust.reduction import ReducedPolicy
     from sluice.core.trust.refused import Refused
     from sluice.settings.reader import Settings
-
-SOURCE = "/sluice/publish"
-"""ce_source of what these commands publish."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on standard output.")]
 
@@ -66,87 +58,23 @@ def publish_values(
         relaxed[:] = compare(reduced)
         return [(topic, value) for value in values]
 
-    publishing = Publishing(require_settings(), choose, only)
-    publishing.run()
+    publishing = run_publishing(require_settings(), choose, only)
     _print_published(publishing, relaxed, as_json=as_json)
     for code in {refusal.code for refusal in publishing.refused} & hints.keys():
         print_line(hints[code], errors)
     raise typer.Exit(WRONG if publishing.refused else WELL)
 
 
-class Publishing:
-    """One command's publishing: rehearsed on what the topics hold, written, and looked at once more."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        choose: Callable[[ReducedPolicy], Sequence[tuple[str, bytes]]],
-        only: Sequence[str] = (),
-    ) -> None:
-        """`choose` gives topics and envelopes for what is in force, those that others depend on first.
-
-        `only`: the topics to read, both if none is given; see `list_control_topics`.
-        """
-        self._settings = settings
-        self._only = only
-        self._choose = choose
-        self._roots = require_roots(settings)
-        self._compiled = CompileCache(run_cases, settings.build_audience())
-        self._rehearsal = Rehearsal((), (), ())
-        self.written: list[InputRecord] = []
-        self.refused: tuple[Refused, ...] = ()
-
-    @property
-    def repeats(self) -> tuple[InputRecord, ...]:
-        """The records that were there already."""
-        return self._rehearsal.repeats
-
-    def run(self) -> None:
-        """Do it; what cannot be done ends the command."""
-        require_broker(self.publish(), CANNOT_PUBLISH)
-
-    async def publish(self) -> None:
-        """Do it. Raises UnknownTopics, KafkaUnreachable and AnotherPublisherError."""
-        kafka = self._settings.kafka
-        topics = list_control_topics(self._settings, self._only)
-        writer = f"{kafka.topic_prefix}{CONTROL_WRITER}"
-        records = await publish_control(kafka.connection, topics, writer, self._choose_writes)
-        if not self.refused:
-            self._confirm(records)
-
-    def _choose_writes(self, records: Sequence[InputRecord]) -> list[tuple[str, Outgoing]]:
-        now_ms = time.time_ns() // 1_000_000
-        chosen = self._choose(reduce_policy(records, self._roots, self._compiled))
-        new = [
-            input_record
-            for topic in (REGISTRY, BUNDLES)
-            for input_record in make_input_records(
-                topic, [value for to, value in chosen if to == topic], records, now_ms
-            )
-        ]
-        self._rehearsal = rehearse(records, new, self._roots, self._compiled)
-        self.refused = self._rehearsal.refused
-        return [(write.topic, _build_outgoing(write, now_ms)) for write in self._rehearsal.writes]
-
-    def _confirm(self, records: Sequence[InputRecord]) -> None:
-        """The broker's time decides, and it may not be this machine's."""
-        due = {(write.topic, write.key, write.value): write.offset for write in self._rehearsal.writes}
-        self.written = [
-            record
-            for record in records
-            if record.offset >= due.get((record.topic, record.key, record.value), record.offset + 1)
-        ]
-        self.refused = select_refused(reduce_policy(records, self._roots, self._compiled), self.written)
-
-
-def list_control_topics(settings: Settings, only: Sequence[str] = ()) -> dict[str, str]:
-    """Base name by real name, those that others depend on first.
-
-    `only` some of them: the registry alone comes to the same entries in a fraction of the time, since no
-    entry depends on a bundle and none has to be compiled.
-    """
-    prefix = settings.kafka.topic_prefix
-    return {BY_NAME[base].real_name(prefix, ""): base for base in only or (REGISTRY, BUNDLES)}
+def run_publishing(
+    settings: Settings,
+    choose: Callable[[ReducedPolicy], Sequence[tuple[str, bytes]]],
+    only: Sequence[str] = (),
+) -> Publishing:
+    """Publish what is chosen; what cannot be done ends the command. The arguments are Publishing's."""
+    require_roots(settings)
+    publishing = Publishing(settings, choose, only)
+    require_broker(publishing.publish(), CANNOT_PUBLISH)
+    return publishing
 
 
 def require_roots(settings: Settings) -> Roots:
@@ -157,15 +85,6 @@ def require_roots(settings: Settings) -> Roots:
         return settings.policy.read_roots()
     except CoreError as error:
         stop(f"policy.root_keys: {error}")
-
-
-def _build_outgoing(write: InputRecord, now_ms: int) -> Outgoing:
-    name = (write.key or b"").decode()
-    return Outgoing(
-        write.key,
-        write.value or b"",
-        tuple(make_input_headers(f"{write.topic}:{name}", "DsseEnvelope", SOURCE, rfc3339(now_ms))),
-    )
 
 
 def _print_published(publishing: Publishing, relaxed: Sequence[str], *, as_json: bool) -> None:

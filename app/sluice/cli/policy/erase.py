@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 import typer
 
 from sluice.adapters.kafka.kafka_key_erasure import KeyRemains, KeyTopic
+from sluice.bootstrap.publishing import publish_entries
 from sluice.bootstrap.sealing import build_key_wrapper
 from sluice.cli.output import (
     CANNOT_PUBLISH,
@@ -21,7 +22,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.cli.policy.control_topics import AsJson, Publishing, require_roots
+from sluice.cli.policy.control_topics import AsJson, require_roots
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.client.key_records import digest_person
 from sluice.core.trust.erasing import (
@@ -33,17 +34,15 @@ from sluice.core.trust.erasing import (
     sort_keys,
 )
 from sluice.core.trust.in_force import PolicyError
-from sluice.core.trust.signing import sign_entries
 from sluice.settings.reader import list_real_names
 from sluice.text.plurals import count_noun
-from sluice_topics.catalog import REGISTRY, SUBJECT_KEYS
+from sluice_topics.catalog import SUBJECT_KEYS
 from sluice_topics.sealing import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from sluice.core.registry.keys import SigningKey
-    from sluice.core.registry.registry import Registry
     from sluice.core.registry.registry_entries import EntryFile
     from sluice.core.trust.reduction import ReducedPolicy
     from sluice.secrets.key_wrapping import KeyWrapper
@@ -177,11 +176,12 @@ async def carry_out(
         await wrapper.close()
     pending, destroyed = list[TenantKey](), list[TenantKey]()
 
-    def make_ordered(registry: Registry) -> list[EntryFile]:
+    def make_ordered(reduced: ReducedPolicy) -> list[EntryFile]:
+        registry = reduced.registry
         pending[:], destroyed[:] = list_ordered_keys(registry), list_destroyed_keys(registry)
         return make_erasure_entries(registry, order.tenant, key_ids, order.reason)
 
-    written, refused = await _publish(settings, signers, make_ordered)
+    written, refused = await publish_entries(settings, signers, make_ordered)
     ordered = [(order.tenant, key_id) for key_id in key_ids] + pending
     named_ids = {key_id for _, key_id in (*ordered, *destroyed)}
     lying = await topic.read_keys(named_ids) if named_ids else {}
@@ -194,10 +194,10 @@ async def carry_out(
     remains = await topic.await_destruction(wanted, erased_s, order.wait_s, report)
     if remains.left_s <= 0:
         gone = [key for key in sorted_keys.ordered if key[1] not in remains.stored]
-        more, refused = await _publish(
+        more, refused = await publish_entries(
             settings,
             signers,
-            lambda registry: make_destroyed_entries(registry, gone, sorted_keys.foreign),
+            lambda reduced: make_destroyed_entries(reduced.registry, gone, sorted_keys.foreign),
         )
         written = [*written, *more]
     return ErasureOutcome(wanted, remains, without_key, written, refused, foreign)
@@ -216,25 +216,6 @@ async def _find_keys(
     owners = await topic.find(names) if names else {}
     with_key = {names[name] for name in owners.values()}
     return list(owners), [subject.name for subject in order.subjects if subject not in with_key]
-
-
-async def _publish(
-    settings: Settings, signers: Sequence[SigningKey], make: Callable[[Registry], list[EntryFile]]
-) -> tuple[list[str], list[str]]:
-    """The keys of the entries that are in force now, and why one is not."""
-
-    def choose(reduced: ReducedPolicy) -> list[tuple[str, bytes]]:
-        entries = make(reduced.registry)
-        return (
-            [(REGISTRY, value) for value in sign_entries(entries, signers, separately=True)]
-            if entries
-            else []
-        )
-
-    publishing = Publishing(settings, choose, (REGISTRY,))
-    await publishing.publish()
-    written = [(record.key or b"").decode() for record in publishing.written]
-    return written, list(map(str, publishing.refused))
 
 
 def _report_waiting() -> Callable[[KeyRemains], None]:

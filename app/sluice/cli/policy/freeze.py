@@ -4,11 +4,11 @@ on again by stages."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.adapters.kafka.kafka_ledger import has_state
+from sluice.bootstrap.publishing import FreezeOrder, is_session, make_entries, publish_freeze
 from sluice.cli.output import (
     CANNOT_PUBLISH,
     WRONG,
@@ -20,7 +20,7 @@ from sluice.cli.output import (
     require_settings,
     stop,
 )
-from sluice.cli.policy.control_topics import AsJson, Publishing, require_policy, require_roots
+from sluice.cli.policy.control_topics import AsJson, require_policy, require_roots
 from sluice.cli.policy.key_files import require_private_keys, write_or_stop
 from sluice.core.registry.freezes import ALL, ASK, Stage
 from sluice.core.trust.dsse import Envelope, read_envelope
@@ -29,23 +29,17 @@ from sluice.core.trust.freezing import (
     FreezeSubject,
     describe_unknown,
     list_frozen_subjects,
-    make_asking_entries,
-    make_freeze_entry,
-    make_thaw_entries,
     read_subject,
 )
 from sluice.core.trust.signed_entries import Statement, read_statement
 from sluice.core.trust.signing import sign_entries
-from sluice.settings.reader import list_real_names
-from sluice_topics.catalog import REGISTRY, SESSIONS_CHANGELOG
+from sluice_topics.catalog import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluice.core.registry.keys import SigningKey
-    from sluice.core.trust.freezing import FreezeFor
     from sluice.core.trust.reduction import ReducedPolicy
-    from sluice.settings.reader import Settings
 
 Kind = Annotated[str, typer.Argument(metavar="SUBJECT", help=f"One of {', '.join(SUBJECTS)}.")]
 Name = Annotated[str | None, typer.Argument(metavar="ID", help="Its id; nothing for `all`.")]
@@ -69,26 +63,6 @@ _COSIGN = (
     "`sluice registry publish FILE`"
 )
 Unknown = Annotated[bool, typer.Option("--yes", help="Freeze it even if nobody knows it.")]
-
-
-class FreezeOrder(NamedTuple):
-    """What somebody wants. `active` False: thaw it. `unknown_too`: freeze it also if nobody knows it.
-    `person`: for whom a gateway signs it. `stage`: "ask" has a person agree to what it does."""
-
-    subject: FreezeSubject
-    reason: str
-    active: bool = True
-    unknown_too: bool = False
-    person: FreezeFor | None = None
-    stage: Stage = "stop"
-
-
-class FreezeOutcome(NamedTuple):
-    """What became of it. `written`: keys of the entries in force now, "freeze/id@revision"; `refused`: why it
-    is not, in sentences. Both empty: a thaw of what is not frozen."""
-
-    written: list[str]
-    refused: list[str]
 
 
 def freeze(  # noqa: PLR0913 - the command's options
@@ -168,7 +142,7 @@ def stop_for_unknown_subjects(values: Sequence[bytes]) -> None:
     sessions = {
         subject.id
         for subject in asked
-        if subject.kind == "session" and require_broker(_is_session(settings, subject.id), CANNOT_PUBLISH)
+        if subject.kind == "session" and require_broker(is_session(settings, subject.id), CANNOT_PUBLISH)
     }
     unknown = [
         message for subject in asked if (message := describe_unknown(registry, subject, sessions)) is not None
@@ -191,7 +165,7 @@ def _publish(order: FreezeOrder, keys: Sequence[Path], out: Path | None, *, as_j
     if out is not None:
         _write(order, require_policy(REGISTRY), signers, out)
         return
-    written, refused = require_broker(carry_out(settings, order, signers), CANNOT_PUBLISH)
+    written, refused = require_broker(publish_freeze(settings, order, signers), CANNOT_PUBLISH)
     if not written and not refused:
         refused.append(f"{order.subject} is not frozen")
     _print(order, written, refused, as_json=as_json)
@@ -201,44 +175,12 @@ def _publish(order: FreezeOrder, keys: Sequence[Path], out: Path | None, *, as_j
 
 def _write(order: FreezeOrder, reduced: ReducedPolicy, signers: Sequence[SigningKey], out: Path) -> None:
     """Write what the signers signed to a file, for another one's signature."""
-    values = _sign(order, reduced, signers)
+    values = sign_entries(make_entries(order, reduced), signers, separately=True)
     if not values:
         stop(f"{order.subject} is not frozen", WRONG)
     write_or_stop(out, values)
     done = f"[green]signed[/] {clean(str(order.subject))}: {clean(out)}. {_COSIGN}"
     console.print(done, soft_wrap=True, highlight=False)
-
-
-def _sign(order: FreezeOrder, reduced: ReducedPolicy, signers: Sequence[SigningKey]) -> list[bytes]:
-    subject, reason = order.subject, order.reason
-    if not order.active:
-        entries = make_thaw_entries(reduced, subject, reason)
-    elif order.stage == ASK:
-        entries = make_asking_entries(reduced, subject, reason)
-    else:
-        entries = [make_freeze_entry(reduced, subject, reason, order.person)]
-    return sign_entries(entries, signers, separately=True)
-
-
-async def carry_out(settings: Settings, order: FreezeOrder, signers: Sequence[SigningKey]) -> FreezeOutcome:
-    """Sign and publish what an order needs. Raises UnknownTopics, KafkaUnreachable and
-    AnotherPublisherError."""
-    subject, unknown_to_all = order.subject, list[str]()
-    must_be_known = order.active and not order.unknown_too
-    is_looked_for = must_be_known and subject.kind == "session"
-    sessions = {subject.id} if is_looked_for and await _is_session(settings, subject.id) else set()
-
-    def choose(reduced: ReducedPolicy) -> list[tuple[str, bytes]]:
-        unknown = describe_unknown(reduced.registry, subject, sessions) if must_be_known else None
-        if unknown is not None:
-            unknown_to_all.append(unknown)
-            return []
-        return [(REGISTRY, value) for value in _sign(order, reduced, signers)]
-
-    publishing = Publishing(settings, choose, (REGISTRY,))
-    await publishing.publish()
-    written = [(record.key or b"").decode() for record in publishing.written]
-    return FreezeOutcome(written, [*unknown_to_all, *map(str, publishing.refused)])
 
 
 def _print(order: FreezeOrder, written: list[str], refused: list[str], *, as_json: bool) -> None:
@@ -257,8 +199,3 @@ def _find_hint(order: FreezeOrder, refusal: str) -> str:
     if SECOND in refusal:
         return f". {_COSIGN}"
     return "" if order.unknown_too or not order.active else " (--yes: nobody need know it)"
-
-
-async def _is_session(settings: Settings, session_id: str) -> bool:
-    changelog, kafka = list_real_names(settings)[SESSIONS_CHANGELOG], settings.kafka
-    return await has_state(kafka.connection, changelog, kafka.partitions, session_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluice.adapters.kafka.kafka_ledger import read_values
+from sluice.bootstrap.ledger_reading import read_topics
 from sluice.cli.output import (
     WRONG,
     clean,
@@ -26,7 +26,6 @@ from sluice.cli.tables import align_right, build_table, fix, fold
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.reports.destination_questions import RESOLVED, VERDICT, DestinationQuestions, QuestionCount
 from sluice.core.trust.change_log import list_entries_in_force
-from sluice.settings.reader import list_real_names
 from sluice_topics.catalog import ESCALATIONS, REGISTRY, USUAL_DESTINATIONS, VERDICTS
 from sluice_topics.json_text import parse
 
@@ -145,9 +144,7 @@ def _read_counts(agent: str) -> list[dict[str, Any]]:
             if counts.get(key, {"revision": 0})["revision"] < record["revision"]:
                 counts[key] = record
 
-    names = list_real_names(settings)
-    topics = {names[USUAL_DESTINATIONS]: USUAL_DESTINATIONS}
-    require_broker(read_values(settings.kafka.connection, topics, take))
+    require_broker(read_topics(settings, [USUAL_DESTINATIONS], take))
     used = [count for count in counts.values() if count["times"] or count.get("known_until")]
     return sorted(used, key=lambda count: (-_find_newest(count), count["fingerprint"]))
 

@@ -17,12 +17,12 @@ from sluice.adapters.kafka.kafka_ledger import read_values, verify_ledger
 from sluice.adapters.kafka.kafka_quarantine import KafkaQuarantine
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.adapters.ledger_reruns import rerun_all
+from sluice.bootstrap.ledger_reading import count_gate
 from sluice.bootstrap.parts import build_decision_settings
 from sluice.broker import locate
 from sluice.broker.handle import find_free_ports
 from sluice.broker.local import Layout, launch
 from sluice.broker.secured import BrokerSecurity, draw_passwords
-from sluice.cli.ledger.quarantine_counts import count_gate
 from sluice.client.kafka_lines import thin_out_kafka_lines
 from sluice.core.reports.ledger_values import ALARM, DECISION, REPORTED, LedgerValues
 from sluice.core.reports.report import build_quality_report
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from sluice.bootstrap.ledger_reading import GateCounts
     from sluice.broker.handle import Broker
     from sluice.broker.local import LocalBroker
     from sluice.broker.process_identity import ProcessIdentity
-    from sluice.cli.ledger.quarantine_counts import GateCounts
     from sluice.core.reports.report import QualityReport
     from sluice.verifier.ledger_findings import Report
     from sluice_demo.answers import DemoAnswers

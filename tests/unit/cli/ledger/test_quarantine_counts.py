@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluice.cli.ledger.quarantine_counts import (
-    By,
-    GateCounts,
-    LedgerCounts,
-    build_counted_fields,
-    build_counted_parts,
-)
+from sluice.bootstrap.ledger_reading import GateCounts, LedgerCounts
+from sluice.cli.ledger.quarantine_counts import By, build_counted_fields, build_counted_parts
 from sluice.cli.output import print_parts
 from sluice.core.reports.memory_recount import Behind, compare_statistics
 from sluice.core.state.statistics import Statistics, Whose
