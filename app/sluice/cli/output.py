@@ -28,6 +28,7 @@ from sluice.text.visible import is_seen, number
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
+    from pathlib import Path
 
     from rich.console import RenderableType
 
@@ -110,9 +111,27 @@ def stop(message: str, code: int = IMPOSSIBLE) -> NoReturn:
     raise typer.Exit(code)
 
 
+def require_bytes(file: Path) -> bytes:
+    """Return what is in a file; one that cannot be read ends the command."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        stop(f"cannot read {file}: {error.strerror}")
+
+
+def write_file(file: Path, value: bytes, *, anew: bool = False) -> None:
+    """Write a file; one that cannot be written ends the command, and with `anew` one that is there."""
+    try:
+        with file.open("xb" if anew else "wb") as out:
+            out.write(value)
+    except OSError as error:
+        stop(f"cannot write {file}: {error.strerror}")
+
+
 NO_BROKER = "the broker does not answer: {}. `sluice broker start` starts one."
 REFUSED = "the broker refuses this: {}"
 CANNOT_PUBLISH = "cannot publish: {}"
+CANNOT_READ = "cannot read the ledger: {}"
 
 
 def require_broker(work: Coroutine[Any, Any, T], message: str = NO_BROKER) -> T:

@@ -16,10 +16,9 @@ from sluice.cli.ledger.archive_source import (
     EvidenceSource,
     Noted,
     open_evidence,
+    require_source,
 )
-from sluice.cli.ledger.rerun import require_source
 from sluice.cli.output import (
-    IMPOSSIBLE,
     WELL,
     WRONG,
     Since,
@@ -32,6 +31,7 @@ from sluice.cli.output import (
     read_clock_ms,
     require_settings,
     stop,
+    write_file,
 )
 from sluice.cli.tables import align_right, build_table, fold
 from sluice.core.backtest.backtest_report import BOUNDS, read_bound
@@ -131,25 +131,15 @@ def backtest_command(  # noqa: PLR0913 - options of a command
     Example: sluice backtest --bundle new.json --since 7d --max-changed 1%
     """
     settings = require_settings()
-    texts = dict(
-        zip(
-            BOUNDS,
-            (max_changed, max_newly_allowed, max_newly_stopped, max_unknown, max_questions_per_day),
-            strict=True,
-        )
-    )
-    bounds = _require_bounds(texts)
+    texts = (max_changed, max_newly_allowed, max_newly_stopped, max_unknown, max_questions_per_day)
+    bounds = _require_bounds(dict(zip(BOUNDS, texts, strict=True)))
     candidate = _require_candidate((*(bundle or ()), *(quality_bundle or ())), registry or ())
     period = _require_period(since, until, warm_up)
     settings, source = open_evidence(settings, from_, noted, archive_key)
     tally = _require_tally(settings, source, candidate, period, processes or count_processors())
-    scope = BacktestScope(
-        candidate,
-        from_ or f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.connection}",
-        period.since_ms or None,
-        None if period.until_ms == FOREVER_MS else period.until_ms,
-        period.read_ms or None,
-    )
+    where = from_ or f"the topics {settings.kafka.topic_prefix}gate.* at {settings.kafka.connection}"
+    until_ms = None if period.until_ms == FOREVER_MS else period.until_ms
+    scope = BacktestScope(candidate, where, period.since_ms or None, until_ms, period.read_ms or None)
     report = build_backtest_report(tally, scope, bounds)
     _write_page(report, html)
     if json:
@@ -279,9 +269,5 @@ async def _prepare(
 
 
 def _write_page(report: BacktestReport, html: Path | None) -> None:
-    if html is None:
-        return
-    try:
-        html.write_text(write_backtest_page(report, rfc3339(read_clock_ms())), encoding="utf-8")
-    except OSError as error:
-        stop(f"cannot write {html}: {error.strerror}", IMPOSSIBLE)
+    if html is not None:
+        write_file(html, write_backtest_page(report, rfc3339(read_clock_ms())).encode())

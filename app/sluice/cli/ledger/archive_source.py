@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -17,19 +17,19 @@ from sluice.adapters.archive.audit_package import AuditPackage
 from sluice.adapters.archive.manifest import ArchiveRefused, ArchiveTrust
 from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
-from sluice.cli.output import errors, stop
+from sluice.cli.output import errors, require_broker, stop
 from sluice.core.registry.keys import PublicKey, SigningKey, UnusableKeyError
 from sluice.secrets.secret_files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from sluice.adapters.archive.archive_store import ArchiveStore
     from sluice.adapters.archive.manifest import Manifest
     from sluice.core.rerun.walk import LedgerSource
     from sluice.settings.reader import Settings
 
-
+T = TypeVar("T")
 Noted = Annotated[
     str | None,
     typer.Option(
@@ -78,6 +78,15 @@ def open_evidence(
     except (ArchiveDamaged, ArchiveRefused) as error:
         stop(str(error))
     return settings, ArchiveEvidence(archive, settings.kafka.topic_prefix)
+
+
+def require_source(reading: Coroutine[Any, Any, T], message: str = "{}") -> T:
+    """Return what was read; a broker or an archive that cannot be read ends the command. `message`: how that
+    is said of a broker, with {} for why."""
+    try:
+        return require_broker(reading, message)
+    except (ArchiveDamaged, StoreError) as error:
+        stop(f"the archive cannot be read: {error}")
 
 
 def describe_settings(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -6,17 +6,15 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sluice.adapters.archive.archive_store import StoreError
 from sluice.adapters.archive.audit_package import AuditPackage
 from sluice.adapters.archive.package_plan import By, NothingSelected, Selection, plan_package
 from sluice.adapters.archive.package_writer import PackageOrigin, PackageTooLarge, write_package
 from sluice.adapters.archive.record_sources import ArchivedRecords, BrokerRecords
-from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.cli.ledger import audit_questions
 from sluice.cli.ledger.archive_source import (
     ArchiveKeys,
@@ -26,6 +24,7 @@ from sluice.cli.ledger.archive_source import (
     describe_settings,
     describe_signatures,
     require_archive,
+    require_source,
 )
 from sluice.cli.ledger.ledger import build_report_fields, build_report_parts
 from sluice.cli.ledger.tree_heads import list_head_signers
@@ -40,6 +39,7 @@ from sluice.cli.ledger.verifying import (
     require_trust,
 )
 from sluice.cli.output import (
+    CANNOT_READ,
     WELL,
     WRONG,
     clean,
@@ -48,7 +48,6 @@ from sluice.cli.output import (
     print_json,
     print_line,
     print_parts,
-    require_broker,
     require_settings,
     stop,
 )
@@ -59,7 +58,7 @@ from sluice.verifier.package_file import PackageFile
 from sluice.verifier.package_manifest import NotAPackage
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Sequence
 
     from sluice.adapters.archive.package_plan import PackagePlan
     from sluice.adapters.archive.package_writer import WrittenPackage
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
     from sluice.settings.reader import Settings
     from sluice.verifier.package_check import PackageReport
 
-T = TypeVar("T")
 cli = typer.Typer(
     name="audit",
     no_args_is_help=True,
@@ -121,7 +119,7 @@ def export_command(  # noqa: PLR0913 - the command's options
         stop(f"{out} is there already")
     settings, source = _open_records(settings, from_, noted, archive_key)
     try:
-        written = _require(_write(settings, source, selection, out))
+        written = require_source(_write(settings, source, selection, out), CANNOT_READ)
     except NothingSelected as error:
         stop(f"{error}. What is newer must be signed first: `sluice ledger sign-heads`", WRONG)
     except PackageTooLarge as error:
@@ -258,13 +256,6 @@ async def _write(settings: Settings, source: RecordSource, selection: Selection,
     )
     plan: PackagePlan = await plan_package(source, origin.prefix, selection)
     return await write_package(source, plan, origin, out)
-
-
-def _require(reading: Coroutine[Any, Any, T]) -> T:
-    try:
-        return require_broker(reading, "cannot read the ledger: {}")
-    except (ArchiveDamaged, StoreError) as error:
-        stop(f"the archive cannot be read: {error}")
 
 
 def _list_root_keys(settings: Settings) -> list[str]:

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from sluice.adapters.archive.archive_store import StoreError
-from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.ledger_questions import (
     SignedHead,
     TooManyRows,
@@ -17,12 +15,13 @@ from sluice.adapters.ledger_questions import (
     list_policy_changes,
     prove_answer,
 )
-from sluice.cli.ledger.archive_source import ArchiveKeys, EvidenceSource, Noted, open_evidence
+from sluice.cli.ledger.archive_source import ArchiveKeys, EvidenceSource, Noted, open_evidence, require_source
 from sluice.cli.ledger.audit_check import check_command
 from sluice.cli.ledger.audit_output import print_json_rows, print_rows, write_csv
 from sluice.cli.ledger.audit_report import SIGNATURE, ReportBasis, sign_report, write_report
 from sluice.cli.ledger.tree_heads import require_head_series
 from sluice.cli.output import (
+    CANNOT_READ,
     WRONG,
     Since,
     Until,
@@ -30,9 +29,9 @@ from sluice.cli.output import (
     errors,
     parse_moment,
     read_clock_ms,
-    require_broker,
     require_settings,
     stop,
+    write_file,
 )
 from sluice.cli.policy.control_topics import require_roots
 from sluice.cli.policy.key_files import require_private_keys
@@ -46,7 +45,7 @@ from sluice.text.plurals import count_noun
 from sluice_topics.catalog import TREE_HEADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from sluice.adapters.ledger_questions import ProvenAnswer
     from sluice.core.reports.audit_rows import AuditQuestion, PolicyChange
@@ -70,7 +69,6 @@ _SAYS = {
     "overrides": "Show every override: approvals, reviews, grants, thaws, relaxations, shadow mode.",
     "undecided": "Show what was not decided: refused and unread inputs, time-outs, gates that only observed.",
 }
-T = TypeVar("T")
 
 
 class _Output(NamedTuple):
@@ -168,7 +166,9 @@ def _answer(name: str, scope: AuditScope, location: _LedgerLocation, output: _Ou
         stop("--report needs --key: the private key that signs it")
     settings = require_settings()
     settings, source = open_evidence(settings, *location)
-    changes = _require(_read_changes(settings, source)) if QUESTIONS[name].needs_policy else []
+    changes = (
+        require_source(_read_changes(settings, source), CANNOT_READ) if QUESTIONS[name].needs_policy else []
+    )
     question = QUESTIONS[name](scope, changes)
     if output.report is not None and output.key is not None:
         signing = _Signing(output.report, output.key, output.head_keys)
@@ -176,11 +176,11 @@ def _answer(name: str, scope: AuditScope, location: _LedgerLocation, output: _Ou
         return
     rows = ask_ledger(source, settings.worker.app_id, question)
     if output.csv is not None:
-        _require(write_csv(rows, question, output.csv))
+        require_source(write_csv(rows, question, output.csv), CANNOT_READ)
     elif output.json:
-        _require(print_json_rows(rows, question))
+        require_source(print_json_rows(rows, question), CANNOT_READ)
     else:
-        _require(print_rows(rows, question))
+        require_source(print_rows(rows, question), CANNOT_READ)
 
 
 async def _read_changes(settings: Settings, source: LedgerSource) -> list[PolicyChange]:
@@ -195,18 +195,15 @@ def _write_report(
     file, (signer,) = output.file, require_private_keys([output.key])
     series = require_head_series(settings, output.head_keys)
     try:
-        signed, answer = _require(_prove(settings, source, question, series))
+        signed, answer = require_source(_prove(settings, source, question, series), CANNOT_READ)
     except (HeadRefused, LedgerBroken) as error:
         stop(clean(error), WRONG)
     except TooManyRows as error:
         stop(str(error))
     basis = ReportBasis(settings.policy.installation, signed, read_clock_ms())
     page = write_report(question, answer, basis)
-    try:
-        file.write_bytes(page)
-        Path(f"{file}{SIGNATURE}").write_bytes(sign_report(question, page, basis, signer))
-    except OSError as error:
-        stop(f"cannot write {file}: {error.strerror}")
+    write_file(file, page)
+    write_file(Path(f"{file}{SIGNATURE}"), sign_report(question, page, basis, signer))
     rows = count_noun(len(answer.rows), "row")
     message = f"{rows} in {clean(file)}, up to tree head {signed.head.number}; signed beside it"
     newer = f"; newer than it, and left out: {count_noun(answer.newer, 'row')}" if answer.newer else ""
@@ -224,10 +221,3 @@ async def _prove(
     if signed is None:
         stop("there is no tree head: `sluice ledger sign-heads --once` signs one", WRONG)
     return signed, await prove_answer(source, settings.worker.app_id, question, signed)
-
-
-def _require(work: Coroutine[Any, Any, T]) -> T:
-    try:
-        return require_broker(work, "cannot read the ledger: {}")
-    except (ArchiveDamaged, StoreError) as error:
-        stop(f"the archive cannot be read: {error}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -33,6 +33,7 @@ from sluice.cli.ledger.verifying import (
     require_trust,
 )
 from sluice.cli.output import (
+    CANNOT_READ,
     WELL,
     WRONG,
     clean,
@@ -53,7 +54,7 @@ from sluice.verifier.proof_check import SignedBy
 from sluice.verifier.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.console import RenderableType
     from rich.table import Table
@@ -116,8 +117,6 @@ def _write_sentence(report: Report) -> str:
     rest = f" The first {SHOWN} are shown; --json has all." if total > SHOWN else ""
     return f"[bold red]Not intact:[/] {count_noun(total, 'finding')} in {records}.{rest}"
 
-
-T = TypeVar("T")
 
 cli = typer.Typer(name="ledger", no_args_is_help=True, help="Verify the ledger, or export it for an auditor.")
 cli.command(name="sign-heads")(sign_heads_command)
@@ -201,13 +200,13 @@ def export_command(
     try:
         with file.open("x", encoding="utf-8") as out:
             kafka = require_settings().kafka
-            heads = _require(locate_heads(kafka.connection, kafka.topic_prefix))
+            heads = require_broker(locate_heads(kafka.connection, kafka.topic_prefix), CANNOT_READ)
             for head in heads:
                 out.write(write_line(head, head.timestamp_ms or 0) + "\n")
             reading = read_ledger(
                 kafka.connection, kafka.topic_prefix, lambda record: _write(out.write, record)
             )
-            count = len(heads) + _require(reading)
+            count = len(heads) + require_broker(reading, CANNOT_READ)
     except OSError as error:
         stop(f"cannot write {file}: {error.strerror}")
     errors.print(f"{count_noun(count, 'record')} written to {file}", soft_wrap=True)
@@ -264,10 +263,6 @@ def _verify_broker(settings: Settings, signatures: _Signatures) -> Report:
     if second is not None:
         elsewhere = require_broker(locate_heads(*second), "cannot read the second cluster: {}")
         signatures = signatures._replace(heads=replace(signatures.heads, second=elsewhere))
-    report = _require(verify_ledger(kafka.connection, kafka.topic_prefix, *signatures))
+    report = require_broker(verify_ledger(kafka.connection, kafka.topic_prefix, *signatures), CANNOT_READ)
     absent = require_broker(find_absent_policy(settings), "cannot read the policy in force: {}")
     return replace(report, findings=(*report.findings, *absent))
-
-
-def _require(reading: Coroutine[None, None, T]) -> T:
-    return require_broker(reading, "cannot read the ledger: {}")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from sluice.adapters.archive.archive_store import StoreError
-from sluice.adapters.archive.segment import ArchiveDamaged
 from sluice.adapters.ledger_reruns import rerun_all, rerun_ids, rerun_sample
 from sluice.adapters.named_decisions import find_meanings
 from sluice.bootstrap.parts import build_decision_settings
-from sluice.cli.ledger.archive_source import ArchiveKeys, EvidenceSource, Noted, open_evidence
+from sluice.cli.ledger.archive_source import ArchiveKeys, EvidenceSource, Noted, open_evidence, require_source
 from sluice.cli.output import (
     IMPOSSIBLE,
     WELL,
@@ -20,7 +18,6 @@ from sluice.cli.output import (
     errors,
     print_json,
     print_parts,
-    require_broker,
     require_settings,
     stop,
 )
@@ -30,7 +27,7 @@ from sluice.core.rerun.rerun_result import EVENT, RerunTally
 from sluice.core.trust.in_force import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from rich.console import RenderableType
     from rich.table import Table
@@ -105,7 +102,6 @@ def _build_rows(rerun: Rerun) -> list[tuple[object, object, object]]:
     return [(each.field, each.recorded, each.rerun) for each in rerun.differences] or [("-", "-", "-")]
 
 
-Read = TypeVar("Read")
 GONE = 3
 OTHER_VERSION = 4
 _Ids = Annotated[
@@ -205,14 +201,6 @@ class _Chosen(NamedTuple):
     ids: list[str]
     sample: int | None
     seed: int
-
-
-def require_source(reading: Coroutine[Any, Any, Read]) -> Read:
-    """Return what was read; a broker or an archive that cannot be read ends the command."""
-    try:
-        return require_broker(reading, "{}")
-    except (ArchiveDamaged, StoreError) as error:
-        stop(f"the archive cannot be read: {error}")
 
 
 def _print_unknown(unknown: list[Meaning]) -> None:

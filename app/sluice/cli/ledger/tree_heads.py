@@ -18,6 +18,7 @@ from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, Unk
 from sluice.adapters.kafka.kafka_tree_heads import HeadLimits, HeadSigner
 from sluice.bootstrap.ledger_reading import build_head_series
 from sluice.cli.output import (
+    CANNOT_READ,
     EXIT_FAULT,
     IMPOSSIBLE,
     WELL,
@@ -31,6 +32,7 @@ from sluice.cli.output import (
     require_broker,
     require_settings,
     stop,
+    write_file,
 )
 from sluice.core.registry.keys import SigningKey, UnusableKeyError
 from sluice.core.trust.tree_heads import HeadRefused, HeadSeries, LedgerBroken
@@ -44,7 +46,7 @@ from sluice.verifier.proof_check import UnusableKey
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
 
-    from sluice.adapters.kafka.kafka_tree_heads import HeadCopies
+    from sluice.adapters.kafka.kafka_tree_heads import HeadCopies, HeadObserver
     from sluice.client.kafka_connection import KafkaCluster
     from sluice.settings.reader import Settings
     from sluice_topics.records.tree_heads import TreeHead
@@ -80,17 +82,8 @@ def sign_heads_command(
     log_to_stderr(settings)
     observed = observe_signer(settings)
     signing = _require_signing_key(settings)
-    series = require_head_series(settings, (), [signing])
-    heads = settings.heads
     try:
-        signer = HeadSigner(
-            settings.kafka.connection,
-            series,
-            [signing],
-            HeadLimits(heads.interval_s, heads.max_events),
-            list(_build_copies(settings, series)),
-            None if observed is None else observed.metrics,
-        )
+        signer = _build_signer(settings, signing, None if observed is None else observed.metrics)
         if observed is not None:
             listen(observed.listener, "heads")
         last = asyncio.run(_run(signer, once=once))
@@ -104,6 +97,13 @@ def sign_heads_command(
         stop(str(error), EXIT_FAULT)
     errors.print(_describe(signer.signed, last), soft_wrap=True, highlight=False)
     raise typer.Exit(WELL)
+
+
+def _build_signer(settings: Settings, signing: SigningKey, observer: HeadObserver | None) -> HeadSigner:
+    """Raises OSError and HeadRefused."""
+    series, heads = require_head_series(settings, (), [signing]), settings.heads
+    limits, copies = HeadLimits(heads.interval_s, heads.max_events), list(_build_copies(settings, series))
+    return HeadSigner(settings.kafka.connection, series, [signing], limits, copies, observer)
 
 
 def require_second_cluster(settings: Settings) -> tuple[KafkaCluster, str] | None:
@@ -264,16 +264,13 @@ def list_head_signers(settings: Settings, more: Iterable[str]) -> HeadSigners | 
 
 def _write_proof(making: Coroutine[None, None, dict[str, Any]], out: Path | None) -> None:
     try:
-        proof = require_broker(making, "cannot read the ledger: {}")
+        proof = require_broker(making, CANNOT_READ)
     except (NotProvable, HeadRefused, LedgerBroken) as error:
         stop(clean(error), WRONG)
     if out is None:
         print_json(proof)
         return
-    try:
-        out.write_text(dumps(proof, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")
+    write_file(out, f"{dumps(proof, indent=1)}\n".encode())
 
 
 def require_head_series(

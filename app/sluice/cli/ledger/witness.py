@@ -10,7 +10,7 @@ import typer
 
 from sluice.adapters.head_copies import open_alone, write_line
 from sluice.cli.ledger.tree_heads import list_head_signers
-from sluice.cli.output import WRONG, clean, errors, require_settings, stop
+from sluice.cli.output import WRONG, clean, errors, require_bytes, require_settings, stop
 from sluice.cli.policy.key_files import require_private_keys
 from sluice.core.foundation.errors import EnvelopeError
 from sluice.core.trust.signing import cosign
@@ -61,9 +61,7 @@ def witness_command(
     signers = list_head_signers(require_settings(), head_key or ()) or stop(_NO_KEY)
     (signing,) = require_private_keys([key])
     try:
-        growth = find_growth(proof.read_bytes(), signers)
-    except OSError as error:
-        stop(f"cannot read {proof}: {error.strerror}")
+        growth = find_growth(require_bytes(proof), signers)
     except UnusableKey as error:
         stop(str(error))
     with _open_alone(seen) as memory:

@@ -70,19 +70,9 @@ def build_gateway(
     Ends the command where a key or a file is wrong.
     """
     gateway_settings, kafka = settings.gateway, settings.kafka
-    visits = Visits(
-        gateway_settings.pages_url,
-        gateway_settings.login_idle_s,
-        gateway_settings.login_longest_s,
-        gateway_settings.sso_header,
-        gateway_settings.sso_proxy,
-    )
     keys, people, roots = _require_files(settings)
-    people_key = (
-        None
-        if gateway_settings.reviewers_key is None
-        else require_private_keys([gateway_settings.reviewers_key])[0]
-    )
+    pem = gateway_settings.reviewers_key
+    (people_key,) = (None,) if pem is None else require_private_keys([pem])
     shared = _require_shared(settings, people)
     proofs = require_record_proofs(settings)
     topics = (*ANSWERS, QUARANTINE)
@@ -113,13 +103,26 @@ def build_gateway(
             DelegatedAnswers(
                 people_key, registry, decisions, gateway_settings.wait_s, _build_freezer(settings)
             ),
-            Visitors(people, visits, shared.log_ins),
+            _build_visitors(settings, people, shared.log_ins),
             fail,
             _build_slack_app(settings),
             **_observe(settings, observed, registry),
             **_seal(settings, registry),
         )
     )
+
+
+def _build_visitors(settings: Settings, people: PeopleStore, log_ins: LogIns | None) -> Visitors:
+    """Who may see the pages, and for how long."""
+    gateway_settings = settings.gateway
+    visits = Visits(
+        gateway_settings.pages_url,
+        gateway_settings.login_idle_s,
+        gateway_settings.login_longest_s,
+        gateway_settings.sso_header,
+        gateway_settings.sso_proxy,
+    )
+    return Visitors(people, visits, log_ins)
 
 
 def _build_registry_view(settings: Settings, roots: Roots) -> RegistryView:

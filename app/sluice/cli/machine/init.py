@@ -118,14 +118,8 @@ def init(home: _Home = None, *, as_json: _Json = False) -> None:
     print_refused(publishing.refused)
     if as_json:
         files = {"keys_made": made, "files_written": written}
-        print_json(
-            {
-                **_list_new_topics(topics),
-                **files,
-                **_describe_settings(folder, added, left),
-                **_describe_policy(publishing, first_policy),
-            }
-        )
+        fields = _list_new_topics(topics) | files | _describe_settings(folder, added, left)
+        print_json(fields | _describe_policy(publishing, first_policy))
     if publishing.refused:
         raise typer.Exit(WRONG)
     if not (any(topics.values()) or made or written or added or left or publishing.written):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import orjson
 
-from sluice.cli.output import WRONG, stop
+from sluice.cli.output import WRONG, require_bytes, stop
 from sluice.cli.policy.bundle_file import require_document
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.errors import RegistryError
@@ -183,8 +183,6 @@ def _list_entry_files(folder: Path) -> list[tuple[str, Path]]:
 
 def _require_entries(path: Path) -> list[EntryFile]:
     try:
-        return check_entries(path.read_bytes())
-    except OSError as error:
-        stop(f"cannot read {path}: {error.strerror}")
+        return check_entries(require_bytes(path))
     except RegistryError as error:
         stop(f"{path}: {error}", WRONG)

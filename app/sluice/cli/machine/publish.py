@@ -23,6 +23,7 @@ from sluice.cli.output import (
     print_json,
     require_audience,
     require_broker,
+    require_bytes,
     require_settings,
     stop,
 )
@@ -178,10 +179,7 @@ def publish_command(  # noqa: PLR0913 - an option each
 
 
 def _read_contents(file: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        stop(f"cannot read {file}: {error.strerror}")
+    return sys.stdin.buffer.read() if file == "-" else require_bytes(Path(file))
 
 
 def _read_key(path: Path) -> bytes:

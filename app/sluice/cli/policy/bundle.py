@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from sluice.cli.output import WRONG, clean, console, errors, print_json, stop
+from sluice.cli.output import WRONG, clean, console, errors, print_json, stop, write_file
 from sluice.cli.policy.bundle_file import (
     BundlePath,
     cases_command,
@@ -75,11 +75,7 @@ def new(
     Exit codes: 0 written, 2 could not (a file that is there stays).
     """
     document = _make_quality(bundle_id) if quality else _make_policy(bundle_id)
-    try:
-        with out.open("xb") as file:
-            file.write(orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n")
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")
+    write_file(out, orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n", anew=True)
     message = f"[green]written[/] {clean(out)}; next: sluice bundle check {clean(out)}"
     console.print(message, soft_wrap=True, highlight=False)
 

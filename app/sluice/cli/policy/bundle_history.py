@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import orjson
 import typer
 
-from sluice.cli.output import WELL, WRONG, clean, console, errors, print_json, stop
+from sluice.cli.output import WELL, WRONG, clean, console, errors, print_json, require_bytes, stop
 from sluice.cli.policy.bundle_file import require_bundle, require_document
 from sluice.cli.policy.control_topics import (
     AsJson,
@@ -140,10 +140,7 @@ def say_absent(names: Iterable[str]) -> None:
 
 
 def _read_file(path: Path) -> bytes:
-    try:
-        envelope = read_envelope(path.read_bytes())
-    except OSError as error:
-        stop(f"cannot read {path}: {error.strerror}")
+    envelope = read_envelope(require_bytes(path))
     return envelope.payload if isinstance(envelope, Envelope) else require_document(path)
 
 

@@ -81,14 +81,8 @@ def prove(
     spec = entry["spec"]
     enough = spec["agreement"] >= ProofPolicy().least_agreement and spec["p99_ms"] <= most_p99_ms
     if as_json:
-        print_json(
-            {
-                **entry,
-                "disagrees": [
-                    golden_case.id for golden_case in golden.cases if not run.is_agreeing(golden_case)
-                ],
-            }
-        )
+        disagrees = [golden_case.id for golden_case in golden.cases if not run.is_agreeing(golden_case)]
+        print_json({**entry, "disagrees": disagrees})
     else:
         _print(golden, run, entry["spec"])
         message = "[green]good and fast enough[/]" if enough else "[red]not good or not fast enough[/]"

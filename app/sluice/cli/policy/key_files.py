@@ -19,7 +19,7 @@ import typer
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sluice.cli.output import WRONG, clean, console, print_json, stop
+from sluice.cli.output import WRONG, clean, console, print_json, require_bytes, stop, write_file
 from sluice.cli.policy.api_key_verbs import cli as api_keys_cli
 from sluice.cli.policy.people_verbs import cli as people_cli
 from sluice.core.foundation.errors import EnvelopeError
@@ -46,10 +46,7 @@ Signed = Annotated[Path, typer.Argument(metavar="FILE", help="The file that `sig
 
 def require_envelopes(file: Path) -> list[bytes]:
     """The lines of a file of envelopes; a file that was never signed, or is empty, ends the command."""
-    try:
-        values = [line for line in file.read_bytes().split(b"\n") if line.strip()]
-    except OSError as error:
-        stop(f"cannot read {file}: {error.strerror}")
+    values = [line for line in require_bytes(file).split(b"\n") if line.strip()]
     for number, value in enumerate(values, 1):
         if isinstance(read_envelope(value), Unreadable):
             noun = "registry" if b'"entries"' in b"".join(values[:2]) else "bundle"
@@ -61,10 +58,7 @@ def require_envelopes(file: Path) -> list[bytes]:
 
 def write_or_stop(out: Path, values: Sequence[bytes]) -> None:
     """Envelopes to a file, one a line."""
-    try:
-        out.write_bytes(b"".join(value + b"\n" for value in values))
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")
+    write_file(out, b"".join(value + b"\n" for value in values))
 
 
 def cosign(

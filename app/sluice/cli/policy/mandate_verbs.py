@@ -21,8 +21,10 @@ from sluice.cli.output import (
     read_clock_ms,
     require_audience,
     require_broker,
+    require_bytes,
     require_settings,
     stop,
+    write_file,
 )
 from sluice.cli.policy.control_topics import AsJson, publish_values, require_policy
 from sluice.cli.policy.key_files import require_private_keys
@@ -102,6 +104,7 @@ def issue(  # noqa: PLR0913 - an option each
     """
     require_private_keys([key])
     span_ms = parse_span(span) or stop(f"no span: {span}. Give a number and a unit: 30s, 10m, 1h, 2d")
+    until = datetime.fromtimestamp(read_clock_ms() / 1000, UTC) + timedelta(milliseconds=span_ms)
     terms = MandateTerms(
         task=task,
         tools=None if tools is None else _read_json(tools),
@@ -109,7 +112,6 @@ def issue(  # noqa: PLR0913 - an option each
         template=None if template is None else {"id": template, "values": _read_values(value or [])},
         parent=None if within is None else _read_json(within),
     )
-    until = datetime.fromtimestamp(read_clock_ms() / 1000, UTC) + timedelta(milliseconds=span_ms)
     try:
         signer = MandateIssuer(issuer, InputSigner(key.read_bytes(), require_audience()))
         mandate = issue_mandate(signer, agent, session, until, terms)
@@ -120,7 +122,7 @@ def issue(  # noqa: PLR0913 - an option each
     except ClientError as error:
         stop(str(error), WRONG)
     if out is not None:
-        out.write_text(json.dumps(mandate, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_file(out, f"{json.dumps(mandate, ensure_ascii=False)}\n".encode())
     if as_json:
         print_json({"digest": digest, "mandate": mandate})
     else:
@@ -220,9 +222,7 @@ async def _publish(settings: Settings, mandate: dict[str, Any], wait_s: float) -
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        stop(f"cannot read {path}: {error.strerror}")
+        return json.loads(require_bytes(path))
     except ValueError as error:
         stop(f"{path} is no JSON: {error}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import orjson
 import typer
 
-from sluice.cli.output import clean, console, stop
+from sluice.cli.output import clean, console, stop, write_file
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.foundation.errors import RegistryError
@@ -221,9 +221,6 @@ def write_entry_or_stop(out: Path, entry: dict[str, Any]) -> None:
     raw = orjson.dumps({"entries": [entry]}, option=orjson.OPT_INDENT_2) + b"\n"
     try:
         check_entries(raw)
-        with out.open("xb") as written:
-            written.write(raw)
     except RegistryError as error:
         stop(str(error))
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")
+    write_file(out, raw, anew=True)

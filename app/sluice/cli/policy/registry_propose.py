@@ -10,7 +10,7 @@ import typer
 
 from sluice.adapters.mcp.pins import Pins, PinsError, list_servers, read_tool
 from sluice.adapters.mcp.proxy_file import ProxyFileError, read_proxy_file
-from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop
+from sluice.cli.output import WRONG, clean, console, print_json, require_settings, stop, write_file
 from sluice.cli.policy.control_topics import AsJson, require_policy
 from sluice.cli.quality_read import From, read_or_stop
 from sluice.cli.tables import build_table, fix, fold
@@ -108,11 +108,7 @@ def _read_definitions(
 def _write(out: Path, entries: Sequence[dict[str, Any]]) -> None:
     raw = orjson.dumps({"entries": entries}, option=orjson.OPT_INDENT_2) + b"\n"
     check_entries(raw)
-    try:
-        with out.open("xb") as written:
-            written.write(raw)
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")
+    write_file(out, raw, anew=True)
 
 
 def _build_table(drafts: Sequence[ToolDraft]) -> Table:

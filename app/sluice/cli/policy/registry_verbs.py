@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluice.cli.output import IMPOSSIBLE, WRONG, clean, console, print_json, stop
+from sluice.cli.output import WRONG, clean, console, print_json, require_bytes, stop
 from sluice.cli.policy.control_topics import AsJson, publish_values
 from sluice.cli.policy.freeze import stop_for_unknown_subjects
 from sluice.cli.policy.key_files import (
@@ -116,9 +116,7 @@ def publish(
 
 def _read_entries(file: Path, *, as_json: bool) -> list[EntryFile]:
     try:
-        return check_entries(file.read_bytes())
-    except OSError as error:
-        stop(f"cannot read {file}: {error.strerror}", IMPOSSIBLE)
+        return check_entries(require_bytes(file))
     except RegistryError as error:
         if as_json:
             print_json({"error": str(error)})

@@ -48,7 +48,11 @@ RETIRED_IN_TRANSIT = (
     "min_decryption_version there"
 )
 Retire = Annotated[
-    bool, typer.Option("--retire", help="Then remove all keys but the first from sealing.master_key_file.")
+    bool,
+    typer.Option(
+        "--retire",
+        help="Then remove the old keys, which wrap nothing any more, from sealing.master_key_file.",
+    ),
 ]
 Lying = tuple[str, "Sequence[LyingKey]"]
 

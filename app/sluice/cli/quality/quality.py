@@ -17,7 +17,7 @@ from sluice.cli.output import (
     format_percent,
     print_json,
     print_parts,
-    stop,
+    write_file,
 )
 from sluice.cli.quality.page import write_page
 from sluice.cli.quality.quality_changes import override, promote
@@ -163,7 +163,8 @@ def report(
     basis = read_or_stop((QUALITY_DECISIONS, SESSION_EVENTS, ALARMS), sinks, from_)
     quality_report = build_quality_report(tally, basis)
     if html is not None:
-        _write(html, write_page(quality_report, rfc3339(time.time_ns() // 1_000_000)))
+        write_file(html, write_page(quality_report, rfc3339(time.time_ns() // 1_000_000)).encode())
+        errors.print(f"written: {clean(html)}", soft_wrap=True, highlight=False)
     if as_json:
         print_json(quality_report.fields())
     else:
@@ -186,11 +187,3 @@ def alarms(from_: From = None, as_json: AsJson = False) -> None:
         print_json(list(matches))
     else:
         print_parts(build_alarm_parts(matches))
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        stop(f"cannot write {file}: {error.strerror}")
-    errors.print(f"written: {clean(file)}", soft_wrap=True, highlight=False)

@@ -22,6 +22,7 @@ from sluice.cli.output import (
     print_json,
     require_settings,
     stop,
+    write_file,
 )
 from sluice.cli.policy.bundle_file import require_document
 from sluice.cli.policy.control_topics import AsJson, publish_values, require_policy
@@ -222,10 +223,7 @@ def _print(quality: QualityBundle, content_class: str, criteria: tuple[Criterion
 
 
 def _write(out: Path, document: bytes) -> None:
-    try:
-        out.write_bytes(document)
-    except OSError as error:
-        stop(f"cannot write {out}: {error.strerror}")
+    write_file(out, document)
     for failure in run_quality_cases(load_quality_bundle(document)):
         errors.print(f"[yellow]its case comes out otherwise now:[/] {clean(failure)}", soft_wrap=True)
     next_step = f"written: {clean(out)}; to sign: sluice bundle sign {clean(out)} --key PEM --out SIGNED"
