@@ -22,8 +22,8 @@ MANDATE = make_mandate()
 OTHER = make_mandate(mandate_id="m-2")
 
 
-def open_gated() -> Partition:
-    return open_partition(point(*ISSUERS, policy=load_bundle(make_bundle(tiers=NEEDED))))
+def open_gated(**more: Any) -> Partition:
+    return open_partition(point(*ISSUERS, policy=load_bundle(make_bundle(tiers=NEEDED))), **more)
 
 
 def arrive(topic: str, offset: int, record: dict[str, Any]) -> InputRecord:
@@ -75,6 +75,24 @@ async def test_in_one_chunk_too_whichever_comes_first() -> None:
         enter(owner, chunk if behind else chunk[::-1])
         await owner.quiet()
         assert read_verdicts(owner) == [("a-1", "allowed")]
+
+
+async def test_one_that_comes_while_the_policy_is_awaited_goes_first() -> None:
+    """Its time is over, and the decision waits for a policy that is current."""
+    asked, current = asyncio.Event(), asyncio.Event()
+
+    async def wait_for_policy() -> float:
+        asked.set()
+        await current.wait()
+        return 0.0
+
+    owner = open_gated(wait_for_policy=wait_for_policy)
+    enter(owner, [propose(1)])
+    await asked.wait()
+    enter(owner, [arrive(MANDATES, 1, MANDATE)])
+    current.set()
+    await owner.quiet()
+    assert read_verdicts(owner) == [("a-1", "allowed")]
 
 
 async def test_one_that_never_comes_counts_as_absent_when_the_time_is_over() -> None:

@@ -147,8 +147,9 @@ async def test_an_answer_that_is_at_hand_is_decided_upon_as_the_input_is_deliver
 async def test_what_waited_in_a_lane_begins_only_under_a_current_policy() -> None:
     port, decided, current = Remembering(), asyncio.Queue[bytes](), asyncio.Event()
 
-    async def wait_for_policy() -> None:
+    async def wait_for_policy() -> float:
         await current.wait()
+        return 0.0
 
     lanes = Lanes(
         Ports({"anything": port}),

@@ -14,7 +14,7 @@ from sluice.stream.feeds.policy_feed import PolicyFeed
 from sluice_topics.catalog import BUNDLES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pytest
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sluice.core.trust.revisions import Accepted
 
 WAIT_S = 10.0
+MAX_LAG_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,11 @@ class Used(list[Any]):
 
 
 def _feed(
-    records: int, fold: Any = lambda records: Ruling(len(records)), max_lag_s: float = 60.0
+    records: int,
+    fold: Any = lambda records: Ruling(len(records)),
+    clock: Callable[[], float] = time.monotonic,
 ) -> PolicyFeed:
-    return PolicyFeed(cast("DecisionPoint", 0), Topics(records), fold, 0.0, max_lag_s)
+    return PolicyFeed(cast("DecisionPoint", 0), Topics(records), fold, 0.0, MAX_LAG_S, clock)
 
 
 async def test_each_change_is_folded_with_all_before_it_and_nothing_new_is_not_folded_again() -> None:
@@ -104,36 +107,63 @@ async def test_what_was_read_before_a_cancellation_is_in_force_after_the_next_re
     assert used == [1]
 
 
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+LATE = f"policy: not read for more than {MAX_LAG_S:g} s; inputs wait until it is"
+
+
 async def test_the_policy_is_current_for_the_lag_after_the_beginning_of_its_reading(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The wait for an answer of the topics counts: what comes meanwhile may not be in it."""
     caplog.set_level("INFO")
-    feed, used = _feed(1, max_lag_s=0.2), Used()
+    clock, used = Clock(), Used()
+    feed = _feed(1, clock=clock)
     assert not feed.is_current()
     await feed.catch_up(used)
-    assert feed.is_current()
-    waiting = asyncio.create_task(feed.wait_until_current())
-    await waiting
-    await asyncio.sleep(0.25)
-    assert not feed.is_current()
-    waiting = asyncio.create_task(feed.wait_until_current())
-    await asyncio.sleep(0.1)
-    assert not waiting.done()
+    clock.now_s += MAX_LAG_S
+    assert await feed.wait_until_current() == 0
+    clock.now_s += 1
+    waiting = [asyncio.create_task(feed.wait_until_current()) for _ in range(3)]
+    await asyncio.sleep(0)
+    clock.now_s += 5
+    assert not any(task.done() for task in waiting)
     await feed.catch_up(used)
-    await asyncio.wait_for(waiting, WAIT_S)
+    assert await asyncio.wait_for(asyncio.gather(*waiting), WAIT_S) == [5.0] * 3
     texts = [record.message for record in caplog.records]
-    assert texts.count("policy: not read for more than 0.2 s; inputs wait until it is") == 1
-    assert texts.count("policy: read again") == 1
+    assert (texts.count(LATE), texts.count("policy: read again")) == (1, 1)
 
 
 async def test_a_reading_that_took_longer_than_the_lag_makes_nothing_current() -> None:
+    clock = Clock()
+
     def reduce_slowly(records: Sequence[InputRecord]) -> Ruling:
-        time.sleep(0.3)
+        clock.now_s += MAX_LAG_S + 1
         return Ruling(len(records))
 
-    feed = _feed(1, reduce_slowly, max_lag_s=0.2)
+    feed = _feed(1, reduce_slowly, clock)
     await feed.catch_up(Used())
     assert not feed.is_current()
     await feed.catch_up(Used())
     assert feed.is_current()
+
+
+async def test_whoever_waits_for_a_policy_that_is_wanted_no_more_is_let_go() -> None:
+    feed, wanted = _feed(0, clock=Clock()), [True]
+    waiting = asyncio.create_task(feed.wait_until_current(lambda: bool(wanted)))
+    await asyncio.sleep(0)
+    feed.release()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    wanted.clear()
+    feed.release()
+    await asyncio.wait_for(waiting, WAIT_S)
+    assert not feed.is_current()

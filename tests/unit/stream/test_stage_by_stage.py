@@ -51,10 +51,10 @@ class Inputs:
         return self._values[payload["topic"], payload["offset"]] if "offset" in payload else {}
 
 
-def open_partition(point: DecisionPoint, ports: dict[str, Port] | None = None) -> Partition:
-    """A partition that nobody had before, in which every session is at home."""
+def open_partition(point: DecisionPoint, ports: dict[str, Port] | None = None, **more: Any) -> Partition:
+    """A partition that nobody had before, in which every session is at home. `more`: of the context."""
     settings = engine_settings(*BY_TOPIC, partitions=1)
-    return Partition(0, WorkerContext(point, Ports(ports or {}), settings, {}), {}, {}, fail)
+    return Partition(0, WorkerContext(point, Ports(ports or {}), settings, {}, **more), {}, {}, fail)
 
 
 def enter(owner: Partition, input_records: Sequence[InputRecord]) -> None:

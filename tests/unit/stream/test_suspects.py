@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sluice.core.foundation.input_record import InputRecord
 from sluice.stream.engine.crash_guard import RESERVED_KEY, CrashGuard, Marker, PartitionRecord, Trial
@@ -49,12 +49,13 @@ class Commits:
 
 
 def start_after_crash(
-    commits: Commits, next_offset: int = FIRST, pending: tuple[int, ...] = ()
+    commits: Commits, next_offset: int = FIRST, pending: tuple[int, ...] = (), **more: Any
 ) -> tuple[Owned, Partition]:
+    """`more`: of the worker's context."""
     left = PartitionRecord(positions={ACTIONS: (next_offset, pending)}, marker=Marker(open=True))
     table = {RESERVED_KEY: left.encode()}
     settings = engine_settings(ACTIONS, partitions=PARTITIONS)
-    context = WorkerContext(point(), Ports({}), settings, {})
+    context = WorkerContext(point(), Ports({}), settings, {}, **more)
     partition = Partition(NUMBER, context, table, {ACTIONS: END}, fail)
     transactor = cast("Transactor", commits)
     return Owned(partition, transactor, settings, Linger(0.0, 0.0), fail, asyncio.Lock()), partition
@@ -86,6 +87,26 @@ async def test_a_fetch_that_is_slow_to_come_leaves_the_suspects_suspect() -> Non
     await turns()
     assert Trial(ACTIONS, FIRST, END, crashes=1) in [marker.trial for marker in commits.markers]
     assert partition.guard.group_until == {}
+    assert partition.positions() == {ACTIONS: END}
+    await owned.close()
+
+
+async def test_suspects_begin_only_under_a_current_policy() -> None:
+    """Their commit before may take longer than a policy counts."""
+    commits, current = Commits(), asyncio.Event()
+
+    async def wait_for_policy() -> float:
+        await current.wait()
+        return 0.0
+
+    owned, partition = start_after_crash(commits, wait_for_policy=wait_for_policy)
+    await owned.open()
+    owned.offer([input_record(offset) for offset in range(FIRST, END)])
+    await turns()
+    assert Trial(ACTIONS, FIRST, END, crashes=1) in [marker.trial for marker in commits.markers]
+    assert partition.positions() == {ACTIONS: FIRST}
+    current.set()
+    await turns()
     assert partition.positions() == {ACTIONS: END}
     await owned.close()
 

@@ -266,6 +266,7 @@ class Engine:
         A stop during a revocation has nothing left to close, but still waits until the revocation is done.
         """
         self._generation = None
+        self._feeds.policy.release()
         for task in self._tasks:
             task.cancel()
         self._tasks = []
@@ -341,6 +342,7 @@ class Engine:
             as_of_ms = self._clock.wall_ms()
             due = {n: owned for n, owned in self._owned.items() if owned.waits_for_reviews(as_of_ms)}
             ends = await asyncio.gather(*(ask_end(REVIEWS, number) for number in due))
+            await self._feeds.policy.wait_until_current()
             for owned, end in zip(due.values(), ends, strict=True):
                 if end is not None:
                     owned.expire_held(as_of_ms, end)

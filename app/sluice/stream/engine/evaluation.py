@@ -194,8 +194,9 @@ async def _start(name: str, port: Port, patience_s: float) -> None:
         log.error("the port %s is not ready: %s", name, reason)  # noqa: TRY400 - what it says is enough
 
 
-async def _is_always_current() -> None:
+async def _is_always_current() -> float:
     """Of a context whose policy never changes."""
+    return 0.0
 
 
 @dataclass(slots=True)
@@ -205,7 +206,7 @@ class WorkerContext:
     sources, `provenance` the resolutions of references and `uses` how often destinations were used, all
     updated from outside. `wall_ms`: this
     machine's clock, ms since 1970; only the waiting time of an action with a deadline uses it.
-    `wait_for_policy` returns when `point` is current."""
+    `wait_for_policy` returns when `point` is current, and the seconds that this took."""
 
     point: DecisionPoint
     ports: Ports
@@ -214,7 +215,7 @@ class WorkerContext:
     provenance: Mapping[tuple[str, str], Resolution] = field(default_factory=dict)
     uses: Mapping[UsualName, UseCount] = field(default_factory=dict)
     wall_ms: Callable[[], int] = lambda: 0
-    wait_for_policy: Callable[[], Awaitable[None]] = _is_always_current
+    wait_for_policy: Callable[[], Awaitable[float]] = _is_always_current
 
 
 WRONG_PARTITION = Unreadable(
@@ -353,7 +354,7 @@ class Lanes:
         begin: Callable[[ReadInput], InputInProgress],
         finish: Callable[[InputInProgress, Decision], None],
         fail: Callable[[BaseException], None],
-        wait_for_policy: Callable[[], Awaitable[None]] = _is_always_current,
+        wait_for_policy: Callable[[], Awaitable[float]] = _is_always_current,
     ) -> None:
         self._ports = ports
         self._begin = begin
@@ -457,7 +458,6 @@ class Lanes:
             while asked is not None:
                 if asked is MANDATE_WAIT:
                     await self._await_mandate(key, evaluation.mandate_digest, since_s)
-                    await self._wait_for_policy()
                     evaluation, step = self._start(evaluation.read)
                     if step is MANDATE_WAIT:
                         step = evaluation.advance(READY)
@@ -466,8 +466,9 @@ class Lanes:
                 asked = self._settle(evaluation, step)
             if not lane:
                 break
-            await self._wait_for_policy()
+            waited_s = await self._wait_for_policy()
             read, since_s = lane.popleft()
+            since_s += waited_s  # its mandate may have waited as well, before it came here
             evaluation, step = self._start(read)
             asked = self._settle(evaluation, step)
         del self.waiting[key]
@@ -482,6 +483,7 @@ class Lanes:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(since_s + MANDATE_WAIT.budget_ms / 1000):
                     await awaited.come.wait()
+            await self._wait_for_policy()  # mandates that come meanwhile still pass
         finally:
             del self._awaited[key]
 

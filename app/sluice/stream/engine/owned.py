@@ -183,6 +183,7 @@ class Owned:
                 await self._try(group)
         self._partition.guard.clear()
         await self._writer.commit()
+        await self._partition.wait_for_policy()
         self._probe = None
         waiting, self._waiting = self._waiting, deque()
         self._partition.start(waiting)
@@ -190,6 +191,7 @@ class Owned:
     async def _try(self, group: list[InputRecord]) -> None:
         self._partition.guard.announce(group[0].topic, group[0].offset, group[-1].offset + 1)
         await self._writer.commit()
+        await self._partition.wait_for_policy()
         for input_record in group:
             self._start(input_record)
         await self._partition.quiet()

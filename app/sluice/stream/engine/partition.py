@@ -44,7 +44,7 @@ record's."""
 
 
 class Partition:
-    """The single writer of one partition number. All methods are synchronous except `drained` and `quiet`."""
+    """The single writer of one partition number. All methods are synchronous except those that wait."""
 
     def __init__(
         self,
@@ -114,6 +114,10 @@ class Partition:
     async def quiet(self) -> None:
         """Return when every input that was started is decided."""
         await self._quiet.wait()
+
+    async def wait_for_policy(self) -> None:
+        """Return when a decision may begin."""
+        await self._context.wait_for_policy()
 
     def tick(self, now_ms: int) -> None:
         """Act on sessions whose time has come, and raise alarms. A session with an input in flight is left to

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from sluice.core.trust.revisions import Accepted
 
 
-_LOOK_S = 0.05
-"""Between two looks whether the policy has become current."""
 MOST_LINES = 20
 """The most lines of one kind for one reading of the control topics; the rest is counted."""
 _KINDS = {QUALITY_BUNDLE: "quality bundle"}
@@ -100,6 +99,11 @@ def _limit_lines(lines: Iterable[str], what: str) -> Iterator[str]:
 log = logging.getLogger(__name__)
 
 
+def _read_clock() -> float:
+    """Seconds of a clock that runs on while the machine sleeps, where there is one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class ControlReader(Protocol):
     """A reader of both control topics; each call continues where the last one stopped."""
 
@@ -136,8 +140,7 @@ Use = Callable[["DecisionPoint", "Sequence[Refused]", "PolicyContents"], None]
 
 class PolicyFeed:
     """The feed. It may be made outside a loop; the reader connects with the first `catch_up`. `first`: the
-    point at the start. `read_s`: of what time the policy in force is, by the loop's clock: everything that
-    the topics held then is in it."""
+    point at the start."""
 
     def __init__(
         self,
@@ -146,35 +149,39 @@ class PolicyFeed:
         reduce: Callable[[Sequence[InputRecord]], ReductionResult],
         interval_s: float,
         max_lag_s: float,
+        clock: Callable[[], float] = _read_clock,
     ) -> None:
         """`interval_s`: between two readings; `max_lag_s`: after so long without one the policy is not
-        current."""
+        current; `clock` gives seconds."""
         self.first = first
         self._reader = reader
         self._reduce = reduce
         self._interval_s = interval_s
         self._max_lag_s = max_lag_s
+        self._clock = clock
         self._is_late = False
         self._away = ""
+        self._next_reading = asyncio.Event()
         self._records: list[InputRecord] = []
         self._reduceed = 0
         self._reported: set[str] = set()
         self._unproved: set[str] = set()
         self._entries: Sequence[Accepted] = ()
         self._turn = asyncio.Lock()
-        self.read_s: float | None = None
+        self._as_of_s: float | None = None
 
     async def catch_up(self, use: Use) -> None:
         """Read to the topics' present end and put new entries in force. Raises KafkaError."""
         async with self._turn:
-            began_s = asyncio.get_running_loop().time()
+            began_s = self._clock()
             self._records += await self._reader.to_end()
             if len(self._records) > self._reduceed:
                 await self._reduce_again(use)
-            self.read_s = began_s
-            if self._away or self._is_late:
+            self._as_of_s = began_s  # what the topics held then is in it, what came since may not be
+            if (self._away or self._is_late) and self.is_current():
                 log.info("policy: read again")
-            self._away, self._is_late = "", False
+                self._away, self._is_late = "", False
+        self.release()
 
     def is_current(self) -> bool:
         """Whether a decision may begin under the policy in force."""
@@ -183,13 +190,23 @@ class PolicyFeed:
 
     def measure_lag(self) -> float | None:
         """Seconds since the time of which the policy in force is; None before the first reading."""
-        return None if self.read_s is None else asyncio.get_running_loop().time() - self.read_s
+        return None if self._as_of_s is None else self._clock() - self._as_of_s
 
-    async def wait_until_current(self, is_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Return when a decision may begin, or none `is_wanted` any more."""
+    async def wait_until_current(self, is_wanted: Callable[[], bool] = lambda: True) -> float:
+        """Return when a decision may begin, or none `is_wanted` any more; how long that took, in s."""
+        if self.is_current():
+            return 0.0
+        began_s = self._clock()
         while is_wanted() and not self.is_current():
-            self._tell_late()
-            await asyncio.sleep(_LOOK_S)
+            if not self._is_late:
+                self._tell_late()
+            await self._next_reading.wait()
+        return self._clock() - began_s
+
+    def release(self) -> None:
+        """Have those who wait look again: there was a reading, or they may be wanted no more."""
+        self._next_reading.set()
+        self._next_reading = asyncio.Event()
 
     async def follow(self, use: Use) -> None:
         """Catch up again and again, until cancelled. A broker that is away is asked again."""
@@ -224,13 +241,12 @@ class PolicyFeed:
         if reason != self._away:
             log.warning("the control topics cannot be read now: %s", reason)
         self._away = reason
-        if not self.is_current():
+        if not self._is_late and not self.is_current():
             self._tell_late()
 
     def _tell_late(self) -> None:
-        if not self._is_late:
-            log.warning("policy: not read for more than %g s; inputs wait until it is", self._max_lag_s)
         self._is_late = True
+        log.warning("policy: not read for more than %g s; inputs wait until it is", self._max_lag_s)
 
     def _tell_refused(self, refused: Sequence[Refused]) -> None:
         """Log each refusal once, and again whenever it changes (a change that is not complete yet)."""
