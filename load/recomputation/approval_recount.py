@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from load.installations.approvers import (
@@ -35,6 +34,7 @@ from load.installations.approvers import (
 )
 from load.installations.neutral_policy import TENANT
 from load.recomputation import figures
+from load.recomputation.quarantine_recount import milliseconds
 from load.recomputation.stored_sessions import read_stored_sessions
 from sluice_topics.catalog import ACTIONS, REVIEWS
 
@@ -190,18 +190,14 @@ def wrong_steps(by: dict[str, list[dict[str, Any]]]) -> list[str]:
         end = ends.get(name)
         if end is None:
             continue
-        ended = _ms(opened["expires_at"]) if end["schema"] == EXPIRED else end["input"]["timestamp"]
+        ended = milliseconds(opened["expires_at"]) if end["schema"] == EXPIRED else end["input"]["timestamp"]
         due = [schema for schema, after in route if began + after <= ended]
         taken = sorted(steps[name])
-        written = [(schema, _ms(at) - began) for _, schema, at in taken]
+        written = [(schema, milliseconds(at) - began) for _, schema, at in taken]
         in_order = written == route[: len(written)] and len(written) >= len(due)
         if not in_order or any(sequence > end["sequence"] for sequence, _, _ in taken):
             problems.append(f"{name}: took {written}, due {due}")
     return problems
-
-
-def _ms(moment: str) -> int:
-    return round(datetime.fromisoformat(moment).timestamp() * 1000)
 
 
 def _find_unanswered(

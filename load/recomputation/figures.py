@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 
@@ -22,6 +22,7 @@ class RunFigure:
     holds: bool
 
 
+SHOWN = 3
 SOME = "> 0"
 """The goal of what must have happened, or the fault did not bite."""
 
@@ -29,6 +30,13 @@ SOME = "> 0"
 def none(name: str, value: float, unit: str) -> RunFigure:
     """A value that must be zero."""
     return RunFigure(name, value, unit, "0", value == 0)
+
+
+def no_problems(name: str, problems: Sequence[str]) -> RunFigure:
+    """How many there are, which must be none. The first few are printed."""
+    for problem in problems[:SHOWN]:
+        print(f"  {name}: {problem}")
+    return none(name, len(problems), "findings")
 
 
 def some(name: str, value: float, unit: str) -> RunFigure:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from load.recomputation.store_recount import CoverageRecount
     from load.recomputation.write_recount import Memories
 
-SHOWN_PROBLEMS = 3
 MEMORY_TALLY = {
     "memories_allowed": "allow",
     "memories_rejected": "reject",
@@ -56,7 +55,7 @@ def memory_figures(
     recounted = memories(answers, most)
     refused = sum(count for name, count in recounted.tally.items() if name.startswith("refused "))
     while_away = figures.report if broker_away else figures.none
-    for name in [] if broker_away else recounted.overtaken[:SHOWN_PROBLEMS]:
+    for name in [] if broker_away else recounted.overtaken[: figures.SHOWN]:
         print(f"  memories: time overtook the review of {name}")
     quarantined = sum(len(quarantine.quarantined) for quarantine in recounted.quarantines.values())
     return [
@@ -68,7 +67,10 @@ def memory_figures(
         while_away("content_unavailable", recounted.tally[f"refused {UNAVAILABLE}"], "reviews"),
         figures.report("held_in_the_end", quarantined, "memories"),
         figures.some("sources_learnt_of", len(evidence.feedback), "records"),
-        *(_none(name, problems) for name, problems in _memory_problems(evidence, answers, recounted)),
+        *(
+            figures.no_problems(name, problems)
+            for name, problems in _memory_problems(evidence, answers, recounted)
+        ),
     ]
 
 
@@ -102,12 +104,6 @@ def _memory_problems(
     yield "wrong_sights", wrong_sights(histories, answers.ledger, sources)
 
 
-def _none(name: str, problems: list[str]) -> RunFigure:
-    for problem in problems[:SHOWN_PROBLEMS]:
-        print(f"  {name}: {problem}")
-    return figures.none(name, len(problems), "findings")
-
-
 ALARM = "sluice/alarm/v1"
 ITEM_TALLY = {
     "items_passed": "pass",
@@ -136,7 +132,10 @@ def retrieval_figures(evidence: Evidence, answers: AnswerAccount) -> list[RunFig
         figures.some("items_uncovered", covering.uncovered, "items"),
         figures.some("references_wanted", recounted.wanted.total(), "records"),
         figures.exactly("alarms", alarmed.total(), 1, "alarms"),
-        *(_none(name, problems) for name, problems in _item_problems(evidence, answers, recounted, covering)),
+        *(
+            figures.no_problems(name, problems)
+            for name, problems in _item_problems(evidence, answers, recounted, covering)
+        ),
     ]
 
 

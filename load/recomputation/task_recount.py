@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from load.installations.task_policy import (
@@ -48,7 +48,6 @@ RECORDED = "sluice/mandate_recorded/v1"
 MOST_INDEX_BYTES = 16_384
 MOST_LESSONS = 16
 """Of one agent in a session: actions whose outcome will teach."""
-SHOWN = 3
 THOUSANDTHS = 1000
 OUTSIDE = ("none_named", "absent", "ended", "over", "condition", "count")
 ORIGINS = (
@@ -122,7 +121,7 @@ class TaskRecount:
             return
         if name in self._uses:
             use = self._uses[name]
-            self._uses[name] = _replace_rows(use, min(use.rows, outcome["rows_affected"]))
+            self._uses[name] = replace(use, rows=min(use.rows, outcome["rows_affected"]))
         lesson = None if action is None else session.lessons[action["agent_id"]].pop(name, None)
         if lesson is not None and not body["disputed"]:
             self._due[name, outcome["session_id"], lesson] += 1
@@ -250,10 +249,6 @@ class TaskRecount:
                     self.problems["wrong_usual"].append(f"{name}: {stored.get(name)}, not {counts[name]}")
 
 
-def _replace_rows(use: _Use, rows: int) -> _Use:
-    return _Use(use.partition, use.at_ms, use.agent, use.tool, rows, use.amount, use.to)
-
-
 def _find_subject(name: str, use: _Use) -> str:
     return use.agent if LIMITS[name]["per"] == "agent" else ""
 
@@ -293,7 +288,7 @@ def task_figures(evidence: Evidence) -> list[RunFigure]:
         figures.report("task_lessons", tally["lessons"], "actions"),
         *(figures.none(f"task_{name}", answers.count(name), "inputs") for name in answered),
         figures.none("task_answers_without_input", answers.foreign, "records"),
-        *(_none(f"task_{name}", recount.problems[name]) for name in _GOALS),
+        *(figures.no_problems(f"task_{name}", recount.problems[name]) for name in _GOALS),
         figures.require_at_most(
             "task_index_bytes", max(_list_index_bytes(evidence), default=0), MOST_INDEX_BYTES, "bytes"
         ),
@@ -302,9 +297,3 @@ def task_figures(evidence: Evidence) -> list[RunFigure]:
 
 _TOPICS = (ACTIONS, OUTCOMES, MANDATES)
 _GOALS = ("limits_exceeded", "limits_forgotten", "wrong_lessons", "wrong_usual")
-
-
-def _none(name: str, problems: list[str]) -> RunFigure:
-    for problem in problems[:SHOWN]:
-        print(f"  {name}: {problem}")
-    return figures.none(name, len(problems), "findings")
