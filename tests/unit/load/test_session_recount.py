@@ -128,6 +128,17 @@ def test_the_rerun_finds_another_outcome_and_a_repeat_that_counts_anew(change: d
     assert field in {difference.field for rerun in reruns for difference in rerun.differences}
 
 
+@pytest.mark.parametrize("field", ["reserved", "actual", "aggregateRowsAffected"])
+def test_the_rerun_finds_a_settlement_that_counts_otherwise(field: str) -> None:
+    evidence = decide(4, 150)
+    ledger = list(evidence.ledger)
+    schema = "sluice/reservation_settled/v1"
+    number = next(n for n, record in enumerate(ledger) if _body(record)["schema"] == schema)
+    ledger[number] = change_record(ledger[number], **{field: _body(ledger[number])[field] + 1})
+    reruns = execute_again(replace(evidence, ledger=ledger))
+    assert field in {difference.field for rerun in reruns for difference in rerun.differences}
+
+
 def _wrong(evidence: Evidence) -> dict[str, list[str]]:
     return wrong_sessions(account(evidence), evidence.changelog)
 
