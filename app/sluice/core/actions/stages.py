@@ -52,6 +52,7 @@ def list_shipped_stages() -> tuple[Stage, ...]:
     return GATES
 
 
-def load_bundle(raw: bytes) -> Bundle:
-    """The policy bundle in a file's bytes. Raises BundleError with the path and the reason."""
-    return BUNDLE_FORM.load(raw)
+def load_bundle(raw: bytes, bundle_hash: str | None = None) -> Bundle:
+    """The policy bundle in a file's bytes. `bundle_hash`: the digest of what they say, where it is known
+    already. Raises BundleError with the path and the reason."""
+    return BUNDLE_FORM.load(raw, bundle_hash)

@@ -109,13 +109,14 @@ class BundleForm:
             "BundleFile", __base__=BundleFrame, __doc__=_ABOUT_FILE, **fields
         )
 
-    def load(self, raw: bytes) -> Bundle:
-        """The bundle in a file's bytes. Raises BundleError with the path and the reason."""
+    def load(self, raw: bytes, bundle_hash: str | None = None) -> Bundle:
+        """The bundle in a file's bytes. `bundle_hash`: the digest of what they say, if it is known.
+        Raises BundleError with the path and the reason."""
         try:
             document: dict[str, Any] = json_object(raw)
             file = self.model.model_validate(document)
             self._check_models_come_late(file)
-            return Bundle(file, digest(document), self.parts)
+            return Bundle(file, bundle_hash or digest(document), self.parts)
         except ValidationError as error:
             raise BundleError(first_error(error)) from None
         except ValueError as error:

@@ -88,7 +88,7 @@ class PolicyEvidence:
             statement = self._bundles[BUNDLE].get(bundle_hash)
             if statement is None:
                 return None
-            self._compiled[bundle_hash] = load_bundle(canonical(statement.document))
+            self._compiled[bundle_hash] = load_bundle(canonical(statement.document), bundle_hash)
         return self._compiled[bundle_hash]
 
     def find_quality_bundle(self, bundle_hash: str) -> QualityBundle | None:

@@ -130,7 +130,7 @@ class CompileCache:
 
     def _check_bundle(self, statement: Statement) -> Bundle | Reason:
         try:
-            bundle = load_bundle(canonical(statement.document))
+            bundle = load_bundle(canonical(statement.document), statement.hash)
             failures = self._run_cases(bundle)
         except (BundleError, UnknownStageError) as error:
             path, message = _split_path(str(error))
