@@ -12,8 +12,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from sluice.adapters.kafka import kafka_topics
-from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader, publish_control
-from sluice.adapters.kafka.kafka_publish import Outgoing
+from sluice.adapters.kafka.kafka_consumers import KafkaControlReader
+from sluice.adapters.kafka.kafka_publish import AnotherPublisherError, publish_control
+from sluice.client.kafka_writing import Outgoing
 from sluice_topics.catalog import BUNDLES, REGISTRY
 from sluice_topics.layout import TopicLayout
 from tests.unit.cli.policy.policy_files import make, sluice, write

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sluice.adapters.kafka.kafka_control import KafkaControlReader
+from sluice.adapters.kafka.kafka_consumers import KafkaControlReader
 from sluice.client.answers import ClientError
 from sluice.core.registry.freezes import ASK
 from sluice.core.registry.keys import Roots

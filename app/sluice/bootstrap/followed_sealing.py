@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_control import KafkaControlReader
+from sluice.adapters.kafka.kafka_consumers import KafkaControlReader
 from sluice.bootstrap.sealing import build_subject_keys
 from sluice.client.answers import ClientError
 from sluice.client.subject_keys import KeyUnavailable

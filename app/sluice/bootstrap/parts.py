@@ -12,8 +12,7 @@ import httpcore2
 from sluice.adapters.checked_network import HostNames
 from sluice.adapters.http_provenance import HttpProvenance
 from sluice.adapters.http_target import HttpRules
-from sluice.adapters.kafka.kafka_consumers import KafkaCompacted
-from sluice.adapters.kafka.kafka_control import KafkaControlReader
+from sluice.adapters.kafka.kafka_consumers import KafkaCompacted, KafkaControlReader
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
 from sluice.adapters.kafka.kafka_lineage import KafkaLineage
 from sluice.adapters.kafka.kafka_provenance import KafkaProvenance

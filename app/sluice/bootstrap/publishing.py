@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluice.adapters.kafka.kafka_control import publish_control
 from sluice.adapters.kafka.kafka_ledger import has_state
-from sluice.adapters.kafka.kafka_publish import Outgoing
+from sluice.adapters.kafka.kafka_publish import publish_control
+from sluice.client.kafka_writing import Outgoing
 from sluice.core.cases.cases import run_cases
 from sluice.core.foundation.clock import rfc3339
 from sluice.core.registry.freezes import ASK, Stage

@@ -139,7 +139,7 @@ def require_broker(work: Coroutine[Any, Any, T], message: str = NO_BROKER) -> T:
     `message`: how that is said, with {} for why."""
     import asyncio  # noqa: PLC0415 - many commands ask no broker
 
-    from sluice.adapters.kafka.kafka_control import AnotherPublisherError  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_publish import AnotherPublisherError  # noqa: PLC0415 - as above
     from sluice.adapters.kafka.kafka_read import (  # noqa: PLC0415 - as above
         KafkaRefused,
         KafkaUnreachable,

@@ -20,6 +20,7 @@ from sluice.client.binding import describe_answer
 from sluice.client.input_kinds import ACTIONS, ANSWERS, DEAD_LETTERS
 from sluice.client.kafka_connection import build_client_arguments, is_secured
 from sluice.client.kafka_lines import thin_out_kafka_lines
+from sluice.client.kafka_writing import make_producer
 from sluice.client.record_proofs import NO_PROOFS
 
 if TYPE_CHECKING:
@@ -77,8 +78,7 @@ class Exchange:
     async def start(self, within_s: float = DEFAULT_CONNECT_S) -> None:
         """Connect. Raises BrokerUnreachable if that does not succeed in time, LoginRefused if the broker
         refuses the login; nothing is left open then."""
-        from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - importing the client loads no Kafka
-        from aiokafka.errors import KafkaError  # noqa: PLC0415 - as above
+        from aiokafka.errors import KafkaError  # noqa: PLC0415 - importing the client loads no Kafka
 
         ends_s = asyncio.get_running_loop().time() + within_s
         if self._lines is None:
@@ -92,7 +92,7 @@ class Exchange:
                 if fault.is_final:
                     raise LoginRefused(str(self._cluster), fault.message)
                 raise BrokerUnreachable(str(self._cluster), within_s, fault.message)
-        self._producer = AIOKafkaProducer(**self.connection, enable_idempotence=True, acks="all")
+        self._producer = make_producer(self.connection)
         what = "it does not answer"
         try:
             async with asyncio.timeout_at(ends_s):

@@ -13,11 +13,12 @@ import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.kafka_reading import connect_consumer
+from sluice.client.kafka_writing import KafkaWriter, Outgoing
 from sluice.client.key_records import digest_person, read_lying, read_wrapped_key, write_wrapped_key
 from sluice.secrets.key_wrapping import PersonKey, wrap_named
 from sluice_topics.records.subject_keys import KEY_ID
@@ -90,7 +91,7 @@ class SubjectKeys:
         self._opened: OrderedDict[str, _OpenedKey] = OrderedDict()
         self._consumer: AIOKafkaConsumer | None = None
         self._asking: AIOKafkaConsumer | None = None
-        self._producer: AIOKafkaProducer | None = None
+        self._writer = KafkaWriter(self._arguments)
         self._following: asyncio.Task[None] | None = None
         self._reading, self._making = asyncio.Lock(), asyncio.Lock()
         self._reads = 0
@@ -112,11 +113,12 @@ class SubjectKeys:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
-        for client in (self._consumer, self._asking, self._producer):
-            if client is not None:
-                await client.stop()
+        for consumer in (self._consumer, self._asking):
+            if consumer is not None:
+                await consumer.stop()
+        await self._writer.close()
         await self._wrapper.close()
-        self._consumer = self._asking = self._producer = self._following = None
+        self._consumer = self._asking = self._following = None
 
     def find(self, key_id: str) -> SubjectKey | Erased | None:
         """An opened key, at once; None: `fetch` did not open it."""
@@ -196,15 +198,7 @@ class SubjectKeys:
         key_id, key = secrets.token_hex(ID_BYTES), PersonKey(secrets.token_bytes(SECRET_BYTES), person)
         ((owner, wrapped),) = await wrap_named(self._wrapper, [(key_id, tenant, key)])
         record = write_wrapped_key(owner, wrapped)
-        if self._producer is None:
-            producer = AIOKafkaProducer(**self._arguments, enable_idempotence=True, acks="all")
-            try:
-                await producer.start()
-            except BaseException:
-                await producer.stop()
-                raise
-            self._producer = producer
-        await self._producer.send_and_wait(self._part.topic, record, key_id.encode(), partition=0)
+        await self._writer.write(self._part.topic, [Outgoing(key_id.encode(), record)], partition=0)
         await self._read_to_end()
 
     async def _connect(self) -> AIOKafkaConsumer:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from sluice.adapters.kafka.kafka_publish import PublishedAt
 from sluice.adapters.kafka.kafka_read import StoredRecord
+from sluice.client.kafka_writing import PublishedAt
 from sluice.core.actions.stages import list_shipped_stages
 from sluice.core.decide.decision_point import DecisionPoint
 from sluice.core.decide.replay import Replay

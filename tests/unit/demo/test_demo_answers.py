@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sluice.adapters.kafka.kafka_publish import PublishedAt
 from sluice.adapters.kafka.kafka_read import StoredRecord
+from sluice.client.kafka_writing import PublishedAt
 from sluice_demo.answers import NO_GATE, DemoAnswers, read_cause, tally_sessions
 from sluice_topics.catalog import ACTIONS, ESCALATIONS, VERDICTS
 

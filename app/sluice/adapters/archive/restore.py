@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.admin import NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError
@@ -38,8 +38,8 @@ from sluice.adapters.archive.manifest import ArchiveRefused
 from sluice.adapters.archive.segment import ArchiveDamaged, read_head
 from sluice.adapters.kafka.kafka_read import StoredRecord, fetch_ends, make_unreachable
 from sluice.adapters.kafka.kafka_topics import KafkaTopicError, await_topics, open_admin
-from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.kafka_reading import open_consumer
+from sluice.client.kafka_writing import make_producer
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.foundation.input_record import memory_id
 from sluice_topics.access import RESTORING_WRITER
@@ -56,7 +56,7 @@ from sluice_topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from aiokafka import AIOKafkaConsumer
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
     from sluice.adapters.archive.archived_records import Archive
     from sluice.adapters.archive.manifest import Part
@@ -580,20 +580,14 @@ def _get_number(record: StoredRecord) -> int:
     return 0 if head is None else head.sequence
 
 
-def _build_arguments(cluster: KafkaCluster) -> dict[str, Any]:
-    return {
-        **build_client_arguments(cluster),
-        "acks": "all",
-        "enable_idempotence": True,
-        "max_batch_size": MAX_OUTPUT_MESSAGE_BYTES,
-        "max_request_size": MAX_OUTPUT_MESSAGE_BYTES,
-    }
+_SIZES = {"max_batch_size": MAX_OUTPUT_MESSAGE_BYTES, "max_request_size": MAX_OUTPUT_MESSAGE_BYTES}
 
 
 def _build_filling(cluster: KafkaCluster, part: Part) -> AIOKafkaProducer:
     """The producer of a partition's transactions, not started; its id is the same in each restoration."""
-    return AIOKafkaProducer(
-        **_build_arguments(cluster),
+    return make_producer(
+        cluster,
+        **_SIZES,
         transactional_id=f"{RESTORING_WRITER}{part[0]}-{part[1]}",
         transaction_timeout_ms=_TRANSACTION_MS,
     )
@@ -662,7 +656,7 @@ class _OffsetWriter:
         self._part = part
         self._asking = asking
         self._filling = _build_filling(cluster, part)
-        self._plain = AIOKafkaProducer(**_build_arguments(cluster))
+        self._plain = make_producer(cluster, **_SIZES)
         self._next = 0
         self._run: list[StoredRecord] = []
         self._run_bytes = 0

@@ -10,14 +10,15 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from sluice.client.kafka_connection import build_client_arguments
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
 from sluice.client.kafka_reading import Connection, read_to
+from sluice.core.foundation.input_record import InputRecord
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from aiokafka import AIOKafkaConsumer
 
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
 
 _TAKEN_AT_ONCE = 500
 """How many records a caller takes before it lets the event loop run: 15 to 30 ms."""
-
-
-def make_producer(cluster: KafkaCluster, **more: Any) -> AIOKafkaProducer:
-    """An idempotent producer, not connected. `more`: aiokafka's arguments, such as a transactional id."""
-    return AIOKafkaProducer(**build_client_arguments(cluster), enable_idempotence=True, **more)
 
 
 class Pool:
@@ -96,3 +92,55 @@ class KafkaCompacted:
     async def close(self) -> None:
         """Give up the connection."""
         await self._connection.close()
+
+
+class KafkaControlReader:
+    """Reads the single partition of each control topic, as committed, from where the last call stopped.
+
+    Connects with the first call. Raises KafkaError from each.
+    """
+
+    def __init__(self, cluster: KafkaCluster, topics: Mapping[str, str]) -> None:
+        """`topics`: base name by real name, those that others depend on first."""
+        self._topics = dict(topics)
+        self._parts = [TopicPartition(name, 0) for name in topics]
+        self._connection = Connection(cluster, "read_committed", self._parts)
+        self._asking = Connection(cluster, "read_uncommitted", self._parts)
+        self._read: list[InputRecord] = []
+
+    async def to_end(self) -> list[InputRecord]:
+        """Every record up to the end that the topics have now that no earlier call gave.
+
+        Ends are asked for in the order that the records depend on each other: who publishes a bundle saw its
+        signer's entry in the registry first, so the bundles' end is taken before the registry's.
+        """
+        consumer, asking = await self._connection.connect(), await self._asking.connect()
+        ends = {part: int((await asking.end_offsets([part]))[part]) for part in reversed(self._parts)}
+        async for batch in read_to(consumer, ends):
+            self._read += [self._read_input_record(message) for message in batch]
+        read, self._read = self._read, []
+        return read
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        await self._connection.close()
+        await self._asking.close()
+
+    def _read_input_record(self, message: Any) -> InputRecord:
+        base = self._topics[message.topic]
+        return InputRecord(
+            base, message.partition, message.offset, message.timestamp, message.key, message.value
+        )
+
+
+async def read_control(cluster: KafkaCluster, topics: Mapping[str, str]) -> list[InputRecord]:
+    """Every record that the topics hold now; `topics` as for the reader. Raises UnknownTopics and
+    KafkaUnreachable."""
+    await list_partitions(cluster, list(topics))
+    reader = KafkaControlReader(cluster, topics)
+    try:
+        return await reader.to_end()
+    except KafkaError as error:
+        raise make_unreachable(cluster, error) from error
+    finally:
+        await reader.close()

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
 
-from sluice.adapters.kafka.kafka_consumers import make_producer
 from sluice.adapters.kafka.kafka_read import list_partitions
 from sluice.client.kafka_reading import open_consumer, read_to
+from sluice.client.kafka_writing import KafkaWriter, Outgoing
 from sluice.core.foundation.clock import read_milliseconds
 from sluice.core.trust.dsse import read_envelope
 from sluice.core.trust.tree_heads import HeadRefused, digest_head, open_head
@@ -149,15 +149,11 @@ class HeadCluster:
         if not self._waiting:
             return
         size = MAX_CONTROL_MESSAGE_BYTES
-        producer = make_producer(self._cluster, max_request_size=size, **self._bounds)
-        try:
-            await producer.start()
+        async with KafkaWriter(self._cluster, max_request_size=size, **self._bounds) as writer:
             while self._waiting:
                 number, value = self._waiting[0]
-                await producer.send_and_wait(self._part.topic, value, b"%d" % number, partition=0)
+                await writer.write(self._part.topic, [Outgoing(b"%d" % number, value)], partition=0)
                 self._waiting.popleft()
-        finally:
-            await producer.stop()
 
     async def close(self) -> None:
         """Nothing is held."""

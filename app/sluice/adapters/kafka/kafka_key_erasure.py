@@ -14,13 +14,12 @@ import time
 from base64 import b64decode
 from typing import TYPE_CHECKING, NamedTuple
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
 from sluice.adapters.kafka.kafka_topics import open_admin
-from sluice.client.kafka_connection import build_client_arguments
+from sluice.client.kafka_writing import KafkaWriter, Outgoing
 from sluice.client.key_records import ROLL, LyingKey, read_lying, read_wrapped_key
 from sluice_topics.records.subject_keys import WrappedKey
 
@@ -215,15 +214,9 @@ class KeyTopic:
     async def _write(self, records: Sequence[tuple[str, bytes | None]]) -> None:
         """Records of these keys; None: tombstones."""
         await list_partitions(self._cluster, [self._topic])
-        producer = AIOKafkaProducer(
-            **build_client_arguments(self._cluster), enable_idempotence=True, acks="all"
-        )
+        outgoing = [Outgoing(key_id.encode(), value) for key_id, value in records]
         try:
-            async with producer:
-                sent = [
-                    await producer.send(self._topic, value, key_id.encode(), partition=0)
-                    for key_id, value in records
-                ]
-                await asyncio.gather(*sent)
+            async with KafkaWriter(self._cluster) as writer:
+                await writer.write(self._topic, outgoing, partition=0)
         except KafkaError as error:
             raise make_unreachable(self._cluster, error) from error

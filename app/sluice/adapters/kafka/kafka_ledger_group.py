@@ -11,8 +11,8 @@ import orjson
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
-from sluice.adapters.kafka.kafka_consumers import make_producer
 from sluice.client.kafka_reading import POLL_MS, make_consumer, open_consumer, read_to
+from sluice.client.kafka_writing import KafkaWriter, Outgoing
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.notify.backlog import AssignedPart, CommittedEvent, Part
 from sluice_topics.record_reading import read
@@ -21,7 +21,7 @@ from sluice_topics.records import NotifiedSubject
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka import AIOKafkaConsumer
 
     from sluice.client.kafka_connection import KafkaCluster
     from sluice.client.record_proofs import RecordProofs
@@ -168,7 +168,7 @@ class KafkaNotified:
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._cluster = cluster
         self._topic = topic
-        self._producer: AIOKafkaProducer | None = None
+        self._writer = KafkaWriter(cluster)
 
     async def read_newest(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
         """The newest record of each subject of these partitions, up to the topic's end as of now."""
@@ -184,17 +184,9 @@ class KafkaNotified:
 
     async def keep(self, partition: int, record: NotifiedSubject) -> None:
         """It is acknowledged when this returns."""
-        if self._producer is None:
-            producer = make_producer(self._cluster)
-            await producer.start()
-            self._producer = producer
         value = orjson.dumps(record.model_dump(mode="json", by_alias=True))
-        await self._producer.send_and_wait(
-            self._topic, value, key=record.subject_id.encode(), partition=partition
-        )
+        await self._writer.write(self._topic, [Outgoing(record.subject_id.encode(), value)], partition)
 
     async def close(self) -> None:
         """Give up the connection."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await producer.stop()
+        await self._writer.close()

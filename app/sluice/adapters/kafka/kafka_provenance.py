@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError
 
-from sluice.adapters.kafka.kafka_consumers import make_producer
 from sluice.client.kafka_reading import POLL_MS, make_consumer
+from sluice.client.kafka_writing import KafkaWriter, Outgoing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka import AIOKafkaConsumer
 
     from sluice.client.kafka_connection import KafkaCluster
 
@@ -38,9 +37,8 @@ class KafkaProvenance:
         self._group_id = group_id
         self._wanted = wanted
         self._records = records
-        self._max_request_bytes = max_request_bytes
         self._consumer: AIOKafkaConsumer | None = None
-        self._producer: AIOKafkaProducer | None = None
+        self._writer = KafkaWriter(cluster, max_request_size=max_request_bytes)
         self._members = _ProvenanceMembers()
         self._committed: dict[int, int] = {}
 
@@ -48,8 +46,7 @@ class KafkaProvenance:
         """Before anything else."""
         self._members = _ProvenanceMembers()
         self._committed = {}
-        self._producer = make_producer(self._cluster, max_request_size=self._max_request_bytes)
-        await self._producer.start()
+        await self._writer.connect()
         self._consumer = make_consumer(
             self._cluster, "read_committed", _FETCH_WAIT_MS, group_id=self._group_id
         )
@@ -73,10 +70,7 @@ class KafkaProvenance:
 
     async def publish(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Keys and values; the key chooses the partition. All are acknowledged when it returns."""
-        assert self._producer is not None  # noqa: S101 - likewise
-        await asyncio.gather(
-            *[await self._producer.send(self._records, value, key) for key, value in records]
-        )
+        await self._writer.write(self._records, [Outgoing(key, value) for key, value in records])
 
     async def commit(self, positions: Mapping[int, int]) -> None:
         """Commit the offset at which the next owner of each partition begins. What is no longer owned is the
@@ -96,13 +90,11 @@ class KafkaProvenance:
     async def close(self) -> None:
         """Give up both connections, also where `connect` came only half way."""
         consumer, self._consumer = self._consumer, None
-        producer, self._producer = self._producer, None
         try:
             if consumer is not None:
                 await consumer.stop()
         finally:
-            if producer is not None:
-                await producer.stop()
+            await self._writer.close()
 
 
 class _ProvenanceMembers(ConsumerRebalanceListener):  # type: ignore[misc]

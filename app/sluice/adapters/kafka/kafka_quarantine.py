@@ -10,11 +10,11 @@ from aiokafka.errors import KafkaError
 from sluice.adapters.kafka.kafka_evidence import is_sought
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
 from sluice.adapters.kafka.kafka_ledger import LedgerReader
-from sluice.adapters.kafka.kafka_publish import PublishedAt
 from sluice.adapters.kafka.kafka_read import make_unreachable
 from sluice.client.answers import ActionNotDecided, InputUnreadable
 from sluice.client.exchange import Exchange
 from sluice.client.input_kinds import REVIEW
+from sluice.client.kafka_writing import PublishedAt
 from sluice.client.record_proofs import NO_PROOFS
 from sluice.core.reports.ledger_values import NotInLedgerError, read_decision, read_event
 from sluice.core.reports.memory_recount import StatisticsRecount

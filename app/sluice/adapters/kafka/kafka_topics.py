@@ -6,7 +6,6 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
@@ -18,6 +17,7 @@ from aiokafka.errors import (
 
 from sluice.adapters.kafka.kafka_read import make_unreachable, require_login
 from sluice.client.kafka_connection import build_client_arguments
+from sluice.client.kafka_writing import make_producer
 from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, compare_topics
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ async def probe_transactions(cluster: KafkaCluster, app_id: str, timeout_ms: int
     that works. Raises KafkaUnreachable where nobody is let in."""
     await require_login(cluster)
     name = f"{app_id}-check"
-    producer = AIOKafkaProducer(
-        **build_client_arguments(cluster), transactional_id=name, transaction_timeout_ms=timeout_ms
-    )
+    producer = make_producer(cluster, transactional_id=name, transaction_timeout_ms=timeout_ms)
     try:
         async with asyncio.timeout(_SETTLE_S):
             await producer.start()

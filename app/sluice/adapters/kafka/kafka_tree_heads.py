@@ -14,16 +14,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError, ProducerFenced
 
-from sluice.adapters.kafka.kafka_control import KafkaControlReader, read_control
+from sluice.adapters.kafka.kafka_consumers import KafkaControlReader, read_control
 from sluice.adapters.kafka.kafka_read import (
     list_partitions,
     make_unreachable,
     open_reader,
 )
-from sluice.client.kafka_connection import build_client_arguments
+from sluice.client.kafka_writing import KafkaWriter, Outgoing
 from sluice.core.trust.tree_heads import (
     HeadRefused,
     LedgerBroken,
@@ -99,7 +98,7 @@ class HeadObserver(Protocol):
 class _Desk(NamedTuple):
     """What signing takes: the fenced writer, the topic's reader, and what was read of the ledger."""
 
-    producer: AIOKafkaProducer
+    writer: KafkaWriter
     heads: KafkaControlReader
     tree: LedgerTree
 
@@ -142,13 +141,18 @@ class HeadSigner:
         parts = await list_partitions(self._cluster, [self._topic, *ledger])
         heads = KafkaControlReader(self._cluster, {self._topic: TREE_HEADS})
         try:
-            async with self._make_producer() as producer:
+            bounds = {
+                "transaction_timeout_ms": _TRANSACTION_TIMEOUT_MS,
+                "max_request_size": MAX_CONTROL_MESSAGE_BYTES,
+            }
+            name = f"{self._prefix}{HEAD_WRITER}"
+            async with KafkaWriter(self._cluster, transactional_id=name, **bounds) as writer:
                 self._take_heads(await heads.to_end())
                 for copies in self._copies:
                     await copies.require_no_later(self._series.number)
                 tree = LedgerTree(1 + max(part.partition for part in parts), self._series.last)
                 async with open_reader(self._cluster, ledger, "beginning") as reader:
-                    await self._read(reader, _Desk(producer, heads, tree), once=once)
+                    await self._read(reader, _Desk(writer, heads, tree), once=once)
                 return self._series.last
         except KafkaError as error:
             raise make_unreachable(self._cluster, error) from error
@@ -212,8 +216,7 @@ class HeadSigner:
         head = desk.tree.make_head(self._series, time.time_ns() // 1_000_000)
         value = sign_head(head, self._keys).encode()
         try:
-            async with desk.producer.transaction():
-                await desk.producer.send_and_wait(self._topic, value, b"%d" % head.number, partition=0)
+            await desk.writer.write_together([(self._topic, Outgoing(b"%d" % head.number, value))], 0)
         except ProducerFenced:
             raise HeadRefused("another head signer took over: run one for each installation") from None
         written = await desk.heads.to_end()
@@ -237,11 +240,3 @@ class HeadSigner:
                 copies.take(self._series.number, self._series.digest, record.value or b"")
         if records and self._observer is not None:
             self._observer.note_head(self._series.signed_at_ms, is_own=are_own)
-
-    def _make_producer(self) -> AIOKafkaProducer:
-        return AIOKafkaProducer(
-            **build_client_arguments(self._cluster),
-            transactional_id=f"{self._prefix}{HEAD_WRITER}",
-            transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
-            max_request_size=MAX_CONTROL_MESSAGE_BYTES,
-        )

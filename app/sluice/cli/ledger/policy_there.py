@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sluice.adapters.archive.archive_evidence import ArchiveEvidence
 from sluice.adapters.archive.segment import ArchiveDamaged
-from sluice.adapters.kafka.kafka_control import read_control
+from sluice.adapters.kafka.kafka_consumers import read_control
 from sluice.adapters.kafka.kafka_read import UnknownTopics
 from sluice.bootstrap.publishing import list_control_topics
 from sluice.cli.policy.policy_loss import read_recorded

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluice.adapters.kafka.kafka_control import AnotherPublisherError, KafkaControlReader
+from sluice.adapters.kafka.kafka_consumers import KafkaControlReader
+from sluice.adapters.kafka.kafka_publish import AnotherPublisherError
 from sluice.adapters.kafka.kafka_read import KafkaUnreachable, UnknownTopics
 from sluice.bootstrap.followed_sealing import build_sealing
 from sluice.bootstrap.observing import FLUSH_S, TracesUnavailable, trace_gateway

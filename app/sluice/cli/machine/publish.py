@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluice.adapters.kafka.kafka_publish import Outgoing, PublishedAt, publish
+from sluice.adapters.kafka.kafka_publish import publish
 from sluice.cli.output import (
     CANNOT_PUBLISH,
     WELL,
@@ -28,6 +28,7 @@ from sluice.cli.output import (
     stop,
 )
 from sluice.cli.policy.key_files import require_private_keys
+from sluice.client.kafka_writing import Outgoing, PublishedAt
 from sluice.client.sender import InputSigner
 from sluice.text.plurals import count_noun
 from sluice_topics.catalog import ACTIONS, CATALOG

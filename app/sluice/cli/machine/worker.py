@@ -23,7 +23,7 @@ from sluice.settings.reader import describe_missing_trust
 from sluice.stream.process import EXIT_FAULT, EXIT_STOPPED, call_before_stop, end_process
 
 if TYPE_CHECKING:
-    from sluice.adapters.kafka.kafka_control import KafkaControlReader
+    from sluice.adapters.kafka.kafka_consumers import KafkaControlReader
     from sluice.bootstrap.parts import Additions
     from sluice.core.foundation.input_record import InputRecord
     from sluice.settings.reader import Settings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from sluice.adapters.kafka.kafka_control import read_control
+from sluice.adapters.kafka.kafka_consumers import read_control
 from sluice.bootstrap.publishing import Publishing, list_control_topics
 from sluice.cli.output import (
     CANNOT_PUBLISH,

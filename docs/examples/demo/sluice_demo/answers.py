@@ -26,9 +26,9 @@ from sluice_topics.catalog import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sluice.adapters.kafka.kafka_publish import PublishedAt
     from sluice.adapters.kafka.kafka_read import StoredRecord
     from sluice.cli.ledger.record_line import RecordLine
+    from sluice.client.kafka_writing import PublishedAt
     from sluice_demo.material import Planned
 
 Coordinates = tuple[str, int, int]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from sluice.adapters.kafka.kafka_publish import Outgoing
+from sluice.client.kafka_writing import Outgoing
 from sluice.core.actions.action_kinds import ACTION
 from sluice.core.actions.stages import load_bundle
 from sluice.core.foundation.clock import read_milliseconds, rfc3339

@@ -8,8 +8,8 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sluice.adapters.kafka.kafka_control import publish_control
-from sluice.adapters.kafka.kafka_publish import Outgoing
+from sluice.adapters.kafka.kafka_publish import publish_control
+from sluice.client.kafka_writing import Outgoing
 from sluice.core.foundation.canonical import digest
 from sluice.core.foundation.strict import json_object
 from sluice.core.registry.keys import SigningKey

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from sluice.adapters.kafka.kafka_publish import Outgoing
 from sluice.cli.machine.publish import Invalid, check_lines, read_key_field, read_unchecked, split_lines
+from sluice.client.kafka_writing import Outgoing
 from sluice_topics.catalog import ACTIONS, BY_NAME, MEMORY_WRITES, OUTCOMES
 from tests.unit import memory_records
 
