@@ -24,7 +24,7 @@ SLUICE = [sys.executable, "-c", "from sluice.cli.main import main; main()"]
 LATE = (
     *("sluice.cli.machine.gateway_parts", "sluice.gateway.http.http_protocol", "uvicorn", "uvloop"),
     *("aiokafka", "sluice.notify.notifier", "sluice.adapters.slack_messages", "sluice.adapters.webhook"),
-    *("sluice.adapters.kafka.kafka_ledger_group", "sluice.adapters.slack_calls"),
+    *("sluice.adapters.kafka.kafka_groups", "sluice.adapters.slack_calls"),
 )
 """What these verbs import once they run."""
 END_S = 60.0

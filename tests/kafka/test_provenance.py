@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from load.installations.loopback_http import HttpAnswer, HttpCall, serve_http
 from sluice.adapters.kafka.kafka_consumers import KafkaCompacted
-from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
+from sluice.adapters.kafka.kafka_groups import KafkaProvenance
 from sluice.ports import Known, ProvenanceAnswer
 from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, ResolverSettings
 from sluice.stream.feeds.provenance_work import Shares

@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 from load.installations import neutral_policy
 from load.installations.installation import PARTITIONS, TestInstallation, prepare
 from sluice.adapters.kafka.kafka_acls import NO_ADMINISTRATOR, remove_access, set_access
+from sluice.adapters.kafka.kafka_consumers import KafkaNotified
+from sluice.adapters.kafka.kafka_groups import KafkaLedgerGroup
 from sluice.adapters.kafka.kafka_ledger import has_state
-from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup, KafkaNotified
 from sluice.adapters.kafka.kafka_publish import publish_control
 from sluice.adapters.kafka.kafka_read import KafkaRefused, KafkaUnreachable, UnknownTopics, list_partitions
 from sluice.adapters.kafka.kafka_topics import probe_transactions

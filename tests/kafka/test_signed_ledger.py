@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from typer.testing import CliRunner
 
 from load.installations.neutral_policy import EXEMPT_SOURCE
-from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup
+from sluice.adapters.kafka.kafka_groups import KafkaLedgerGroup
 from sluice.adapters.kafka.kafka_topics import create
 from sluice.cli.main import cli
 from sluice.cli.policy.key_files import make_private_key

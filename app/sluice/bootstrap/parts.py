@@ -13,9 +13,9 @@ from sluice.adapters.checked_network import HostNames
 from sluice.adapters.http_provenance import HttpProvenance
 from sluice.adapters.http_target import HttpRules
 from sluice.adapters.kafka.kafka_consumers import KafkaCompacted, KafkaControlReader
+from sluice.adapters.kafka.kafka_groups import KafkaProvenance
 from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput
 from sluice.adapters.kafka.kafka_lineage import KafkaLineage
-from sluice.adapters.kafka.kafka_provenance import KafkaProvenance
 from sluice.adapters.subject_key_port import KeysOnDemand, SubjectKeyPort
 from sluice.bootstrap.model_ports import build_analysis_ports, build_encoder_ports, build_grader_ports
 from sluice.bootstrap.sealing import build_key_wrapper, build_subject_keys

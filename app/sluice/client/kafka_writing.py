@@ -79,7 +79,8 @@ class KafkaWriter:
     async def write(
         self, topic: str, records: Iterable[Outgoing], partition: int | None = None
     ) -> list[PublishedAt]:
-        """Every record's place, in the order given, once all are acknowledged. `partition`: of each record."""
+        """Every record's place, in the order given, once all are acknowledged; all go to one partition where
+        it is given."""
         return await self._send([(topic, record) for record in records], partition)
 
     async def write_together(

@@ -10,15 +10,19 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable
-from sluice.client.kafka_reading import Connection, read_to
+from sluice.client.kafka_reading import Connection, open_consumer, read_to
+from sluice.client.kafka_writing import KafkaWriter, Outgoing
 from sluice.core.foundation.input_record import InputRecord
+from sluice_topics.record_reading import read
+from sluice_topics.records import NotifiedSubject
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from aiokafka import AIOKafkaConsumer
 
@@ -144,3 +148,33 @@ async def read_control(cluster: KafkaCluster, topics: Mapping[str, str]) -> list
         raise make_unreachable(cluster, error) from error
     finally:
         await reader.close()
+
+
+class KafkaNotified:
+    """The subjects that were notified, in a compacted topic. Raises KafkaError from each call."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._writer = KafkaWriter(cluster)
+
+    async def read_newest(self, partitions: Iterable[int]) -> dict[str, NotifiedSubject]:
+        """The newest record of each subject of these partitions, up to the topic's end as of now."""
+        parts = [TopicPartition(self._topic, number) for number in partitions]
+        newest: dict[str, NotifiedSubject] = {}
+        async with open_consumer(self._cluster, "read_uncommitted", parts=parts) as consumer:
+            async for batch in read_to(consumer, await consumer.end_offsets(parts)):
+                for message in batch:
+                    record = read(NotifiedSubject, message.value or b"")
+                    if isinstance(record, NotifiedSubject):
+                        newest[record.subject_id] = record
+        return newest
+
+    async def keep(self, partition: int, record: NotifiedSubject) -> None:
+        """It is acknowledged when this returns."""
+        value = orjson.dumps(record.model_dump(mode="json", by_alias=True))
+        await self._writer.write(self._topic, [Outgoing(record.subject_id.encode(), value)], partition)
+
+    async def close(self) -> None:
+        """Give up the connection."""
+        await self._writer.close()

@@ -17,7 +17,7 @@ from sluice.settings.reader import list_real_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup
+    from sluice.adapters.kafka.kafka_groups import KafkaLedgerGroup
     from sluice.notify.backlog import CommittedEvent
     from sluice.settings.reader import Settings
 
@@ -78,7 +78,7 @@ def export_command(
 
 def build_group(settings: Settings, name: str, look_back_s: float) -> KafkaLedgerGroup:
     """The reader of all decisions, not connected."""
-    from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_groups import KafkaLedgerGroup  # noqa: PLC0415 - as above
 
     names = list_real_names(settings)
     return KafkaLedgerGroup(

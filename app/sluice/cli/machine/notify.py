@@ -98,7 +98,7 @@ def build_notifiers(settings: Settings, observer: DeliveryObserver | None = None
 def _build_notifier(
     settings: Settings, name: str, to: tuple[Destination, DeliveryObserver | None]
 ) -> Notifier:
-    from sluice.adapters.kafka.kafka_ledger_group import KafkaLedgerGroup  # noqa: PLC0415 - as above
+    from sluice.adapters.kafka.kafka_groups import KafkaLedgerGroup  # noqa: PLC0415 - as above
     from sluice.notify.notifier import Notifier, Patience  # noqa: PLC0415 - as above
 
     notify_settings, names = settings.notify, list_real_names(settings)
@@ -118,8 +118,8 @@ def _build_slack(settings: Settings) -> Destination:
         from sluice.adapters.slack_calls import SlackClient  # noqa: PLC0415 - an extra
     except ImportError:
         stop(MISSING)
+    from sluice.adapters.kafka.kafka_consumers import KafkaNotified  # noqa: PLC0415 - as above
     from sluice.adapters.kafka.kafka_inputs import KafkaHeldInput  # noqa: PLC0415 - as above
-    from sluice.adapters.kafka.kafka_ledger_group import KafkaNotified  # noqa: PLC0415 - as above
     from sluice.adapters.slack_messages import SlackMessages, SlackPlaces  # noqa: PLC0415 - as above
 
     slack_settings, names, servers = settings.slack, list_real_names(settings), settings.kafka.connection
