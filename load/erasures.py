@@ -22,7 +22,7 @@ from load.installations.fleet import RunFailed
 from load.installations.installation import TrafficRecord
 from load.installations.neutral_policy import LETTERS, READ_TOOL, TENANT, bundle
 from load.recomputation import figures
-from sluice.adapters.kafka.kafka_topics import open_admin
+from sluice.adapters.kafka.kafka_read import open_admin
 from sluice.bootstrap.sealing import build_subject_keys
 from sluice.client.subject_keys import KeyUnavailable
 from sluice.secrets.redis_seal import make_seal_key, write_seal_keys

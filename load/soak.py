@@ -33,7 +33,8 @@ from load.interruptions import kill_busy, kill_mid_commit, suspend
 from load.recomputation import figures
 from load.recomputation.run_findings import findings
 from load.scene import open_scene, read_now_ms
-from sluice.adapters.kafka.kafka_topics import await_topics, open_admin
+from sluice.adapters.kafka.kafka_read import open_admin
+from sluice.adapters.kafka.kafka_topics import await_topics
 from sluice.client.kafka_connection import build_client_arguments
 from sluice_topics.catalog import VERDICTS
 

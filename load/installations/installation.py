@@ -15,12 +15,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from aiokafka import AIOKafkaConsumer
-
 from load.installations import neutral_policy
-from sluice.adapters.kafka.kafka_read import StoredRecord, list_partitions, open_reader
+from sluice.adapters.kafka.kafka_read import StoredRecord, open_reader
 from sluice.adapters.kafka.kafka_topics import create
-from sluice.client.kafka_connection import build_client_arguments
 from sluice.core.decide.kinds import KINDS
 from sluice_demo.throwaway_trust import ThrowawayTrust, publish_policy
 from sluice_topics.catalog import (
@@ -108,23 +105,9 @@ async def _read(installation: TestInstallation, topics: Sequence[str]) -> list[S
 
 
 async def _count_uncommitted(installation: TestInstallation, topics: Sequence[str]) -> int:
-    partitions = await list_partitions(installation.cluster, topics)
-    consumer = AIOKafkaConsumer(
-        **build_client_arguments(installation.cluster),
-        isolation_level="read_uncommitted",
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        fetch_max_wait_ms=200,
-    )
-    count = 0
-    async with consumer:
-        consumer.assign(partitions)
-        ends = await consumer.end_offsets(partitions)
-        await consumer.seek_to_beginning(*partitions)
-        while any([await consumer.position(partition) < ends[partition] for partition in partitions]):
-            fetched = await consumer.getmany(timeout_ms=200)
-            count += sum(map(len, fetched.values()))
-    return count
+    cluster = installation.cluster
+    async with open_reader(cluster, topics, "beginning", isolation="read_uncommitted") as reader:
+        return sum([len(batch) async for batch in reader.to_end()])
 
 
 @dataclass(frozen=True, slots=True)

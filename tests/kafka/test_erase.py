@@ -18,7 +18,7 @@ from load.erasures import shorten_compaction
 from load.installations.command_process import END_S, start_command
 from load.installations.installation import prepare
 from sluice.adapters.kafka.kafka_key_erasure import KeyTopic
-from sluice.adapters.kafka.kafka_topics import open_admin
+from sluice.adapters.kafka.kafka_read import open_admin
 from sluice.cli.main import cli
 from sluice.client.kafka_connection import build_client_arguments
 from sluice.client.subject_keys import SubjectKeys

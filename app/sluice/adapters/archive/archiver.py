@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import (
     GroupCoordinatorNotAvailableError,
     GroupLoadInProgressError,
@@ -38,14 +37,20 @@ from sluice.adapters.archive.manifest import (
     write_entry,
 )
 from sluice.adapters.archive.segment import SegmentBuilder
-from sluice.adapters.kafka.kafka_read import fetch_ends, list_partitions, make_unreachable, read_stored
-from sluice.client.kafka_connection import build_client_arguments
+from sluice.adapters.kafka.kafka_read import (
+    fetch_ends,
+    list_partitions,
+    make_unreachable,
+    open_admin,
+    read_stored,
+)
 from sluice.client.kafka_reading import open_consumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from aiokafka import AIOKafkaConsumer, TopicPartition
+    from aiokafka.admin import AIOKafkaAdminClient
 
     from sluice.adapters.archive.archive_store import ArchiveStore
     from sluice.adapters.archive.manifest import ArchiveTrust, Manifest
@@ -321,12 +326,8 @@ class Archiver:
         self._awaited = await asking.end_offsets(list(self._ends)), decided
 
     async def _fetch_decided(self) -> dict[str, dict[str, int]]:
-        admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
-        try:
-            await admin.start()
+        async with open_admin(self._cluster) as admin:
             group_offsets = await self._list_group_offsets(admin)
-        finally:
-            await admin.close()
         decided: dict[str, dict[str, int]] = {}
         for part, committed in group_offsets.items():
             if committed.offset > 0 and part in self._ends:

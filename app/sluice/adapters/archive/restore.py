@@ -36,8 +36,8 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError
 
 from sluice.adapters.archive.manifest import ArchiveRefused
 from sluice.adapters.archive.segment import ArchiveDamaged, read_head
-from sluice.adapters.kafka.kafka_read import StoredRecord, fetch_ends, make_unreachable
-from sluice.adapters.kafka.kafka_topics import KafkaTopicError, await_topics, open_admin
+from sluice.adapters.kafka.kafka_read import StoredRecord, fetch_ends, make_unreachable, open_admin
+from sluice.adapters.kafka.kafka_topics import KafkaTopicError, await_topics
 from sluice.client.kafka_reading import open_consumer
 from sluice.client.kafka_writing import make_producer
 from sluice.core.foundation.clock import read_milliseconds

@@ -12,7 +12,7 @@ from aiokafka.protocol.admin import (
 )
 from aiokafka.protocol.api import Request
 
-from sluice.adapters.kafka.kafka_topics import open_admin
+from sluice.adapters.kafka.kafka_read import open_admin
 from sluice_topics.access import AllowedOperation
 
 if TYPE_CHECKING:

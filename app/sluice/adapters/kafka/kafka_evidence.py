@@ -12,13 +12,11 @@ from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka.kafka_consumers import read_batches_since
 from sluice.adapters.kafka.kafka_ledger import LEDGER, LedgerReader
-from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
-from sluice.client.kafka_connection import build_client_arguments
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_admin, open_reader
 from sluice.client.kafka_reading import open_consumer, read_to
 from sluice.core.decide.kinds import DECIDING, KINDS
 from sluice.core.foundation.input_record import InputRecord
@@ -271,15 +269,9 @@ class KafkaPartitions:
 
     async def fetch_decided(self) -> dict[tuple[str, int], int]:
         """By real topic and partition the offset below which the workers' group has committed every input."""
-        admin = AIOKafkaAdminClient(**build_client_arguments(self._cluster))
-        try:
-            await admin.start()
+        async with open_admin(self._cluster) as admin:
             committed = await admin.list_consumer_group_offsets(self._group)
-            return {(part.topic, part.partition): offset.offset for part, offset in committed.items()}
-        except KafkaError as error:
-            raise make_unreachable(self._cluster, error) from error
-        finally:
-            await admin.close()
+        return {(part.topic, part.partition): offset.offset for part, offset in committed.items()}
 
     async def _read_part(
         self, reader: TopicReader, topic: str, number: int

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_reader
-from sluice.adapters.kafka.kafka_topics import open_admin
+from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_admin, open_reader
 from sluice.client.kafka_writing import KafkaWriter, Outgoing
 from sluice.client.key_records import ROLL, LyingKey, read_lying, read_wrapped_key
 from sluice_topics.records.subject_keys import WrappedKey

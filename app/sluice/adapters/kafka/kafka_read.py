@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Start = Literal["beginning", "end"]
 
 _POLL_MS = 200
+_REQUEST_TIMEOUT_MS = 20_000
 
 
 class KafkaUnreachable(Exception):
@@ -85,6 +86,20 @@ async def require_login(cluster: KafkaCluster) -> None:
     fault = await find_login_fault(cluster)
     if fault is not None:
         raise (KafkaRefused if fault.is_final else KafkaUnreachable)(f"{cluster}: {fault.message}")
+
+
+@asynccontextmanager
+async def open_admin(cluster: KafkaCluster) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Raises KafkaUnreachable, from within its block too."""
+    await require_login(cluster)
+    admin = AIOKafkaAdminClient(**build_client_arguments(cluster), request_timeout_ms=_REQUEST_TIMEOUT_MS)
+    try:
+        await admin.start()
+        yield admin
+    except (KafkaError, TimeoutError) as error:
+        raise make_unreachable(cluster, error) from error
+    finally:
+        await admin.close()
 
 
 _NAMES: dict[type[BaseException], str] = {
@@ -225,18 +240,11 @@ async def _fetch_starts(
 
 async def list_partitions(cluster: KafkaCluster, topics: Sequence[str]) -> list[TopicPartition]:
     """Every partition of the topics. Raises UnknownTopics and KafkaUnreachable."""
-    await require_login(cluster)
-    admin = AIOKafkaAdminClient(**build_client_arguments(cluster))
-    try:
-        await admin.start()
+    async with open_admin(cluster) as admin:
         present = await admin.list_topics()
         if absent := [topic for topic in topics if topic not in present]:
             raise UnknownTopics(absent, sorted(present), must_log_in=is_secured(cluster))
         return list(_collect_partitions(await admin.describe_topics(list(topics))))
-    except KafkaError as error:
-        raise make_unreachable(cluster, error) from error
-    finally:
-        await admin.close()
 
 
 def _collect_partitions(described: Iterable[dict[str, Any]]) -> Iterable[TopicPartition]:

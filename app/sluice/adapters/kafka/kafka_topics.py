@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
     KafkaError,
@@ -15,18 +14,18 @@ from aiokafka.errors import (
     for_code,
 )
 
-from sluice.adapters.kafka.kafka_read import make_unreachable, require_login
-from sluice.client.kafka_connection import build_client_arguments
+from sluice.adapters.kafka.kafka_read import open_admin, require_login
 from sluice.client.kafka_writing import make_producer
 from sluice_topics.layout import FoundTopic, TopicDifference, TopicLayout, compare_topics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Iterable
+
+    from aiokafka.admin import AIOKafkaAdminClient
 
     from sluice.client.kafka_connection import KafkaCluster
 
 _CREATED = 0
-_REQUEST_TIMEOUT_MS = 20_000
 _SETTLE_S = 20.0
 _POLL_S = 0.05
 
@@ -90,20 +89,6 @@ async def probe_transactions(cluster: KafkaCluster, app_id: str, timeout_ms: int
     finally:
         await producer.stop()
     return None
-
-
-@asynccontextmanager
-async def open_admin(cluster: KafkaCluster) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Raises KafkaUnreachable, from within its block too."""
-    await require_login(cluster)
-    admin = AIOKafkaAdminClient(**build_client_arguments(cluster), request_timeout_ms=_REQUEST_TIMEOUT_MS)
-    try:
-        await admin.start()
-        yield admin
-    except (KafkaError, TimeoutError) as error:
-        raise make_unreachable(cluster, error) from error
-    finally:
-        await admin.close()
 
 
 def _is_new(name: str, code: int, rest: list[Any]) -> bool:
