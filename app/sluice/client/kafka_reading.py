@@ -114,6 +114,30 @@ async def read_between(consumer: AIOKafkaConsumer, part: TopicPartition, begin: 
     return [message async for batch in read_to(consumer, {part: end}) for message in batch]
 
 
+async def read_around(
+    consumer: AIOKafkaConsumer,
+    asking: AIOKafkaConsumer,
+    part: TopicPartition,
+    offsets: Sequence[int],
+    read_on: int,
+) -> AsyncIterator[list[Any]]:
+    """The messages at these ascending offsets, as far as they are there, and those between two that are so
+    near to each other that it is quicker to read on, in batches. `asking` knows what lies there. Raises
+    KafkaError."""
+    first = (await asking.beginning_offsets([part]))[part]
+    end = (await asking.end_offsets([part]))[part]
+    runs: list[tuple[int, int]] = []
+    for offset in offsets:
+        if runs and offset - runs[-1][1] <= read_on:
+            runs[-1] = runs[-1][0], offset
+        elif first <= offset < end:
+            runs.append((offset, offset))
+    for begin, last in runs:
+        consumer.seek(part, begin)
+        async for batch in read_to(consumer, {part: min(last + 1, end)}):
+            yield batch
+
+
 class Connection:
     """One consumer. It connects with the first question, in a task of its own: a question that is cancelled
     meanwhile leaves the connection to the next one, and half of one to nobody."""

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from sluice.adapters.kafka.kafka_consumers import read_batches_since
 from sluice.adapters.kafka.kafka_ledger import LEDGER, LedgerReader
 from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_admin, open_reader
-from sluice.client.kafka_reading import open_consumer, read_to
+from sluice.client.kafka_reading import open_consumer, read_around
 from sluice.core.decide.kinds import DECIDING, KINDS
 from sluice.core.foundation.input_record import InputRecord
 from sluice.core.rerun.walk import FIRST_OF_TOPIC, Place, WrittenRecord, read_entry
@@ -142,15 +142,11 @@ class InputFetcher:
 
     async def _read_messages(self, part: TopicPartition, offsets: list[int]) -> AsyncIterator[Any]:
         self._consumer.assign([part])
-        first = (await self._asking.beginning_offsets([part]))[part]
-        end = (await self._asking.end_offsets([part]))[part]
-        for run in _group_offsets([offset for offset in offsets if first <= offset < end]):
-            needed = set(run)
-            self._consumer.seek(part, run[0])
-            async for batch in read_to(self._consumer, {part: run[-1] + 1}):
-                for message in batch:
-                    if message.offset in needed:
-                        yield message
+        needed = set(offsets)
+        async for batch in read_around(self._consumer, self._asking, part, offsets, READ_ON):
+            for message in batch:
+                if message.offset in needed:
+                    yield message
 
 
 def read_input(topic: str, message: Any, timestamp_ms: int) -> InputRecord:
@@ -180,17 +176,6 @@ def is_sought(field: str, sought: str, value: bytes) -> bool:
         return False
     fields = parse(value)
     return isinstance(fields, dict) and fields.get(field) == sought
-
-
-def _group_offsets(offsets: list[int]) -> list[list[int]]:
-    """Ascending offsets in groups that are worth reading in one go."""
-    runs: list[list[int]] = []
-    for offset in offsets:
-        if runs and offset - runs[-1][-1] <= READ_ON:
-            runs[-1].append(offset)
-        else:
-            runs.append([offset])
-    return runs
 
 
 BATCH = 500

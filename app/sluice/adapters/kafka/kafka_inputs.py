@@ -13,7 +13,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from sluice.adapters.kafka.kafka_consumers import Pool
-from sluice.client.kafka_reading import POLL_MS
+from sluice.client.kafka_reading import read_around
 from sluice.ports import PortUnavailable
 
 if TYPE_CHECKING:
@@ -82,27 +82,14 @@ def _list_waiting(asked: Asked) -> list[int]:
 
 
 async def _read(consumer: AIOKafkaConsumer, part: TopicPartition, offsets: list[int], asked: Asked) -> None:
-    first = (await consumer.beginning_offsets([part]))[part]
-    end = (await consumer.end_offsets([part]))[part]
-    position = end
-    for offset in offsets:
-        if first <= offset < end:
-            if not position <= offset <= position + READ_ON:
-                consumer.seek(part, offset)
-            position = await _read_to(consumer, part, offset, asked)
-        _answer(asked, offset, None)
-
-
-async def _read_to(consumer: AIOKafkaConsumer, part: TopicPartition, offset: int, asked: Asked) -> int:
-    """Answer what is asked for up to this offset and what comes with it. The position afterwards."""
-    while (position := int(await consumer.position(part))) <= offset and _is_open(asked, offset):
-        for message in (await consumer.getmany(part, timeout_ms=POLL_MS)).get(part, ()):
+    """Answer what is asked for at these offsets, and what comes with it, as long as somebody waits."""
+    async for batch in read_around(consumer, consumer, part, offsets, READ_ON):
+        for message in batch:
             _answer(asked, message.offset, message)
-    return position
-
-
-def _is_open(asked: Asked, offset: int) -> bool:
-    return any(not answer.done() for answer in asked.get(offset, ()))
+        if not _list_waiting(asked):
+            return
+    for offset in offsets:
+        _answer(asked, offset, None)
 
 
 def _answer(asked: Asked, offset: int, message: Any | None) -> None:
