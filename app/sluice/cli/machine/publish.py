@@ -92,7 +92,7 @@ def sign_line(line: InputLine, topic: str, signer: InputSigner) -> InputLine:
     """A line with its agent's signature; `topic` is the base name. Raises ClientError."""
     if isinstance(line.content, Invalid):
         return line
-    session, value = (line.content.key or b"").decode("utf-8", "replace"), line.content.value
+    session, value = (line.content.key or b"").decode("utf-8", "replace"), line.content.value or b""
     header = signer.make_header(topic, session, value, time.time_ns() // 1_000_000)
     return replace(line, content=replace(line.content, headers=(*line.content.headers, header)))
 

@@ -59,7 +59,7 @@ def test_raw_lines_go_out_whatever_they_hold_with_a_key_where_one_can_be_read() 
     lines = list(read_unchecked(split_lines(raw), "session_id"))
     contents = [line.content for line in lines if isinstance(line.content, Outgoing)]
     assert [content.key for content in contents] == [b"s1", None, None, None, None]
-    assert b"\n".join(content.value for content in contents) == raw
+    assert b"\n".join(content.value or b"" for content in contents) == raw
     assert all(content.headers == () for content in contents)
 
 
