@@ -15,10 +15,10 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError
 
-from sluice.adapters.kafka.kafka_read import list_partitions, make_unreachable, open_admin, open_reader
-from sluice.client.kafka_writing import KafkaWriter, Outgoing
+from sluice.adapters.kafka.kafka_publish import publish
+from sluice.adapters.kafka.kafka_read import open_admin, open_reader
+from sluice.client.kafka_writing import Outgoing
 from sluice.client.key_records import ROLL, LyingKey, read_lying, read_wrapped_key
 from sluice_topics.records.subject_keys import WrappedKey
 
@@ -212,10 +212,5 @@ class KeyTopic:
 
     async def _write(self, records: Sequence[tuple[str, bytes | None]]) -> None:
         """Records of these keys; None: tombstones."""
-        await list_partitions(self._cluster, [self._topic])
         outgoing = [Outgoing(key_id.encode(), value) for key_id, value in records]
-        try:
-            async with KafkaWriter(self._cluster) as writer:
-                await writer.write(self._topic, outgoing, partition=0)
-        except KafkaError as error:
-            raise make_unreachable(self._cluster, error) from error
+        await publish(self._cluster, self._topic, outgoing, partition=0)

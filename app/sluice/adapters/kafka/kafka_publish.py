@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sluice.client.kafka_writing import Outgoing, PublishedAt
     from sluice.core.foundation.input_record import InputRecord
 
+_REQUEST_BYTES = 1_048_576
 _TIMEOUT_MS = 20_000
 """A publisher that dies in the middle holds readers up for this long at most."""
 
@@ -27,9 +28,14 @@ class AnotherPublisherError(Exception):
 
 
 async def publish(
-    cluster: KafkaCluster, topic: str, records: Iterable[Outgoing], *, max_request_bytes: int
+    cluster: KafkaCluster,
+    topic: str,
+    records: Iterable[Outgoing],
+    *,
+    max_request_bytes: int = _REQUEST_BYTES,
+    partition: int | None = None,
 ) -> list[PublishedAt]:
-    """Every record's place, in the order given, once all are acknowledged.
+    """Every record's place, in the order given, once all are acknowledged. `partition`: as for KafkaWriter.
 
     Raises UnknownTopics, and KafkaUnreachable when a record was refused or not acknowledged: some of the
     others may then have been published.
@@ -37,7 +43,7 @@ async def publish(
     await list_partitions(cluster, [topic])
     try:
         async with KafkaWriter(cluster, max_request_size=max_request_bytes) as writer:
-            return await writer.write(topic, records)
+            return await writer.write(topic, records, partition)
     except KafkaError as error:
         raise make_unreachable(cluster, error) from error
 
