@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from sluice.adapters.kafka.kafka_read import open_reader
-from sluice.client.kafka_reading import open_consumer, read_between, read_to
+from sluice.client.kafka_reading import open_consumer, read_around, read_between, read_to
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
@@ -106,6 +106,19 @@ async def test_a_stretch_of_one_partition_is_read_and_no_more(
             assert [(message.partition, message.offset) for message in stretch] == [
                 (1, offset) for offset in range(begin, end)
             ]
+
+
+@pytest.mark.parametrize(("read_on", "offsets"), [(0, [1, 4]), (1, [1, 2, 4]), (3, [1, 2, 3, 4])])
+async def test_single_messages_come_with_those_between_that_are_near(
+    kafka: str, parts: list[TopicPartition], read_on: int, offsets: list[int]
+) -> None:
+    asked = [offset for offset in offsets if read_on < 3 or offset in (1, 4)] + [5, 99]
+    async with (
+        open_consumer(kafka, parts=parts) as consumer,
+        open_consumer(kafka, "read_uncommitted", parts=parts) as asking,
+    ):
+        batches = read_around(consumer, asking, parts[0], asked, read_on)
+        assert [message.offset async for batch in batches for message in batch] == offsets
 
 
 async def test_who_follows_after_the_end_misses_nothing_that_came_meanwhile(

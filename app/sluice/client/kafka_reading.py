@@ -101,9 +101,11 @@ async def read_to(
         batch: list[Any] = []
         fetched = await consumer.getmany(*left, timeout_ms=POLL_MS, max_records=most)
         for part, messages in fetched.items():
-            if messages[-1].offset >= ends[part]:
+            if messages[-1].offset < ends[part]:
+                batch += messages
+            else:
+                batch += [message for message in messages if message.offset < ends[part]]
                 consumer.seek(part, ends[part])
-            batch += [message for message in messages if message.offset < ends[part]]
         yield batch
     consumer.pause(*ends)
 

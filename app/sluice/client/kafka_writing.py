@@ -81,7 +81,8 @@ class KafkaWriter:
     ) -> list[PublishedAt]:
         """Every record's place, in the order given, once all are acknowledged; all go to one partition where
         it is given."""
-        return await self._send([(topic, record) for record in records], partition)
+        sent = [await self._send(topic, record, partition) for record in records]
+        return [_read_place(metadata) for metadata in await asyncio.gather(*sent)]
 
     async def write_together(
         self, records: Iterable[tuple[str, Outgoing]], partition: int | None = None
@@ -90,7 +91,8 @@ class KafkaWriter:
         this id began."""
         producer = await self.connect()
         async with producer.transaction():
-            await self._send(records, partition)
+            for topic, record in records:
+                await (await self._send(topic, record, partition))
 
     async def close(self) -> None:
         """Give up the connection. The next record connects."""
@@ -98,17 +100,13 @@ class KafkaWriter:
         if producer is not None:
             await producer.stop()
 
-    async def _send(
-        self, records: Iterable[tuple[str, Outgoing]], partition: int | None
-    ) -> list[PublishedAt]:
+    async def _send(self, topic: str, record: Outgoing, partition: int | None) -> asyncio.Future[Any]:
+        """Its acknowledgement."""
         producer = await self.connect()
-        sent = [
-            await producer.send(
-                topic, record.value, record.key, partition=partition, headers=list(record.headers)
-            )
-            for topic, record in records
-        ]
-        return [_read_place(metadata) for metadata in await asyncio.gather(*sent)]
+        acknowledged: asyncio.Future[Any] = await producer.send(
+            topic, record.value, record.key, partition=partition, headers=list(record.headers)
+        )
+        return acknowledged
 
 
 def _read_place(metadata: Any) -> PublishedAt:
