@@ -21,7 +21,7 @@ from sluice.core.trust.signing import sign_review
 from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import REGISTRY
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import installation_on
+from tests.kafka.installation import make_small_installation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -39,7 +39,7 @@ APPROVER = SigningKey(Ed25519PrivateKey.generate())
 
 def make_installation(kafka: str, folder: Path, prefix: str) -> TestInstallation:
     """An installation in which `load.refund` needs a person, and the server `load` may ask the user."""
-    installation = installation_on(kafka, folder, prefix.rstrip("."), ORDER_OF_OLD)
+    installation = make_small_installation(kafka, folder, prefix.rstrip("."), ORDER_OF_OLD)
     refund = {"tier": "T3", "action_type": "PAYMENT", "reversible": False}
     entry = {"kind": "tool", "id": "load.refund", "revision": 1, "spec": refund}
     asks = {"tier": "T1", "action_type": "DATABASE_READ", "reversible": True}

@@ -22,7 +22,7 @@ from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, OUTCOMES, SESSION_EVENTS, VERDICTS
 from tests.kafka.installation import (
     action,
-    installation_on,
+    make_small_installation,
     publish,
     read_stored,
     run_worker,
@@ -55,7 +55,7 @@ def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
     folder = tmp_path_factory.mktemp("signing")
-    made = installation_on(kafka, folder, module_prefix.rstrip("."), ("controls", "tier_auth"))
+    made = make_small_installation(kafka, folder, module_prefix.rstrip("."), ("controls", "tier_auth"))
     asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries([entry(1)])))
     return made
 

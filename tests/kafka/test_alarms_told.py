@@ -15,7 +15,7 @@ from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ALARMS, OUTCOMES, VERDICTS
 from tests.kafka.installation import (
     action,
-    installation_on,
+    make_small_installation,
     publish,
     read_stored,
     run_worker,
@@ -46,7 +46,7 @@ WEBHOOK_SECRET = "of-the-webhook-in-the-tests"  # noqa: S105 - of nothing else
 def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
-    made = installation_on(kafka, tmp_path_factory.mktemp("alarms"), module_prefix.rstrip("."))
+    made = make_small_installation(kafka, tmp_path_factory.mktemp("alarms"), module_prefix.rstrip("."))
     asyncio.run(publish_policy(kafka, made.prefix, approvers.records(made.trust)))
     return made
 

@@ -22,7 +22,7 @@ from sluice.core.trust.dsse import sign
 from sluice.core.trust.signed_entries import PAYLOAD_TYPES
 from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ESCALATIONS, REGISTRY, REVIEWS, SESSION_EVENTS
-from tests.kafka.installation import action, installation_on, publish, records, wait_for, wait_until
+from tests.kafka.installation import action, make_small_installation, publish, records, wait_for, wait_until
 from tests.kafka.memories import session_in
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
@@ -43,7 +43,7 @@ END_S = 60.0
 @pytest.fixture
 def installation(kafka: str, prefix: str, tmp_path: Path) -> TestInstallation:
     """Two approvers of two groups, and an agent whose bundle has a route for its tool."""
-    made = installation_on(
+    made = make_small_installation(
         kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD, SLUICE_WORKER__TIMER_INTERVAL_S="0.2"
     )
     route = {

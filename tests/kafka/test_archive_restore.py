@@ -14,8 +14,6 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from sluice.adapters.archive import restore
 from sluice.adapters.archive.archive_store import open_store
 from sluice.adapters.archive.archiver import Archiver
-from sluice.broker import locate
-from sluice.broker.local import Layout
 from sluice.cli.machine.archive import build_archiver
 from sluice.client.kafka_reading import open_consumer
 from sluice.core.policy.bundle_frame import ORDER_OF_OLD
@@ -35,7 +33,7 @@ from tests.adapters.archives import add_entry, build_segment, make_records
 from tests.kafka.installation import (
     action,
     delete_topics,
-    installation_on,
+    make_small_installation,
     publish,
     read_stored,
     run_worker,
@@ -53,7 +51,6 @@ from tests.kafka.test_archive import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from load.installations.installation import TestInstallation
@@ -62,14 +59,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 LOGS = [topic for topic in CATALOG if topic.cleanup == "delete"]
-
-
-@pytest.fixture
-def new_broker(tmp_path: Path) -> Iterator[Broker]:
-    """A second cluster, on data of its own."""
-    found = locate.start_broker(Layout(tmp_path / "new", tmp_path / "new" / "data", locate.JARS))
-    yield found
-    found.close()
 
 
 def name_topics(installation: TestInstallation, *, logs: bool) -> list[str]:
@@ -110,11 +99,12 @@ async def publish_in_transactions(installation: TestInstallation, session: str, 
 
 @pytest.mark.parametrize("longest", [3, restore.MOST_RUN_RECORDS])
 def test_an_installation_goes_on_on_a_new_cluster_with_every_record_at_its_offset(
-    kafka: str, prefix: str, tmp_path: Path, new_broker: Broker, longest: int, monkeypatch: pytest.MonkeyPatch
+    kafka: str, prefix: str, tmp_path: Path, own_broker: Broker, longest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`longest`: the records that go in one transaction; a longer run goes without."""
+    """`longest`: the records that go in one transaction; a longer run goes without. The new cluster has no
+    topic of the installation, nor has it had one."""
     monkeypatch.setattr(restore, "MOST_RUN_RECORDS", longest)
-    old = installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+    old = make_small_installation(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
     old.settings["SLUICE_WORKER__HALT_ON_OFFSET_GAP"] = "false"
     place = str(tmp_path / "archive")
     for worker in run_worker(old):
@@ -128,7 +118,7 @@ def test_an_installation_goes_on_on_a_new_cluster_with_every_record_at_its_offse
     logs, newest = read_topics(kafka, name_topics(old, logs=True)), read_newest(old)
     asyncio.run(delete_topics(kafka, prefix))
 
-    new = move_to(old, new_broker.bootstrap_servers)
+    new = move_to(old, own_broker.bootstrap_servers)
     restored = run(new, "archive", "restore", "--from", place)
     assert restored.exit_code == 0, restored.output
     assert "left out" not in restored.output
@@ -157,7 +147,9 @@ def test_a_long_run_goes_without_a_transaction_and_so_does_the_last(
 ) -> None:
     """Of the runs only the first has room for a marker and is short; the marker at 9 is filled in."""
     monkeypatch.setattr(restore, "MOST_RUN_RECORDS", 3)
-    part = TopicPartition(installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD).real(ACTIONS), 0)
+    part = TopicPartition(
+        make_small_installation(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD).real(ACTIONS), 0
+    )
     records = make_records(0, [0, 1, *range(3, 9), 10, 11], topic=part.topic)
     in_transactions: list[int] = []
     send = restore._OffsetWriter._send_run_in_transaction  # noqa: SLF001 - what it decides is not seen on a broker
@@ -194,7 +186,7 @@ def test_what_an_archive_holds_of_one_transaction_alone_is_cut_off_and_decided_a
     kafka: str, prefix: str, tmp_path: Path, lacks: str
 ) -> None:
     """The archiver was killed when it had archived some topics further than others."""
-    installation = installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+    installation = make_small_installation(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
     installation.settings["SLUICE_WORKER__HALT_ON_OFFSET_GAP"] = "false"
     place = str(tmp_path / "archive")
     for worker in run_worker(installation):
@@ -295,7 +287,7 @@ async def leave_restoration(installation: TestInstallation) -> None:
 def test_an_archive_that_claims_far_offsets_is_refused_before_anything_is_written(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    installation = installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+    installation = make_small_installation(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
     place = str(tmp_path / "archive")
     done = run(installation, "archive", "run", "--once", "--to", place)
     assert done.exit_code == 0, done.output
@@ -332,7 +324,7 @@ def lies_behind(topic: Topic, lacks: str) -> bool:
 def test_an_archive_without_the_workers_state_or_of_other_partitions_is_refused(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    installation = installation_on(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
+    installation = make_small_installation(kafka, tmp_path, prefix.rstrip("."), ORDER_OF_OLD)
     stateless = str(tmp_path / "stateless")
     done = run(installation, "archive", "run", "--once", "--to", stateless, SLUICE_ARCHIVE__STATE="false")
     assert done.exit_code == 0, done.output

@@ -29,7 +29,7 @@ from sluice_topics.catalog import (
     SESSION_EVENTS,
     VERDICTS,
 )
-from tests.kafka.installation import action, installation_on, publish, run_worker, wait_for
+from tests.kafka.installation import action, make_small_installation, publish, run_worker, wait_for
 from tests.kafka.memories import make_held_write, write
 from tests.kafka.retrievals import retrieval
 from tests.unit.core.actions.escalation_scene import answer_signed_by
@@ -71,7 +71,7 @@ def installation(
 ) -> TestInstallation:
     """Actions, outcomes, memories, retrievals, and what people said, all decided."""
     folder = tmp_path_factory.mktemp("backtest")
-    made = installation_on(kafka, folder, module_prefix.rstrip("."), ORDER_OF_OLD)
+    made = make_small_installation(kafka, folder, module_prefix.rstrip("."), ORDER_OF_OLD)
     policy = [
         approver(made.trust, "ann", KEY, ["approver"]),
         made.trust.sign_bundle(json.dumps(make_bundle(2)).encode()),

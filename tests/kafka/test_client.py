@@ -37,7 +37,7 @@ from sluice_topics.catalog import OUTCOMES, SESSION_EVENTS
 from sluice_topics.records import ActionOutcome
 from sluice_topics.values import derive_tenant_key, fingerprint, read_value
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import installation_on, read_stored, run_worker, wait_until
+from tests.kafka.installation import make_small_installation, read_stored, run_worker, wait_until
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
 
@@ -58,7 +58,7 @@ def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
     """One for all tests: each has sessions of its own."""
-    return installation_on(kafka, tmp_path_factory.mktemp("client"), module_prefix.rstrip("."))
+    return make_small_installation(kafka, tmp_path_factory.mktemp("client"), module_prefix.rstrip("."))
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,7 @@ def test_threads_share_a_client_and_each_call_gets_its_own_verdict(
 async def test_without_a_decision_in_time_nothing_runs_and_a_late_one_allows_nothing(
     kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    installation = await asyncio.to_thread(installation_on, kafka, tmp_path, prefix.rstrip("."))
+    installation = await asyncio.to_thread(make_small_installation, kafka, tmp_path, prefix.rstrip("."))
     ran = []
     async with client_of(installation, deadline_s=1.0) as gate:
 

@@ -19,7 +19,7 @@ from sluice.secrets.value_keys import write_value_key
 from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import VERDICTS
 from sluice_topics.values import derive_tenant_key
-from tests.kafka.installation import installation_on, read_stored, run_worker
+from tests.kafka.installation import make_small_installation, read_stored, run_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,7 +67,7 @@ def installation(
     make_private_key(point)
     stages = ("controls", "destinations", "tier_auth")
     settings = {"SLUICE_VALUES__MASTER_KEY_FILE": str(master)}
-    made = installation_on(kafka, folder, module_prefix.rstrip("."), stages, **settings)
+    made = make_small_installation(kafka, folder, module_prefix.rstrip("."), stages, **settings)
     public = read_private_key(point).public.text
     vera = approver(made.trust, "vera", make_private_key(folder / "vera.pem"), ["approver"])
     asyncio.run(publish_policy(kafka, made.prefix, [vera]))

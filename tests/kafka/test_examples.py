@@ -22,7 +22,7 @@ from sluice.client import ActionDenied, AsyncGateClient, ClientError, ClientOpti
 from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, OUTCOMES, VERDICTS
 from tests.documents.blocks import ROOT
-from tests.kafka.installation import installation_on, read_stored, run_worker
+from tests.kafka.installation import make_small_installation, read_stored, run_worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -42,7 +42,9 @@ def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
     """The agent and tools as the shipped registry has them, under a bundle that compiles at once."""
-    installation = installation_on(kafka, tmp_path_factory.mktemp("examples"), module_prefix.rstrip("."))
+    installation = make_small_installation(
+        kafka, tmp_path_factory.mktemp("examples"), module_prefix.rstrip(".")
+    )
     shipped = json.loads((ROOT / "config" / "registry.json").read_text())["entries"]
     entries = [one for one in shipped if one["id"] in USED]
     for one in entries:

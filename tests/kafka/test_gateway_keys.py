@@ -16,7 +16,7 @@ from sluice.cli.policy.key_files import make_private_key
 from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, action, entries, run_gateway
-from tests.kafka.installation import installation_on, read_stored, run_worker
+from tests.kafka.installation import make_small_installation, read_stored, run_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,9 @@ def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
     folder = tmp_path_factory.mktemp("keys")
-    made = installation_on(kafka, folder, module_prefix.rstrip("."), ("controls", "fast_reject", "tier_auth"))
+    made = make_small_installation(
+        kafka, folder, module_prefix.rstrip("."), ("controls", "fast_reject", "tier_auth")
+    )
     own = _entries(make_private_key(folder / "gateway.pem"), make_private_key(folder / "agent.pem"))
     asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries([*entries(), *own])))
     return made

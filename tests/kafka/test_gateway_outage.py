@@ -10,7 +10,7 @@ import pytest
 
 from load.installations import neutral_policy
 from tests.kafka.gateway_process import action, run_gateway
-from tests.kafka.installation import DEADLINE_S, installation_on, run_worker
+from tests.kafka.installation import DEADLINE_S, make_small_installation, run_worker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.kafka
 def test_without_a_broker_requests_get_503_and_with_it_again_decisions(
     own_broker: Broker, prefix: str, tmp_path: Path
 ) -> None:
-    installation = installation_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
+    installation = make_small_installation(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
     with run_gateway(installation, wait_s=2, read_timeout_s=2) as gateway:
         key = gateway.key(agents=[neutral_policy.AGENT])
         with gateway.client(key) as client:

@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 from load.installations import neutral_policy
 from sluice_demo.throwaway_trust import publish_policy
 from tests.kafka.gateway_process import Gateway, entries, run_gateway
-from tests.kafka.installation import installation_on, run_worker
+from tests.kafka.installation import make_small_installation, run_worker
 from tests.unit.gateway.test_response_headers import CANONICAL, RETIRED
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ OPERATIONS = [
 def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
-    made = installation_on(kafka, tmp_path_factory.mktemp("schema"), module_prefix.rstrip("."))
+    made = make_small_installation(kafka, tmp_path_factory.mktemp("schema"), module_prefix.rstrip("."))
     asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries(entries())))
     return made
 

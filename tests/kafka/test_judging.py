@@ -19,7 +19,7 @@ from sluice.secrets.value_keys import write_value_key
 from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import VERDICTS
 from tests.kafka.gateway_process import Gateway, run_gateway
-from tests.kafka.installation import installation_on, read_stored, run_worker
+from tests.kafka.installation import make_small_installation, read_stored, run_worker
 from tests.kafka.retrievals import item
 from tests.kafka.scripted_model import SLY, Model, serve_api
 from tests.messages_api import MODEL
@@ -60,7 +60,7 @@ def installation(
     folder = tmp_path_factory.mktemp("judging")
     write_value_key(folder / "master.key", bytes(range(32)))
     settings["SLUICE_VALUES__MASTER_KEY_FILE"] = str(folder / "master.key")
-    made = installation_on(kafka, folder, module_prefix.rstrip("."), STAGES, **settings)
+    made = make_small_installation(kafka, folder, module_prefix.rstrip("."), STAGES, **settings)
     parts = {
         "causal": {"enabled": True, "budget_ms": 20_000},
         "grader": {"budget_ms": 20_000, "rules": RULES},

@@ -9,7 +9,7 @@ import pytest
 from mcp import MCPError
 
 from sluice_topics.catalog import OUTCOMES, VERDICTS
-from tests.kafka.installation import installation_on, records, run_worker, wait_for
+from tests.kafka.installation import make_small_installation, records, run_worker, wait_for
 from tests.kafka.mcp_place import SERVER, Place
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SOON_S = 3.0
 def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
-    return installation_on(kafka, tmp_path_factory.mktemp("mcp_faults"), module_prefix.rstrip("."))
+    return make_small_installation(kafka, tmp_path_factory.mktemp("mcp_faults"), module_prefix.rstrip("."))
 
 
 @pytest.fixture(scope="module")

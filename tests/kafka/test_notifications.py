@@ -17,7 +17,7 @@ from sluice_demo.throwaway_trust import REVIEWER, publish_policy
 from sluice_topics.catalog import ESCALATIONS, MEMORY_WRITES, QUARANTINE, REVIEWS
 from tests.kafka.installation import (
     action,
-    installation_on,
+    make_small_installation,
     publish,
     read_stored,
     run_worker,
@@ -59,7 +59,7 @@ HOSTILE = "<!channel> <https://evil.example|ok> *bold* \u202etxt\u200b\x1b[2J @h
 def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
-    made = installation_on(
+    made = make_small_installation(
         kafka,
         tmp_path_factory.mktemp("notify"),
         module_prefix.rstrip("."),

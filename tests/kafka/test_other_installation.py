@@ -26,7 +26,7 @@ from sluice_topics.catalog import (
     SESSION_EVENTS,
     VERDICTS,
 )
-from tests.kafka.installation import action, installation_on, publish, run_worker, wait_for, write
+from tests.kafka.installation import action, make_small_installation, publish, run_worker, wait_for, write
 from tests.unit.core.actions.escalation_scene import answer_signed_by
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> TestInstallation:
     folder = tmp_path_factory.mktemp("installations")
-    made = installation_on(kafka, folder, module_prefix.rstrip("."), ("controls", "topology", "tier_auth"))
+    made = make_small_installation(
+        kafka, folder, module_prefix.rstrip("."), ("controls", "topology", "tier_auth")
+    )
     given: dict[str, Any] = {"tenant_id": neutral_policy.TENANT, "tier": "T2"}
     keys = [[{"public_key": one.agent.public.text}] for one in (made.trust, CHILD)]
     policy = made.trust.sign_entries(

@@ -20,7 +20,7 @@ from sluice.client.async_client import AsyncGateClient
 from sluice.client.kafka_lines import CLIENTS
 from sluice.client.sender import ClientOptions
 from tests.kafka.gateway_process import run_gateway
-from tests.kafka.installation import DEADLINE_S, END_S, installation_on
+from tests.kafka.installation import DEADLINE_S, END_S, make_small_installation
 from tests.kafka.notifier_process import run_notifier
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ AWAY, BACK = "broker away since", "broker back after"
 def test_an_outage_is_told_in_two_lines_and_readiness_follows(
     own_broker: Broker, prefix: str, tmp_path: Path
 ) -> None:
-    installation = installation_on(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
+    installation = make_small_installation(own_broker.bootstrap_servers, tmp_path, prefix.rstrip("."))
     with ExitStack() as stack:
         api = stack.enter_context(slack_api())
         worker = WorkerProcess(installation, "deciding", 0.0)

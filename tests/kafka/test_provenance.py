@@ -21,7 +21,7 @@ from sluice.stream.feeds.provenance_resolver import ProvenanceResolver, Resolver
 from sluice.stream.feeds.provenance_work import Shares
 from sluice.stream.feeds.shared_feeds import Kept, ProvenanceFeed
 from sluice_topics.catalog import PROVENANCE_RECORDS, PROVENANCE_WANTED, VERDICTS
-from tests.kafka.installation import action, installation_on, publish, run_worker, write
+from tests.kafka.installation import action, make_small_installation, publish, run_worker, write
 from tests.kafka.laid_memories import PARTITIONS, Memories, memories
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_a_worker_resolves_what_is_wanted_and_decides_beside_a_server_that_stall
         "PINNED": f'{{"{HOST}": "127.0.0.1"}}',
         "TIMEOUT_MS": "5000",
     }
-    installation = installation_on(
+    installation = make_small_installation(
         kafka, tmp_path, prefix.strip("."), **{f"SLUICE_PROVENANCE__{k}": v for k, v in settings.items()}
     )
     slow, page, inside = f"http://{HOST}:{port}/slow", f"http://{HOST}:{port}/page", "http://169.254.169.254/"

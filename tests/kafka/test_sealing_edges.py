@@ -18,7 +18,7 @@ from sluice_demo.throwaway_trust import publish_policy
 from sluice_topics.catalog import ACTIONS, CATALOG, MEMORY_WRITES, OUTCOMES, RETRIEVALS, SERVED
 from sluice_topics.sealing import get_key_ids, is_sealed
 from tests.kafka.gateway_process import Gateway, action, run_gateway
-from tests.kafka.installation import installation_on, read_stored, run_worker
+from tests.kafka.installation import make_small_installation, read_stored, run_worker
 from tests.kafka.mcp_place import Place
 from tests.kafka.memories import write
 from tests.kafka.retrievals import item
@@ -54,7 +54,7 @@ def installation(
     folder = tmp_path_factory.mktemp("edges")
     write_seal_keys(folder / "master.keys", (make_seal_key(),))
     settings = {"SLUICE_SEALING__MASTER_KEY_FILE": str(folder / "master.keys")}
-    made = installation_on(kafka, folder, module_prefix.rstrip("."), **settings)
+    made = make_small_installation(kafka, folder, module_prefix.rstrip("."), **settings)
     bundle = json.dumps(neutral_policy.bundle(2) | {"personal": MARKS}).encode()
     asyncio.run(publish_policy(kafka, made.prefix, [made.trust.sign_bundle(bundle)]))
     return made

@@ -19,7 +19,14 @@ from sluice.notify.slack_blocks import DECISION_FORM
 from sluice_demo.throwaway_trust import GATEWAY, publish_policy
 from sluice_topics.catalog import ESCALATIONS, REVIEWS
 from tests.kafka.gateway_process import Gateway, run_gateway
-from tests.kafka.installation import DEADLINE_S, action, installation_on, publish, run_worker, wait_for
+from tests.kafka.installation import (
+    DEADLINE_S,
+    action,
+    make_small_installation,
+    publish,
+    run_worker,
+    wait_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +54,7 @@ def api() -> Iterator[SlackApi]:
 def installation(
     kafka: str, module_prefix: str, tmp_path_factory: pytest.TempPathFactory, api: SlackApi
 ) -> TestInstallation:
-    made = installation_on(
+    made = make_small_installation(
         kafka,
         tmp_path_factory.mktemp("interactions"),
         module_prefix.rstrip("."),

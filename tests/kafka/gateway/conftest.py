@@ -13,7 +13,7 @@ import pytest
 from sluice_demo.throwaway_trust import publish_policy
 from tests.kafka.conftest import new_prefix
 from tests.kafka.gateway_process import Gateway, entries, run_gateway
-from tests.kafka.installation import installation_on, run_worker
+from tests.kafka.installation import make_small_installation, run_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,9 @@ def installation(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """Where the tests' worker and gateways are; timers are looked at often, so that what ends, ends soon."""
     folder = tmp_path_factory.mktemp("gateway")
     with new_prefix("gateway", kafka) as prefix:
-        made = installation_on(kafka, folder, prefix.rstrip("."), SLUICE_WORKER__TIMER_INTERVAL_S="0.2")
+        made = make_small_installation(
+            kafka, folder, prefix.rstrip("."), SLUICE_WORKER__TIMER_INTERVAL_S="0.2"
+        )
         asyncio.run(publish_policy(kafka, made.prefix, made.trust.sign_entries(entries())))
         yield made
 
