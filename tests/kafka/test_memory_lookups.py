@@ -148,6 +148,22 @@ async def test_a_thousand_approvals_at_once_get_their_contents(laid: Memories) -
     await held.close()
 
 
+async def test_whoever_asks_again_for_what_came_before_gets_it_while_another_is_looked_for(
+    laid: Memories,
+) -> None:
+    """The round that answered it once must not end with its absence."""
+    await laid.inputs(400)
+    held = KafkaHeldInput(laid.servers, laid.names)
+
+    async def ask_twice() -> list[object]:
+        return [await held.ask(place(0)), await held.ask(place(0))]
+
+    twice, _, once = await asyncio.gather(ask_twice(), held.ask(place(200)), held.ask(place(399)))
+    assert twice[0] == twice[1]
+    assert once is not None
+    await held.close()
+
+
 async def test_an_input_that_is_not_there_is_named_and_holds_up_nobody(laid: Memories) -> None:
     await laid.inputs(2)
     held = KafkaHeldInput(laid.servers, laid.names)

@@ -82,13 +82,16 @@ def _list_waiting(asked: Asked) -> list[int]:
 
 
 async def _read(consumer: AIOKafkaConsumer, part: TopicPartition, offsets: list[int], asked: Asked) -> None:
-    """Answer what is asked for at these offsets, and what comes with it, as long as somebody waits."""
+    """Answer what is asked for at these offsets, and what comes with it, as long as somebody waits. Who asks
+    for one that came before is answered the next time: it is there."""
+    missing = set(offsets)
     async for batch in read_around(consumer, consumer, part, offsets, READ_ON):
         for message in batch:
+            missing.discard(message.offset)
             _answer(asked, message.offset, message)
         if not _list_waiting(asked):
             return
-    for offset in offsets:
+    for offset in missing:
         _answer(asked, offset, None)
 
 
