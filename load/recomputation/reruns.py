@@ -10,6 +10,7 @@ from load.recomputation import figures
 from sluice.adapters.kafka.kafka_evidence import KafkaEvidence
 from sluice.adapters.ledger_reruns import rerun_all
 from sluice.bootstrap.parts import build_decision_settings
+from sluice.core.rerun.recomputation import ERASED_OF_SESSION
 from sluice.core.rerun.rerun_result import RerunTally
 from sluice.core.rerun.walk import DECISION_TOPICS
 from sluice.settings.reader import load_settings
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from sluice.core.actions.stage import Stage
     from sluice.core.rerun.policy_then import DecisionSettings
 
+OF_SESSION = "the session's "
+"""So a rerun names what it believed of a session that it could not follow."""
 SEED = 1
 SHOWN = 5
 
@@ -36,10 +39,18 @@ async def execute_again(evidence: Evidence) -> list[RunFigure]:
     differing = [rerun for rerun in tally.reruns if rerun.status != "erased"]
     for rerun in differing[:SHOWN]:
         print(f"  rerun {rerun.id}: {rerun.status} {rerun.differences or rerun.missing}")
+    unchecked = sum(
+        count
+        for why, count in tally.not_checked.items()
+        if why.startswith(OF_SESSION) and why != ERASED_OF_SESSION
+    )
+    if unchecked:
+        print(f"  not checked: {dict(tally.not_checked)}")
     return [
         figures.exactly("reruns", tally.total, decisions, "decisions"),
         figures.some("reruns_identical", tally.counts["identical"], "decisions"),
         figures.none("reruns_not_identical", len(differing), "decisions"),
+        figures.none("reruns_without_session", unchecked, "records"),
         figures.report("reruns_took", round(time.monotonic() - began, 1), "s"),
     ]
 

@@ -45,12 +45,14 @@ class _KnownAction:
 
 @dataclass(slots=True)
 class RecountedSession:
-    """Totals of one session: of its inputs, or as its records say. `settled`: the outcomes that count, by
-    their offsets. `problems` says what the ledger has otherwise."""
+    """Totals of one session: of its inputs, or as its records say. `digests`: of the first action under each
+    id, along the ledger. `settled`: the outcomes that count, by their offsets. `problems` says what the
+    ledger has otherwise."""
 
     rows: int = 0
     actions: int = 0
     by_id: dict[str, _KnownAction] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
     settled: set[int] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
 
@@ -134,6 +136,7 @@ def _follow(session: RecountedSession, answered: Answered, body: dict[str, Any])
         if before != session.totals():
             session.problems.append(f"{place_of(body)}: after {session.totals()} the ledger has {before}")
         session.rows, session.actions = after["aggregateRowsAffected"], after["aggregateActionCount"]
+        _check_repeat(session, answered, body)
     elif body["schema"] == SETTLED:
         session.rows = body["aggregateRowsAffected"]
         session.settled.add(answered.record.offset)
@@ -141,6 +144,18 @@ def _follow(session: RecountedSession, answered: Answered, body: dict[str, Any])
         due = "outcome_replayed" if answered.message["reported_by"] == POINT else "already_settled"
         if body["reason"] != due:
             session.problems.append(f"{place_of(body)} was refused as {body['reason']}, due {due}")
+
+
+def _check_repeat(session: RecountedSession, answered: Answered, body: dict[str, Any]) -> None:
+    """The same bytes under an id again have the first answer; other bytes are denied. The rerun would not
+    show it: worker and rerun compare by one line, and no total changes."""
+    name = answered.message["action_id"]
+    first = session.digests.setdefault(name, "")
+    session.digests[name] = first or answered.digest
+    repeats, conflicts = first == answered.digest, first not in ("", answered.digest)
+    if (body["duplicate_of"] is not None) != repeats or (conflicts and body["outcome"] != "BLOCK"):
+        of_first = "the same bytes as before" if repeats else "other bytes" if conflicts else "a new id"
+        session.problems.append(f"{place_of(body)}: {name}, {of_first}: {body['outcome']}")
 
 
 def _sum_inputs(inputs: Iterable[Answered]) -> RecountedSession:

@@ -9,6 +9,8 @@ a rerun believes of a record or does not read:
   and each action fits into what its partition said was left; a destination that an outcome of an action that
   was held had brought before counts as used, and not as allowed;
 - what a partition said that it had used is no less than what it had allowed, so nothing was forgotten;
+- a mandate that an action of its session found revoked stays so, also under a next owner of the partition,
+  which may lag behind the one before;
 - an action teaches once, and only after it was carried out under a signature and its destination was known by
   registry or mandate; counts are the sum of these uses.
 """
@@ -73,10 +75,11 @@ class _Use:
 @dataclass(slots=True)
 class _RecountedSession:
     """What the ledger has said of a session so far. `allowed`: actions by their ids; `lessons`: by agent
-    allowed actions that will teach, with their fingerprints."""
+    allowed actions that will teach, with their fingerprints; `revoked`: mandates that an action found so."""
 
     allowed: dict[str, dict[str, Any]] = field(default_factory=dict)
     lessons: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    revoked: set[str] = field(default_factory=set)
 
 
 class TaskRecount:
@@ -134,6 +137,11 @@ class TaskRecount:
             latest_ms = max(self._clock_ms[body["partition"]], body["input"]["timestamp"])
             self._clock_ms[body["partition"]] = latest_ms
         origin = self._take_gates(body)
+        if (mandate := body["session"].get("mandate")) is not None:
+            if mandate.get("void", "").startswith("revoked by "):
+                session.revoked.add(mandate["digest"])
+            elif mandate["digest"] in session.revoked:
+                self.problems["revoked_mandates_back"].append(str(place_of(body)))
         if body["outcome"] != "ALLOW":
             self.tally["held"] += 1
             self._held[action["action_id"]] = body["partition"], action["parameters"].get("to", "")
@@ -296,4 +304,4 @@ def task_figures(evidence: Evidence) -> list[RunFigure]:
 
 
 _TOPICS = (ACTIONS, OUTCOMES, MANDATES)
-_GOALS = ("limits_exceeded", "limits_forgotten", "wrong_lessons", "wrong_usual")
+_GOALS = ("limits_exceeded", "limits_forgotten", "revoked_mandates_back", "wrong_lessons", "wrong_usual")

@@ -115,6 +115,7 @@ class Memories:
         first = self._firsts.get((session, fields["write_id"]))
         repeats = body["duplicate_of"] is not None
         self.tally["repeat" if repeats else body["action"]] += 1
+        self._check_repeat(body, answered, first)
         if repeats:
             return
         self._count(body)
@@ -127,6 +128,15 @@ class Memories:
             self._firsts[session, fields["write_id"]] = body
             self._trust(body, fields, session)
             self._sight(body, fields, session)
+
+    def _check_repeat(self, body: dict[str, Any], answered: Answered, first: dict[str, Any] | None) -> None:
+        """The same bytes under an id again have the first answer; other bytes are rejected. The rerun would
+        not show it: worker and rerun compare by one line."""
+        conflicts = first is not None and first["input"]["digest"] != answered.digest
+        due = None if first is None or conflicts else first["memory_id"]
+        is_rejected = body["action"] == "reject" and body["reason"].startswith("write_id_conflict")
+        if body["duplicate_of"] != due or is_rejected != conflicts:
+            self.decisions.append(f"{body['memory_id']}: {body['action']} {body['reason']}, repeats {due}")
 
     def _trust(self, body: dict[str, Any], fields: dict[str, Any], session: bytes) -> None:
         """Note how far the memory is trusted, and what its decision learnt of memories of other sessions, if

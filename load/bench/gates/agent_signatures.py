@@ -129,4 +129,5 @@ async def measure_worker(round_: bench_env.Round, count: int, pairs: int = 3) ->
         each = await bench_env.measure_turns_us(round_, child, turns)
     last = (await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS)))[-1]
     assert "signature" in json.loads(last.value)  # noqa: S101
-    return dict(zip(WORKER, (*each.values(), each["signed"] / each["unsigned"]), strict=True))
+    rates = each["unsigned"], each["signed"], each["signed"] / each["unsigned"]
+    return dict(zip(WORKER, rates, strict=True))

@@ -121,7 +121,8 @@ async def measure_worker(round_: Round, count: int, pairs: int = WORKER_PAIRS) -
     with bench_env.worker(round_, **settings) as child:
         await bench_env.wait_until_ready(round_, child)
         each = await bench_env.measure_turns_us(round_, child, turns)
-    return dict(zip(WORKER, (*each.values(), each["sealed"] / each["plain"]), strict=True))
+    rates = each["plain"], each["sealed"], each["sealed"] / each["plain"]
+    return dict(zip(WORKER, rates, strict=True))
 
 
 def _make_turn(number: int, count: int, people: Mapping[str, SubjectKey]) -> bench_env.Turn:

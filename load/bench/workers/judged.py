@@ -59,7 +59,8 @@ async def worker_rate(round_: Round, count: int, *, asks: bool) -> JudgedRate:
     await bench_env.publish(round_.bootstrap, round_.topic(ACTIONS), messages)
     with ModelServer(TAKES_MS) as server, bench_env.worker(round_, **server.environment, **ROOM) as child:
         await bench_env.wait_until_ready(round_, child)
-        verdicts = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS), count)
+        await bench_env.wait_until_written(round_.bootstrap, round_.topic(VERDICTS), count)
+    verdicts = await bench_env.read_committed(round_.bootstrap, round_.topic(VERDICTS), count)
     judged = sum(_was_judged(verdict.value) for verdict in verdicts)
     rate = (await bench_env.read_written(round_.bootstrap, round_.topic(VERDICTS))).rate()
     return JudgedRate(rate, judged / count)

@@ -11,12 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from load.recomputation.input_answers import AnswerAccount, account
+from load.recomputation.run_findings import memory_figures
 from load.recomputation.session_recount import wrong_sessions
 from load.recomputation.stored_sessions import HEAD, PAGE
+from sluice.core.actions import proposal
+from sluice.core.memory import write
 from sluice_topics.catalog import BUNDLES, DEAD_LETTERS
 from tests.unit.load.decided import PREFIX, change_record, decide, execute_again
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from load.installations.installation import Evidence
     from sluice.adapters.kafka.kafka_read import StoredRecord
 
@@ -137,6 +142,31 @@ def test_the_rerun_finds_a_settlement_that_counts_otherwise(field: str) -> None:
     ledger[number] = change_record(ledger[number], **{field: _body(ledger[number])[field] + 1})
     reruns = execute_again(replace(evidence, ledger=ledger))
     assert field in {difference.field for rerun in reruns for difference in rerun.differences}
+
+
+class _Any(str):
+    """Equal to every digest."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("gate", [proposal, write])
+def test_a_rule_that_takes_other_bytes_under_an_id_for_a_repeat_is_found(
+    gate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worker and rerun have one rule, so the rerun agrees, and no total changes."""
+    monkeypatch.setattr(gate, "extract_hex", _Any)
+    evidence = decide(4, 600)
+    if gate is proposal:
+        assert {rerun.status for rerun in execute_again(evidence)} == {"identical"}
+        assert "other bytes: ALLOW" in str(_wrong(evidence))
+    else:
+        wrong = [figure.name for figure in memory_figures(evidence, account(evidence)) if not figure.holds]
+        assert "wrong_memory_decisions" in wrong
 
 
 def _wrong(evidence: Evidence) -> dict[str, list[str]]:

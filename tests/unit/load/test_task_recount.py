@@ -76,6 +76,21 @@ def test_the_rerun_finds_what_mandates_and_origins_do_not_allow() -> None:
         assert f"gateResults.detail.origins.{origin}" in _find_differing(claimed)
 
 
+def test_a_mandate_that_counts_again_after_an_action_found_it_revoked_is_found() -> None:
+    """The rerun takes either side of a revocation as long as workers may lag behind."""
+    first = next(
+        record
+        for record in _honest().ledger
+        if (body := json.loads(record.value or b"null"))["schema"] == "sluice/verdict/v1"
+        and (body["session"].get("mandate") or {}).get("digest") == _name_used_mandate()
+    )
+    session = json.loads(first.value or b"null")["session"]
+    void = {**session["mandate"], "void": "revoked by mandate_revocation/m@1: left"}
+    revoked = change_record(first, session={**session, "mandate": void})
+    ledger = [revoked if record is first else record for record in _honest().ledger]
+    assert "revoked_mandates_back" in _find_wrong(replace(_honest(), ledger=ledger))
+
+
 def _name_used_mandate() -> str:
     is_allowed = _is_allowed(PAY)
     bodies = (json.loads(record.value or b"null") for record in _honest().ledger)
