@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
+    KafkaConnectionError,
     KafkaError,
+    NodeNotReadyError,
     TopicAlreadyExistsError,
     TransactionalIdAuthorizationFailed,
     for_code,
 )
+from aiokafka.protocol.metadata import MetadataRequest
 
 from sluice.adapters.kafka.kafka_read import open_admin, require_login
 from sluice.client.kafka_writing import make_producer
@@ -37,7 +41,7 @@ class KafkaTopicError(Exception):
 async def create(cluster: KafkaCluster, layout: TopicLayout, replication: int) -> dict[str, bool]:
     """Create what is missing; per real name whether it is new. Existing topics are left as they are.
 
-    Returns when the broker shows them all, so that a client started next finds them. Raises KafkaTopicError
+    Returns when every broker shows them all, so that a client started next finds them. Raises KafkaTopicError
     and KafkaUnreachable.
     """
     new_topics = [
@@ -101,17 +105,28 @@ def _is_new(name: str, code: int, rest: list[Any]) -> bool:
 
 
 async def await_topics(admin: AIOKafkaAdminClient, names: set[str]) -> None:
-    """Return when the broker shows them all, each partition with a leader."""
+    """Return when every broker shows them all, each partition with a leader: brokers learn of new topics one
+    after the other, and who connects next may ask any of them. One that is away is nobody's next."""
+    nodes = [broker.nodeId for broker in admin._client.cluster.brokers()]  # noqa: SLF001 - aiokafka asks a random one
     async with asyncio.timeout(_SETTLE_S):
-        while names - (await _count_replicas(admin)).keys():  # noqa: ASYNC110 - a broker tells nobody
-            await asyncio.sleep(_POLL_S)
+        await _await_topics_of(admin, names, None)
+        for node in nodes:
+            with suppress(NodeNotReadyError, KafkaConnectionError):
+                await _await_topics_of(admin, names, node)
 
 
-async def _count_replicas(admin: AIOKafkaAdminClient) -> dict[str, list[int]]:
-    """Count the replicas of each partition, of every topic whose partitions all have a leader."""
+async def _await_topics_of(admin: AIOKafkaAdminClient, names: set[str], node: int | None) -> None:
+    while names - (await _count_replicas(admin, node)).keys():  # noqa: ASYNC110 - a broker tells nobody
+        await asyncio.sleep(_POLL_S)
+
+
+async def _count_replicas(admin: AIOKafkaAdminClient, node: int | None = None) -> dict[str, list[int]]:
+    """Count the replicas of each partition, of every topic whose partitions all have a leader, as a broker
+    knows them; None: any."""
+    answer = await admin._send_request(MetadataRequest(None), node)  # noqa: SLF001 - as above
     return {
         topic["topic"]: [len(part["replicas"]) for part in topic["partitions"]]
-        for topic in await admin.describe_topics()
+        for topic in answer.to_object()["topics"]
         if topic["partitions"] and all(part["error_code"] == 0 for part in topic["partitions"])
     }
 
